@@ -1,0 +1,52 @@
+"""Upright gets a frontier mixture-of-experts model standing on the box you have, and proves that it stands.
+
+The public API is the verbs and the records named in `__all__`; they load when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Box": "upright.records.box",
+    "Deployment": "upright.records.deployment",
+    "Evidence": "upright.records.evidence",
+    "Figure": "upright.records.base",
+    "Goal": "upright.records.plan",
+    "Model": "upright.records.model",
+    "Plan": "upright.records.plan",
+    "Recipe": "upright.records.recipe",
+    "UprightError": "upright.errors",
+}
+
+__all__ = [
+    "Box",
+    "Deployment",
+    "Evidence",
+    "Figure",
+    "Goal",
+    "Model",
+    "Plan",
+    "Recipe",
+    "UprightError",
+    "__version__",
+]
+
+if TYPE_CHECKING:
+    from upright.errors import UprightError
+    from upright.records.base import Figure
+    from upright.records.box import Box
+    from upright.records.deployment import Deployment
+    from upright.records.evidence import Evidence
+    from upright.records.model import Model
+    from upright.records.plan import Goal, Plan
+    from upright.records.recipe import Recipe
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'upright' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,117 @@
+"""argv -> one verb of the house.
+
+Help must be instant: the table below is all that `upright --help` loads; a verb's own module is imported when it is
+called. A test holds every line of the table against the verb's docstring.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from upright import __version__
+from upright.errors import UprightError
+
+SECTIONS: dict[str, dict[str, str]] = {
+    "Know before you act": {
+        "probe": "Look at a machine: processors, memory, GPUs, engines.",
+        "read": "Read what a model is made of, from its headers.",
+        "plan": "Say whether the model fits, with how much context.",
+        "render": "Write the exact command, with a reason for every flag.",
+    },
+    "Act": {
+        "run": "Do all of it: probe, read, plan, start, prove, report.",
+        "up": "Start an engine and wait until it really answers.",
+        "ps": "List deployments and their state.",
+        "logs": "Show an engine's log.",
+        "down": "Stop a deployment.",
+    },
+    "Evidence and use": {
+        "prove": "Climb the proof ladder on a running deployment.",
+        "connect": "Print the settings for a client.",
+        "report": "Write the report: one page, self-contained.",
+    },
+}
+VERBS = {verb: summary for verbs in SECTIONS.values() for verb, summary in verbs.items()}
+
+
+class Verbs(click.Group):
+    """A group whose commands are imported when they are called: verb `x` is `upright.cli.x:command`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = import_module(f"upright.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise click.UsageError(f"no such verb: {args[0]}{_nearest(args[0])}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, verbs in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl(list(verbs.items()))
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "UPRIGHT",
+        "max_content_width": 100,
+    },
+    epilog="Every verb has --help and --json. Exit code: 0 done, 1 the answer is no, 2 misuse or broken.",
+)
+@click.version_option(__version__, message="upright %(version)s")
+def cli() -> None:
+    """Gets a frontier mixture-of-experts model standing on the box you have, and proves that it stands.
+
+    \b
+    First time?   upright run MODEL.gguf
+    """
+
+
+def main() -> None:
+    """The console script: expected errors become two lines and exit code 2; bugs keep their traceback."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except UprightError as error:
+        _complain(error.message, error.hint)
+        sys.exit(2)
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "upright"
+        _complain(error.format_message(), f"{where} --help")
+        sys.exit(2)
+    except click.ClickException as error:
+        _complain(error.format_message(), None)
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str, hint: str | None) -> None:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint:  {hint}", err=True)
+
+
+def _nearest(word: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, VERBS, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""

@@ -1,0 +1,93 @@
+"""A record -> what the person or the program asked to see.
+
+stdout is the answer (a page for people, or with --json the record and nothing else), stderr is the talk, and the last
+line of the talk is the next command to type.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from upright.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.records.base import Record
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a verb's answer goes."""
+
+    as_json: bool
+    path: Path | None
+
+    def answer(
+        self, record: Record | Mapping[str, Any] | Sequence[Any], page: Callable[[Console], None] | None = None
+    ) -> None:
+        """Print the record as JSON or as its page, and write it to the file if one was named."""
+        text = _json(record)
+        if self.path is not None:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.write_text(text)
+            except OSError as error:
+                raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
+        if self.as_json:
+            click.echo(text, nl=False)
+        elif page is not None:
+            console = stdout_console()
+            page(console)
+
+    def next(self, *words: str) -> None:
+        """The next command, made from the caller's own arguments."""
+        say(f"next: {shlex.join(['upright', *words])}")
+
+    def no(self) -> None:
+        """The answer is no: exit code 1."""
+        raise click.exceptions.Exit(1)
+
+
+def output_options(function: F) -> F:
+    """Adds --json and -o FILE; the function receives `output: Output`."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON on stdout.")
+    @click.option("-o", "--output", "path", type=click.Path(path_type=Path, dir_okay=False), help="Also write it here.")
+    @functools.wraps(function)
+    def wrapper(*, as_json: bool, path: Path | None, **arguments: Any) -> Any:
+        return function(output=Output(as_json, path), **arguments)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def say(text: str) -> None:
+    """Talk to the person, on stderr."""
+    click.echo(text, err=True)
+
+
+def stdout_console() -> Console:
+    """Rich on stdout: plain without a terminal or with NO_COLOR, 80 columns when nobody says otherwise."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 80
+    return Console(width=width, highlight=False, soft_wrap=False)
+
+
+def _json(record: Record | Mapping[str, Any] | Sequence[Any]) -> str:
+    to_json = getattr(record, "to_json", None)
+    if to_json is not None:
+        return str(to_json())
+    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"

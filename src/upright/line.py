@@ -1,0 +1,1 @@
+"""box + model -> ... -> report: the whole flow on one screen."""

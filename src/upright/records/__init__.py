@@ -1,0 +1,1 @@
+"""Nouns: what the verbs take and give. Frozen, versioned, no I/O."""

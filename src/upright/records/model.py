@@ -1,0 +1,170 @@
+"""What an artifact is made of: files, tensors by group and layer, and the architecture they form."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from upright.records.base import Basis, Part, Record
+
+Group = Literal[
+    "embedding", "attention", "indexer", "dense_ffn", "router", "routed_experts", "shared_experts", "norm", "output",
+    "vision", "draft", "other",
+]  # fmt: skip
+
+
+class ModelFile(Part):
+    """One file of the artifact. `header_bytes + tensor_bytes + padding_bytes == size_bytes`, always."""
+
+    name: str
+    """Path inside the repository or directory."""
+    size_bytes: int
+    """Length of the file."""
+    header_bytes: int
+    """Bytes before the first tensor."""
+    tensor_bytes: int
+    """Bytes that belong to tensors."""
+    padding_bytes: int
+    """Bytes between and after tensors that belong to none."""
+    tensors: int
+    """Tensors in this file."""
+
+
+class WeightLine(Part):
+    """Tensors of one group, layer and stored type, added up."""
+
+    group: Group
+    """What the tensors are for."""
+    layer: int | None
+    """Layer number; None for tensors outside the layers."""
+    dtype: str
+    """The stored type, as the format names it: Q4_0, BF16, I32-packed INT4 and so on."""
+    tensors: int
+    """How many tensors."""
+    parameters: int
+    """How many weights they hold; scales and zero points count as bytes, not as parameters."""
+    bytes: int
+    """What they take in the file."""
+
+
+class MlaAttention(Part):
+    """Multi-head latent attention: one compressed vector a token and layer, shared by all heads."""
+
+    kind: Literal["mla"] = "mla"
+    layers: int
+    """How many layers are of this kind."""
+    heads: int
+    """Query heads."""
+    kv_lora_rank: int
+    """Width of the compressed KV vector."""
+    rope_head_dim: int
+    """Width of the rotary part kept beside it."""
+    nope_head_dim: int | None = None
+    """Width a head has without rotary part."""
+    value_head_dim: int | None = None
+    """Width of a head's value."""
+    q_lora_rank: int | None = None
+    """Width of the compressed query; None if queries are not compressed."""
+    indexer_head_dim: int | None = None
+    """Width of the sparse indexer's key (DeepSeek V3.2, GLM-5); None if attention is dense."""
+    indexer_top_k: int | None = None
+    """Tokens that the indexer lets through."""
+
+
+class GqaAttention(Part):
+    """Grouped-query attention; a window makes it sliding."""
+
+    kind: Literal["gqa"] = "gqa"
+    layers: int
+    """How many layers are of this kind."""
+    heads: int
+    """Query heads."""
+    kv_heads: int
+    """Key and value heads."""
+    key_head_dim: int
+    """Width of a key."""
+    value_head_dim: int
+    """Width of a value."""
+    window_tokens: int | None = None
+    """Sliding window; None means the whole context."""
+
+
+class LinearAttention(Part):
+    """A recurrent layer (Gated DeltaNet and kin): a state of fixed size a sequence, none a token."""
+
+    kind: Literal["linear"] = "linear"
+    layers: int
+    """How many layers are of this kind."""
+    state_bytes: int | None = None
+    """State a sequence and layer; None if the header does not say."""
+
+
+Attention = Annotated[MlaAttention | GqaAttention | LinearAttention, Field(discriminator="kind")]
+
+
+class Experts(Part):
+    """The mixture: how many experts there are, and how many answer."""
+
+    count: int
+    """Routed experts a layer."""
+    active: int
+    """Routed experts that a token visits."""
+    shared: int
+    """Experts that every token visits."""
+    first_moe_layer: int
+    """Layers below this one are dense."""
+
+
+class Architecture(Part):
+    """What the engine will build from the tensors."""
+
+    name: str
+    """As the file names it: deepseek2, DeepseekV3ForCausalLM."""
+    family: str | None
+    """The catalogue family that knows its tensor names; None if none does."""
+    layers: int
+    """Transformer layers of the main model."""
+    hidden_size: int
+    """Width of the residual stream."""
+    vocabulary_size: int
+    """Rows of the embedding."""
+    context_limit_tokens: int | None
+    """The longest context that the artifact claims; None if it does not say."""
+    attention: tuple[Attention, ...]
+    """Kinds of attention layers; their `layers` add up to `layers`."""
+    experts: Experts | None = None
+    """None for a dense model."""
+
+
+class Model(Record):
+    """An artifact, known from its headers."""
+
+    kind: ClassVar[str] = "model"
+
+    name: str
+    """A short name for people, used as the served name."""
+    source: str
+    """What the caller named: a path, a repository, a catalogue name."""
+    revision: str | None = None
+    """Commit of the repository; None for local files."""
+    format: Literal["gguf", "safetensors"]
+    """The container format."""
+    basis: Basis
+    """`read` from headers, or `catalog`."""
+    architecture: Architecture
+    """What the tensors form."""
+    files: tuple[ModelFile, ...]
+    """All files that hold tensors, in order."""
+    weights: tuple[WeightLine, ...]
+    """Every tensor, added up by group, layer and type."""
+    chat_template: bool | None = None
+    """Whether the artifact brings a chat template; None if not looked."""
+
+    @property
+    def tensor_bytes(self) -> int:
+        return sum(line.bytes for line in self.weights)
+
+    @property
+    def parameters(self) -> int:
+        return sum(line.parameters for line in self.weights)

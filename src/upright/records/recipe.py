@@ -1,0 +1,72 @@
+"""The exact command, with a reason for every word of it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from upright.records.base import Part, Record
+
+KEY_FILE = "{key_file}"
+"""Stands in a recipe for the file that holds the API key; only the launcher knows where that is."""
+
+
+class Setting(Part):
+    """A flag or an environment variable, why it is there, and where that was learned."""
+
+    name: str
+    """`--ctx-size`, or the name of the variable."""
+    value: str | None = None
+    """None for a flag that stands alone."""
+    reason: str
+    """Why it is there."""
+    source: str | None = None
+    """Where that was learned; None if the reason is the plan itself."""
+
+
+class Recipe(Record):
+    """Nothing left to decide."""
+
+    kind: ClassVar[str] = "recipe"
+
+    engine: str
+    """Which engine."""
+    engine_version: str | None
+    """The version it was written for."""
+    runtime: Literal["process"]
+    """How the engine is started."""
+    program: str
+    """Path of the executable."""
+    arguments: tuple[Setting, ...]
+    """Flags in order."""
+    environment: tuple[Setting, ...] = ()
+    """Variables set for the engine."""
+    model_path: str
+    """The file or directory that the engine loads."""
+    served_name: str
+    """The name that clients use."""
+    host: str
+    """Address it binds."""
+    port: int
+    """Port it binds."""
+    context_tokens: int
+    """Context for each user."""
+    users: int
+    """Requests at once."""
+    health_path: str
+    """Answers 200 once loaded; proves nothing more."""
+    metrics_path: str | None
+    """Prometheus metrics, if the engine has them."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command, with the key file still a placeholder."""
+        words = [self.program]
+        for setting in self.arguments:
+            words.append(setting.name)
+            if setting.value is not None:
+                words.append(setting.value)
+        return tuple(words)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{self.host}:{self.port}"

@@ -1,0 +1,70 @@
+"""Numbers <-> the words people read and type.
+
+Memory is binary (GiB), files and bandwidth are decimal (GB), as the field's tools print them.
+"""
+
+from __future__ import annotations
+
+import re
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+GB = 1000**3
+
+_BINARY = (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
+_DECIMAL = (("TB", 1000**4), ("GB", GB), ("MB", 1000**2), ("kB", 1000))
+_TOKENS = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)", re.IGNORECASE)
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", re.IGNORECASE)
+
+
+def memory(count_bytes: float) -> str:
+    """`8.62 GiB`: binary units, three significant digits or more."""
+    return _scaled(count_bytes, _BINARY)
+
+
+def size(count_bytes: float) -> str:
+    """`595 GB`: decimal units, for files and traffic."""
+    return _scaled(count_bytes, _DECIMAL)
+
+
+def tokens(count: int) -> str:
+    """`65,536`."""
+    return f"{count:,}"
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def parse_tokens(text: str) -> int:
+    """`65536`, `64k` (binary, as context lengths are), `1m`."""
+    match = _TOKENS.fullmatch(text.strip().replace(",", "").replace("_", ""))
+    if match is None:
+        raise ValueError(f"{text!r} is not a number of tokens; write 65536 or 64k")
+    return round(float(match[1]) * {"": 1, "k": 1024, "m": 1024**2}[match[2].lower()])
+
+
+def parse_duration(text: str) -> float:
+    """`90`, `90s`, `30m`, `2h` in seconds."""
+    match = _SECONDS.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a time; write 90s, 30m or 2h")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[(match[2] or "s").lower()]
+
+
+def _scaled(count: float, units: tuple[tuple[str, int], ...]) -> str:
+    for name, factor in units:
+        if abs(count) >= factor:
+            value = count / factor
+            digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+            return f"{value:.{digits}f} {name}"
+    return f"{count:.0f} B"
