@@ -20,6 +20,7 @@ _HOMES = {
     "Plan": "upright.records.plan",
     "Recipe": "upright.records.recipe",
     "UprightError": "upright.errors",
+    "probe": "upright.probing",
 }
 
 __all__ = [
@@ -33,10 +34,12 @@ __all__ = [
     "Recipe",
     "UprightError",
     "__version__",
+    "probe",
 ]
 
 if TYPE_CHECKING:
     from upright.errors import UprightError
+    from upright.probing import probe
     from upright.records.base import Figure
     from upright.records.box import Box
     from upright.records.deployment import Deployment

@@ -1,0 +1,5 @@
+"""Host -> Box: what a machine is, as its own tools tell it."""
+
+from upright.probing.rounds import probe
+
+__all__ = ["probe"]

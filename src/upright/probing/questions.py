@@ -1,0 +1,33 @@
+"""Questions -> answers, in one round trip.
+
+Every module of this room names the commands it reads and parses their output; none of them runs anything. So a probe
+over ssh costs two round trips, and every parser can be tested on recorded text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from upright.host import Host, Result
+
+Questions = Mapping[str, Sequence[str]]
+Answers = Mapping[str, Result]
+
+NOT_ASKED = Result(127, "", "not asked")
+
+
+def ask(host: Host, questions: Questions, *, timeout_seconds: float = 30) -> Answers:
+    names = list(questions)
+    results = host.gather([list(questions[name]) for name in names], timeout_seconds=timeout_seconds)
+    return dict(zip(names, results, strict=True))
+
+
+def script(label: str, text: str) -> tuple[str, ...]:
+    """A few lines of POSIX sh; the label is `$0`, and it is what a recording knows the script by."""
+    return ("sh", "-c", text, label)
+
+
+def told(answers: Answers, name: str) -> str | None:
+    """The output of a command that succeeded; None if it did not."""
+    result = answers.get(name, NOT_ASKED)
+    return result.out if result.ok and result.out.strip() else None
