@@ -21,6 +21,7 @@ _HOMES = {
     "Recipe": "upright.records.recipe",
     "UprightError": "upright.errors",
     "probe": "upright.probing",
+    "read": "upright.reading",
 }
 
 __all__ = [
@@ -35,11 +36,13 @@ __all__ = [
     "UprightError",
     "__version__",
     "probe",
+    "read",
 ]
 
 if TYPE_CHECKING:
     from upright.errors import UprightError
     from upright.probing import probe
+    from upright.reading import read
     from upright.records.base import Figure
     from upright.records.box import Box
     from upright.records.deployment import Deployment

@@ -1,0 +1,7 @@
+"""A path, a repository or a catalogue name -> Model, from headers alone."""
+
+from __future__ import annotations
+
+from upright.reading.artifact import read
+
+__all__ = ["read"]

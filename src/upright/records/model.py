@@ -97,7 +97,11 @@ class LinearAttention(Part):
     layers: int
     """How many layers are of this kind."""
     state_bytes: int | None = None
-    """State a sequence and layer; None if the header does not say."""
+    """State a sequence and layer, kept in float32 as llama.cpp does; None if the header does not say."""
+    state_elements: int | None = None
+    """Numbers in the recurrent state of a sequence and layer."""
+    conv_elements: int | None = None
+    """Numbers in the convolution's state of a sequence and layer."""
 
 
 Attention = Annotated[MlaAttention | GqaAttention | LinearAttention, Field(discriminator="kind")]
@@ -114,6 +118,19 @@ class Experts(Part):
     """Experts that every token visits."""
     first_moe_layer: int
     """Layers below this one are dense."""
+    intermediate_size: int | None = None
+    """Width inside one routed expert."""
+
+
+class RopeScaling(Part):
+    """How rotary positions were stretched beyond the context of pre-training."""
+
+    kind: str
+    """yarn, linear, llama3, ... as the artifact names it."""
+    factor: float | None = None
+    """How much longer."""
+    original_context_tokens: int | None = None
+    """The context before stretching."""
 
 
 class Architecture(Part):
@@ -135,6 +152,25 @@ class Architecture(Part):
     """Kinds of attention layers; their `layers` add up to `layers`."""
     experts: Experts | None = None
     """None for a dense model."""
+    intermediate_size: int | None = None
+    """Width of the dense feed-forward layers."""
+    rope_scaling: RopeScaling | None = None
+    """None if positions are not scaled, or the artifact does not say."""
+    draft_layers: int = 0
+    """Layers for multi-token prediction, stored after the main ones."""
+    vision: bool = False
+    """Whether the artifact brings a vision tower."""
+
+
+class UnknownName(Part):
+    """Tensors that no pattern of the family knows; their bytes are in the group `other`."""
+
+    pattern: str
+    """The name, with numbers written as `*`."""
+    tensors: int
+    """How many tensors are named so."""
+    bytes: int
+    """What they take."""
 
 
 class Model(Record):
@@ -160,6 +196,14 @@ class Model(Record):
     """Every tensor, added up by group, layer and type."""
     chat_template: bool | None = None
     """Whether the artifact brings a chat template; None if not looked."""
+    quantisation: str | None = None
+    """The method that the artifact declares: compressed-tensors, fp8, modelopt, ...; None if it declares none."""
+    ik_only: bool = False
+    """True if a tensor has a type that mainline llama.cpp refuses and ik_llama.cpp loads."""
+    path: str | None = None
+    """The local file or directory that an engine would load; None if the weights are not on this machine."""
+    unknown: tuple[UnknownName, ...] = ()
+    """Names that no pattern knows."""
 
     @property
     def tensor_bytes(self) -> int:
@@ -168,3 +212,8 @@ class Model(Record):
     @property
     def parameters(self) -> int:
         return sum(line.parameters for line in self.weights)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the files take on disk."""
+        return sum(file.size_bytes for file in self.files)

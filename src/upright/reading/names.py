@@ -1,0 +1,102 @@
+"""A tensor's name -> what the tensor is for, and in which layer.
+
+The patterns are rows: `families/*.yaml` for Hugging Face naming, `gguf_names.yaml` for llama.cpp's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+from upright.reading.rows import row_files, rows
+from upright.records.model import Group
+
+
+class Place(NamedTuple):
+    """Where a tensor belongs."""
+
+    group: Group
+    layer: int | None
+    known: bool
+    """False if no pattern knows the name."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models that share tensor names."""
+
+    id: str
+    title: str
+    hf_architectures: tuple[str, ...]
+    gguf_architectures: tuple[str, ...]
+    names: tuple[Mapping[str, Any], ...]
+    sliding_window_period: int | None = None
+    """Every how many layers one sees the whole context, where the files do not say."""
+
+
+class Namer:
+    """Names to places. Experts differ only in their number, so one answer serves all experts of a layer."""
+
+    def __init__(self, patterns: Iterable[Mapping[str, Any]], layers: int | None) -> None:
+        self._patterns = [(re.compile(row["pattern"]), cast(Group, row["group"])) for row in patterns]
+        self._layers = layers
+        self._places: dict[tuple[str, str], Place] = {}
+
+    def place(self, name: str) -> Place:
+        before, experts, after = name.partition(".experts.")
+        key = (before, after.partition(".")[2]) if experts else (name, "")
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = self._look_up(name)
+        return place
+
+    def _look_up(self, name: str) -> Place:
+        for pattern, group in self._patterns:
+            if match := pattern.fullmatch(name):
+                layer = _number(match.groupdict().get("layer"))
+                if layer is not None and self._layers is not None and layer >= self._layers:
+                    group = "draft"  # multi-token prediction: stored as the layers after the last one
+                return Place(group, layer, known=True)
+        return Place("other", None, known=False)
+
+
+@lru_cache(maxsize=1)
+def families() -> Mapping[str, Family]:
+    loaded = (rows(path) for path in row_files("families"))
+    return {
+        row["id"]: Family(
+            id=row["id"],
+            title=row["title"],
+            hf_architectures=tuple(row["hf_architectures"]),
+            gguf_architectures=tuple(row["gguf_architectures"]),
+            names=tuple(row["names"]),
+            sliding_window_period=row.get("sliding_window_period"),
+        )
+        for row in loaded
+    }
+
+
+def family_of(architecture: str) -> Family | None:
+    """The family of `DeepseekV3ForCausalLM` or of `deepseek2`."""
+    for family in families().values():
+        if architecture in family.hf_architectures or architecture in family.gguf_architectures:
+            return family
+    return None
+
+
+def gguf_namer(layers: int | None) -> Namer:
+    return Namer(rows("gguf_names.yaml")["names"], layers)
+
+
+def hf_namer(family: Family | None, layers: int | None) -> Namer:
+    """An unknown family is read with everybody's patterns: most names are shared."""
+    if family is not None:
+        return Namer(family.names, layers)
+    return Namer([row for known in families().values() for row in known.names], layers)
+
+
+def _number(digits: str | None) -> int | None:
+    return int(digits) if digits is not None and len(digits) < 6 else None
