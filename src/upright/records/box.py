@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from upright.records.base import Figure, Part, Record
+from upright.records.base import Figure, Part, Record, unknown
+
+NOT_PROBED = unknown("not probed")
+Verdict = Literal["good", "attention", "unknown", "irrelevant"]
+
+
+class PcieLink(Part):
+    """A GPU's link to the machine. Idle links drop to generation 1 and come back under load; widths do not."""
+
+    generation: Figure = NOT_PROBED
+    """Generation at the time of probing."""
+    generation_max: Figure = NOT_PROBED
+    """The highest that GPU and slot can do together."""
+    width_lanes: Figure = NOT_PROBED
+    """Lanes in use."""
+    width_max_lanes: Figure = NOT_PROBED
+    """Lanes that GPU and slot could use together."""
 
 
 class Gpu(Part):
@@ -22,6 +38,47 @@ class Gpu(Part):
     """Memory that the driver reports as the device's total."""
     memory_free_bytes: Figure
     """Memory not in use at the time of probing."""
+    memory_bandwidth_bytes_per_second: Figure = NOT_PROBED
+    """Peak bandwidth of its memory, from the catalogue."""
+    shared_memory_block_bytes: Figure = NOT_PROBED
+    """Shared memory that one block may opt in to, from the catalogue: what SM120 kernels run out of."""
+    bus_id: str | None = None
+    """PCI address, as in /sys/bus/pci/devices."""
+    numa_node: int | None = None
+    """The NUMA node nearest to it; None if unknown."""
+    pcie: PcieLink = PcieLink()
+    """Its link to the machine."""
+    bar1_bytes: Figure = NOT_PROBED
+    """The window through which peers and the CPU see its memory; as large as the memory with resizable BAR."""
+    power_limit_watts: Figure = NOT_PROBED
+    """The limit that is set."""
+    power_limit_max_watts: Figure = NOT_PROBED
+    """The limit that could be set."""
+    clock_sm_max_mhz: Figure = NOT_PROBED
+    """The highest clock of its multiprocessors."""
+    clock_memory_max_mhz: Figure = NOT_PROBED
+    """The highest clock of its memory, as the driver reports it."""
+    display: bool | None = None
+    """Whether a display is driven from it (that takes memory); None if unknown."""
+    mig: bool | None = None
+    """Whether it is cut into instances; None if it cannot be, or if unknown."""
+
+
+class Link(Part):
+    """The way between two GPUs."""
+
+    a: int
+    """Index of one GPU."""
+    b: int
+    """Index of the other; a < b."""
+    path: str
+    """NV# is # NVLinks; PIX one PCIe bridge, PXB several, PHB a host bridge, NODE within a socket, SYS across sockets."""
+    peer_access: str | None = None
+    """OK, or the driver's reason why not: CNS chipset, GNS GPU, TNS topology, NS not supported; None if unknown."""
+
+    @property
+    def nvlinks(self) -> int:
+        return int(self.path[2:]) if self.path.startswith("NV") and self.path[2:].isdigit() else 0
 
 
 class Cpu(Part):
@@ -37,6 +94,92 @@ class Cpu(Part):
     """Logical processors that this process may use."""
     flags: tuple[str, ...] = ()
     """The instruction sets that matter for inference, such as avx2, avx512f, amx_tile."""
+    hypervisor: str | None = None
+    """The hypervisor above, such as KVM; None on bare metal."""
+
+
+class NumaNode(Part):
+    """Processors and memory that are near each other."""
+
+    index: int
+    """The kernel's number."""
+    cpus: str
+    """Logical processors as the kernel writes them: `0-15,32-47`."""
+    memory_bytes: Figure
+    """Memory of this node."""
+
+
+class MemoryModules(Part):
+    """The DIMMs that are plugged in."""
+
+    kind: str | None = None
+    """DDR5, DDR4, LPDDR5, ...; None if unknown."""
+    count: Figure = NOT_PROBED
+    """Modules plugged in."""
+    channels: Figure = NOT_PROBED
+    """Memory channels that have at least one module, over all sockets."""
+    speed_mega_transfers_per_second: Figure = NOT_PROBED
+    """The speed they run at, which may be less than what is printed on them; the slowest counts."""
+
+
+class Disk(Part):
+    """A mounted filesystem."""
+
+    mount: str
+    """Where it is mounted."""
+    filesystem: str
+    """ext4, xfs, zfs, overlay, nfs4, ..."""
+    size_bytes: Figure
+    """Its size."""
+    free_bytes: Figure
+    """What an ordinary user can still write."""
+
+
+class ModelCache(Part):
+    """Where Hugging Face downloads go."""
+
+    path: str
+    """The hub cache, from HF_HUB_CACHE, HF_HOME or the default."""
+    mount: str | None
+    """The disk that holds it."""
+    free_bytes: Figure
+    """Space left for downloads."""
+    used_bytes: Figure
+    """What the cache holds now."""
+
+
+class Software(Part):
+    """The ground that engines stand on."""
+
+    system: str | None = None
+    """The distribution, such as `Ubuntu 24.04.3 LTS`."""
+    kernel: str | None = None
+    """The kernel's release."""
+    architecture: str | None = None
+    """x86_64 or aarch64."""
+    driver: str | None = None
+    """The NVIDIA driver's version."""
+    driver_open: bool | None = None
+    """Whether its kernel modules are the open ones, which Blackwell needs."""
+    cuda: str | None = None
+    """The newest CUDA version that the driver serves."""
+    cuda_toolkit: str | None = None
+    """The toolkit (nvcc) on the machine; engines bring their own runtime and do not need one."""
+
+
+class ContainerRuntime(Part):
+    """A program that starts containers."""
+
+    name: str
+    """docker or podman."""
+    version: str | None
+    """Of the daemon, or of podman itself; None if it would not say."""
+    usable: bool | None
+    """Whether this user can start containers with it; None if unknown."""
+    gpus: str | None
+    """How containers get GPUs: `nvidia runtime`, `cdi`; None if they cannot."""
+    problem: str | None = None
+    """Why it is not usable."""
 
 
 class EngineInstall(Part):
@@ -48,6 +191,27 @@ class EngineInstall(Part):
     """As the engine itself prints it; None if it would not say."""
     program: str
     """The path of its executable."""
+    module: str | None = None
+    """Set when the program is a Python interpreter: it is started with `-m MODULE`."""
+    flags: tuple[str, ...] | None = None
+    """The flags its help names; None if it was not asked, since asking vLLM or SGLang imports torch."""
+
+
+class Setting(Part):
+    """A setting of the host that is known to break or slow such boxes."""
+
+    name: str
+    """The row of the catalogue that explains it: iommu, acs, resizable_bar, ..."""
+    state: str
+    """What is set, in a few words."""
+    verdict: Verdict
+    """good, attention, unknown, or irrelevant on this machine."""
+    meaning: str
+    """What this state does."""
+    change: str | None = None
+    """How to change it; None when there is nothing to change."""
+    source: str
+    """Where the knowledge comes from."""
 
 
 class Box(Record):
@@ -65,7 +229,27 @@ class Box(Record):
     """Main memory in all."""
     memory_available_bytes: Figure
     """Main memory that a new process can have without swapping."""
+    memory_modules: MemoryModules = MemoryModules()
+    """The DIMMs."""
+    memory_bandwidth_bytes_per_second: Figure = NOT_PROBED
+    """Theoretical bandwidth of main memory: channels x transfers x 8 bytes, over all sockets."""
+    memory_bandwidth_measured_bytes_per_second: Figure = NOT_PROBED
+    """What a short measurement read from main memory, all threads together."""
+    numa: tuple[NumaNode, ...] = ()
+    """NUMA nodes that have processors or memory."""
     gpus: tuple[Gpu, ...] = ()
     """Empty on a machine without a GPU."""
+    links: tuple[Link, ...] = ()
+    """Every pair of GPUs once."""
+    disks: tuple[Disk, ...] = ()
+    """Mounted filesystems that can hold models."""
+    model_cache: ModelCache | None = None
+    """The Hugging Face cache; None if unknown."""
+    software: Software = Software()
+    """System, kernel, driver, CUDA."""
+    containers: tuple[ContainerRuntime, ...] = ()
+    """Container runtimes found."""
     engines: tuple[EngineInstall, ...] = ()
     """Engines found on the machine."""
+    settings: tuple[Setting, ...] = ()
+    """Host settings that matter for serving, each with its state."""
