@@ -2,5 +2,8 @@
 
 from upright.host.contract import Host, Result
 from upright.host.local import LocalHost
+from upright.host.recorded import RecordedHost, RecordingHost
+from upright.host.redaction import Redaction
+from upright.host.ssh import SshHost
 
-__all__ = ["Host", "LocalHost", "Result"]
+__all__ = ["Host", "LocalHost", "RecordedHost", "RecordingHost", "Redaction", "Result", "SshHost"]

@@ -72,7 +72,7 @@ class Link(Part):
     b: int
     """Index of the other; a < b."""
     path: str
-    """NV# is # NVLinks; PIX one PCIe bridge, PXB several, PHB a host bridge, NODE within a socket, SYS across sockets."""
+    """NV# is # NVLinks; PIX one PCIe bridge, PXB several, PHB a host bridge, NODE one socket, SYS across sockets."""
     peer_access: str | None = None
     """OK, or the driver's reason why not: CNS chipset, GNS GPU, TNS topology, NS not supported; None if unknown."""
 

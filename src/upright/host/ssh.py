@@ -1,0 +1,147 @@
+"""argv -> Result, on another machine, through the user's own ssh.
+
+Their configuration, keys, agent and host key checking apply; we only add a shared connection and refuse to prompt.
+Several commands travel as one shell script and come back framed by their sizes: one round trip, whatever they print.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import shutil
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+
+from upright.errors import HostError, UsageError
+from upright.host.contract import Result
+
+CONNECT_SECONDS = 10
+SSH_COMMAND_VARIABLE = "UPRIGHT_SSH_COMMAND"
+_SSH_FAILED = 255
+_NO_ROOM = 98
+
+
+class SshHost:
+    """The machine that `ssh TARGET` reaches: a name of the user's ssh configuration, or user@host, or host:port."""
+
+    def __init__(self, target: str, *, command: Sequence[str] | None = None) -> None:
+        destination, port = _parse(target)
+        self.name = target
+        self._folder = Path(tempfile.mkdtemp(prefix="upright-ssh-"))
+        base = list(command) if command is not None else shlex.split(os.environ.get(SSH_COMMAND_VARIABLE, "ssh"))
+        self._argv = [
+            *base,
+            *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}"),
+            *("-o", "ControlMaster=auto", "-o", f"ControlPath={self._folder}/%C", "-o", "ControlPersist=30"),
+            *(("-p", port) if port else ()),
+        ]
+        self._destination = destination
+        self._finalizer = weakref.finalize(self, _close, [*self._argv, "-O", "exit", destination], self._folder)
+
+    def run(self, argv: Sequence[str], *, timeout_seconds: float = 20) -> Result:
+        return self.gather([argv], timeout_seconds=timeout_seconds)[0]
+
+    def gather(self, commands: Sequence[Sequence[str]], *, timeout_seconds: float = 20) -> list[Result]:
+        if not commands:
+            return []
+        mark = f"upright-{secrets.token_hex(8)}"
+        text = _script(commands, mark, timeout_seconds)
+        try:
+            done = subprocess.run(
+                [*self._argv, "-T", self._destination, "exec sh -s"],
+                input=text.encode(),
+                capture_output=True,
+                timeout=timeout_seconds + CONNECT_SECONDS + 5,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise HostError(f"{self.name} did not answer within {timeout_seconds + CONNECT_SECONDS + 5:g} s") from None
+        except OSError as error:
+            raise HostError(f"cannot start {self._argv[0]}: {error.strerror}", hint="install openssh-client") from None
+        self._complain(done)
+        return _frames(done.stdout, mark, len(commands), self.name)
+
+    def read_text(self, path: str) -> str | None:
+        result = self.run(["cat", path])
+        return result.out if result.ok else None
+
+    def which(self, program: str) -> str | None:
+        result = self.run(["sh", "-c", 'command -v "$1"', "which", program])
+        return result.out.strip() if result.ok else None
+
+    def close(self) -> None:
+        """Ends the shared connection; it would end by itself after half a minute."""
+        self._finalizer()
+
+    def _complain(self, done: subprocess.CompletedProcess[bytes]) -> None:
+        if done.returncode == _SSH_FAILED:
+            lines = done.stderr.decode(errors="replace").strip().splitlines() or ["ssh gave no reason"]
+            raise HostError(
+                f"cannot reach {self.name}: {lines[-1]}", hint=f"this must work without questions: {self._hint()}"
+            )
+        if done.returncode == _NO_ROOM:
+            raise HostError(f"{self.name} has no room for temporary files", hint="its /tmp is full or read-only")
+
+    def _hint(self) -> str:
+        return shlex.join(["ssh", "-o", "BatchMode=yes", self._destination, "true"])
+
+
+def _parse(target: str) -> tuple[str, str | None]:
+    """`box`, `me@box`, `me@box:2222`. An address that ssh would take for an option is refused."""
+    destination, colon, port = target.rpartition(":")
+    if not colon or not port.isdigit():
+        destination, port = target, ""
+    if not destination or destination.startswith("-") or any(character.isspace() for character in destination):
+        raise UsageError(f"{target!r} is not a machine that ssh can reach", hint="write ssh:HOST or ssh:USER@HOST:PORT")
+    return destination, port or None
+
+
+def _script(commands: Sequence[Sequence[str]], mark: str, timeout_seconds: float) -> str:
+    """Runs the commands side by side; then, in order, one header with code and sizes, and what each one wrote."""
+    lines = [
+        f"d=$(mktemp -d) || exit {_NO_ROOM}; trap 'rm -rf \"$d\"' EXIT",
+        f"limit=; command -v timeout >/dev/null 2>&1 && limit='timeout -k 2 {timeout_seconds:g}'",
+    ]
+    for number, argv in enumerate(commands):
+        redirect = f'</dev/null >"$d/{number}.out" 2>"$d/{number}.err"'
+        lines.append(f'{{ $limit {shlex.join(argv)} {redirect}; echo $? >"$d/{number}.rc"; }} &')
+    lines.append("wait")
+    lines.append(
+        f"i=0; while [ $i -lt {len(commands)} ]; do "
+        f'printf \'{mark} %d %d %d\\n\' "$(cat $d/$i.rc)" "$(wc -c <$d/$i.out)" "$(wc -c <$d/$i.err)"; '
+        'cat "$d/$i.out" "$d/$i.err"; i=$((i+1)); done'
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _frames(stream: bytes, mark: str, count: int, name: str) -> list[Result]:
+    """What a login shell prints before the first mark is not ours."""
+    position = stream.find(mark.encode())
+    results: list[Result] = []
+    while position >= 0 and len(results) < count:
+        end = stream.find(b"\n", position)
+        header = stream[position:end].split()
+        if end < 0 or len(header) != 4 or header[0] != mark.encode():
+            break
+        code, out_size, err_size = (int(word) for word in header[1:])
+        start, middle, position = end + 1, end + 1 + out_size, end + 1 + out_size + err_size
+        if len(stream) < position:
+            break
+        results.append(Result(code, _text(stream[start:middle]), _text(stream[middle:position])))
+    if len(results) != count:
+        raise HostError(f"the connection to {name} broke: {len(results)} of {count} answers came back")
+    return results
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")
+
+
+def _close(argv: list[str], folder: Path) -> None:
+    if any(folder.iterdir()):
+        subprocess.run(argv, capture_output=True, timeout=5, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
