@@ -20,6 +20,7 @@ _HOMES = {
     "Plan": "upright.records.plan",
     "Recipe": "upright.records.recipe",
     "UprightError": "upright.errors",
+    "plan": "upright.planning",
     "probe": "upright.probing",
     "read": "upright.reading",
 }
@@ -35,12 +36,14 @@ __all__ = [
     "Recipe",
     "UprightError",
     "__version__",
+    "plan",
     "probe",
     "read",
 ]
 
 if TYPE_CHECKING:
     from upright.errors import UprightError
+    from upright.planning import plan
     from upright.probing import probe
     from upright.reading import read
     from upright.records.base import Figure

@@ -10,7 +10,7 @@ Use = Literal["coding-agent", "chat", "batch", "long-documents"]
 
 
 class Goal(Part):
-    """What the person wants from the deployment."""
+    """What the person wants from the deployment. What is None is the planner's to choose."""
 
     context_tokens: int | None = None
     """Tokens of context a user needs; None means the safe start: 65,536, or less if the model has less."""
@@ -18,10 +18,24 @@ class Goal(Part):
     """Requests served at once at that context."""
     use: Use = "coding-agent"
     """The shape of the load."""
+    minimum_tokens_per_second: float | None = None
+    """Slowest acceptable decode for one user; None means any."""
     engine: str | None = None
-    """Only this engine; None lets the planner choose."""
+    """Only this engine."""
+    engine_version: str | None = None
+    """Only this version of it; decides which overhead rows apply."""
     kv_dtype: str | None = None
-    """Only this cache type; None takes the engine's safe one."""
+    """Only this cache type, as the engine spells it."""
+    tensor_parallel: int | None = None
+    """Only this many ranks of tensor parallelism."""
+    pipeline_parallel: int | None = None
+    """Only this many pipeline stages."""
+    decode_context_parallel: int | None = None
+    """Only this many ranks to share one copy of the cache."""
+    memory_fraction: float | None = None
+    """vLLM's --gpu-memory-utilization, SGLang's --mem-fraction-static."""
+    draft: bool = False
+    """Plan room for a draft model (EAGLE-3, MTP)."""
 
 
 class LedgerLine(Part):
@@ -63,12 +77,36 @@ class KvCache(Part):
     """Stored type, as the engine spells it."""
     bytes_per_token: int
     """One token over all layers, one copy of the cache."""
+    bytes_per_sequence: int = 0
+    """What a sequence takes whatever its length: recurrent states and sliding windows once full."""
+    copies: int = 1
+    """How often the engine keeps the same token: ranks that replicate the cache, less those that share it."""
     capacity_tokens: int
     """Tokens that fit in what is left after every other term."""
     planned_tokens: int
     """Tokens that the plan's setting asks for: context times users."""
     formula: str
     """How bytes_per_token came about."""
+
+
+class Parallel(Part):
+    """How the model is spread over GPUs."""
+
+    tensor: int = 1
+    """Ranks that each hold a slice of every layer."""
+    pipeline: int = 1
+    """Stages that each hold some of the layers."""
+    decode_context: int = 1
+    """Ranks that share one copy of the cache."""
+
+
+class ExpertPlace(Part):
+    """Where the routed experts of some layers live (hybrid plans)."""
+
+    device: str
+    """`gpu0`, ... or `host`."""
+    layers: tuple[int, ...]
+    """Layer numbers."""
 
 
 class Objection(Part):
@@ -86,6 +124,49 @@ class Objection(Part):
     """What would help, as a command or a setting."""
 
 
+class Note(Part):
+    """Something worth knowing that does not stand in the way."""
+
+    code: str
+    """unused-memory, prove-first, tight-fit, ..."""
+    message: str
+    """One sentence for people."""
+    remedy: str | None = None
+    """What to set, if something can be."""
+
+
+class Nearest(Part):
+    """A change after which the plan fits, checked by planning it."""
+
+    change: str
+    """What to change, in words."""
+    options: tuple[str, ...] = ()
+    """The same as words of `upright plan`."""
+    artifact: str | None = None
+    """Another artifact of the model, if that is the change."""
+    context_tokens: int
+    """Context for each user then."""
+    capacity_tokens: int
+    """Tokens that fit then."""
+
+
+class Rung(Part):
+    """One setting at a time, from the safe start up to the goal."""
+
+    name: str
+    """safe-start, context, draft, ..."""
+    context_tokens: int
+    """Context at this rung."""
+    draft: bool = False
+    """Whether speculation is on."""
+    vision: bool = False
+    """Whether images are served."""
+    fits: bool
+    """Whether memory allows it, by the same arithmetic."""
+    why: str
+    """What this rung adds."""
+
+
 class Plan(Record):
     """One way to stand this model on this box."""
 
@@ -97,16 +178,38 @@ class Plan(Record):
     """Its version, if one is installed or was asked for."""
     goal: Goal
     """What was asked."""
+    model: str = ""
+    """Name of the artifact."""
+    box: str = ""
+    """Name of the machine."""
     context_tokens: int
     """Context for each user."""
+    parallel: Parallel = Parallel()
+    """How the model is spread over GPUs."""
+    memory_fraction: float | None = None
+    """The share of each GPU that the engine is told to take; None if it takes no such setting."""
+    ubatch_tokens: int | None = None
+    """Tokens the engine computes at once."""
+    expert_places: tuple[ExpertPlace, ...] = ()
+    """Where routed experts live, if not all on the GPUs."""
     budgets: tuple[DeviceBudget, ...]
     """What each device offers."""
     ledger: tuple[LedgerLine, ...]
     """Every byte, by device and term."""
     kv: KvCache
     """The cache."""
+    largest_context_tokens: int = 0
+    """Longest context for one user alone: capacity, or the model's limit."""
+    users_at_context: int = 0
+    """Users who can each fill the plan's context at once."""
     objections: tuple[Objection, ...] = ()
     """Empty means that it fits."""
+    notes: tuple[Note, ...] = ()
+    """What is worth knowing."""
+    nearest: tuple[Nearest, ...] = ()
+    """What would fit, if this does not."""
+    rungs: tuple[Rung, ...] = ()
+    """The safe start and the way up."""
 
     @property
     def fits(self) -> bool:
@@ -114,3 +217,12 @@ class Plan(Record):
 
     def used_bytes(self, device: str) -> int:
         return sum(line.bytes for line in self.ledger if line.device == device)
+
+    def high_bytes(self, device: str) -> int:
+        """The upper end of everything on the device."""
+        return sum(line.high_bytes for line in self.ledger if line.device == device)
+
+    def headroom_bytes(self, device: str) -> int:
+        """What the device offers less what is used; negative if it does not fit."""
+        offered = sum(budget.capacity_bytes for budget in self.budgets if budget.device == device)
+        return offered - self.used_bytes(device)
