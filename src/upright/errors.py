@@ -4,6 +4,7 @@ UprightError            expected: one line, a hint, no traceback, exit code 2
 ├── UsageError          the words of the call are off
 ├── ReadError           a model's file or repository cannot be read
 ├── RecordError         a record on disk is torn, changed, or of an unknown schema
+├── StoreError          the store cannot be written: full, locked by another, or its end was removed
 ├── CatalogError        a row is wrong, or the name is in no catalogue
 ├── HostError           a command on this machine or over ssh failed
 ├── EngineError         an engine is missing, or refuses to do what was asked
@@ -34,6 +35,10 @@ class ReadError(UprightError):
 
 
 class RecordError(UprightError):
+    pass
+
+
+class StoreError(UprightError):
     pass
 
 

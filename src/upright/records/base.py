@@ -1,17 +1,18 @@
 """Record <-> canonical JSON and its digest.
 
 A Record is a file: it names its kind and schema, its digest is the sha256 of its canonical JSON, and `made_from` holds
-the digests of the records it was made from. A Part is a piece of a record and has no life of its own.
+the digests of the records it was made from. An Entry is a line of a log. A Part is a piece of either.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from upright.errors import RecordError
 
@@ -20,9 +21,9 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Part(BaseModel):
-    """A piece of a record: frozen, and strict about unknown names."""
+    """A piece of a record: frozen, strict about unknown names, no NaN and no infinity."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
 
 class Figure(Part):
@@ -46,12 +47,20 @@ def unknown(why: str) -> Figure:
     return Figure(value=None, basis=None, source=why)
 
 
-class Record(Part):
-    """A versioned file. Subclasses set `kind` and `schema_version`, and `upgrades` from each older schema."""
+class Versioned(Part):
+    """What outlives the program that wrote it: `upgrades[n]` takes content of schema n to schema n + 1."""
 
     kind: ClassVar[str]
     schema_version: ClassVar[int] = 1
     upgrades: ClassVar[Mapping[int, Upgrade]] = {}
+
+
+class Entry(Versioned):
+    """A line of a deployment's evidence; the log's chain guards it."""
+
+
+class Record(Versioned):
+    """A versioned file. Subclasses set `kind` and `schema_version`, and `upgrades` from each older schema."""
 
     made_from: tuple[str, ...] = ()
     """`kind:sha256` of each record that this one was made from."""
@@ -79,29 +88,21 @@ class Record(Part):
 
 
 R = TypeVar("R", bound=Record)
+V = TypeVar("V", bound=Versioned)
 
 
 def from_dict(kind: type[R], data: Mapping[str, Any], *, where: str = "record") -> R:
-    """The record in `data`, upgraded if older; a digest that no longer fits is an error."""
+    """The record in `data`, upgraded if older; a digest that does not fit is an error, no digest is not."""
     content = dict(data)
     named, schema, digest = content.pop("record", None), content.pop("schema", None), content.pop("digest", None)
     if named != kind.kind:
         raise RecordError(f"{where} is a {named or 'file without a record kind'}, not a {kind.kind}")
-    if not isinstance(schema, int) or not 1 <= schema <= kind.schema_version:
+    if digest is not None and digest != digest_of(data):
         raise RecordError(
-            f"{where} has {kind.kind} schema {schema}; this version reads 1 to {kind.schema_version}",
-            hint="a newer upright wrote it: upgrade upright",
+            f"{where} was changed after it was written: its digest does not fit its content",
+            hint="if the change was meant, remove the digest",
         )
-    if digest is not None and digest != _digest_of(named, schema, content):
-        raise RecordError(f"{where} was changed after it was written: its digest does not fit its content")
-    for older in range(schema, kind.schema_version):
-        content = kind.upgrades[older](content)
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise RecordError(f"{where} is not a valid {kind.kind}: {place}: {first['msg']}") from None
+    return upgraded(kind, schema, content, where=where)
 
 
 def from_json(kind: type[R], text: str | bytes, *, where: str = "record") -> R:
@@ -114,10 +115,79 @@ def from_json(kind: type[R], text: str | bytes, *, where: str = "record") -> R:
     return from_dict(kind, data, where=where)
 
 
+def upgraded(kind: type[V], schema: Any, content: dict[str, Any], *, where: str) -> V:
+    """Content of that schema, brought up to the present one and validated."""
+    newest = kind.schema_version
+    if type(schema) is not int or schema < 1:
+        raise RecordError(f"{where} has no schema of a {kind.kind}: {schema}", hint=f"the present one is {newest}")
+    if schema > newest:
+        raise RecordError(
+            f"{where} has {kind.kind} schema {schema}; this version reads 1 to {newest}",
+            hint="a newer upright wrote it: upgrade upright",
+        )
+    try:
+        for older in range(schema, newest):
+            content = kind.upgrades[older](content)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise RecordError(f"{where} is not a valid {kind.kind} of schema {schema}: {reason}") from None
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        raise RecordError(f"{where} is not a valid {kind.kind}: {_first_of(error)}") from None
+
+
 def canonical(data: Any) -> bytes:
-    """The one spelling of a JSON value: sorted keys, no spaces, UTF-8."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    """The one spelling of a JSON value: sorted keys, no spaces, UTF-8, whole numbers without a point."""
+    return json.dumps(_whole(data), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
-def _digest_of(kind: str, schema: int, content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical({"record": kind, "schema": schema, **content})).hexdigest()
+def digest_of(data: Mapping[str, Any]) -> str:
+    """The digest that a record's file should carry: of all of it but the digest itself."""
+    try:
+        text = canonical({name: value for name, value in data.items() if name != "digest"})
+    except (TypeError, ValueError) as error:
+        raise RecordError(f"a record holds what JSON cannot: {error}") from None
+    return hashlib.sha256(text).hexdigest()
+
+
+def sayable(value: Any) -> Any:
+    """What JSON cannot carry, spelled out: NaN and infinities become words, halves of surrogates their escapes.
+
+    Broken engines really send these, and evidence that cannot be written down is no evidence.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {sayable(name): sayable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [sayable(item) for item in value]
+    return value
+
+
+Said = Annotated[str, BeforeValidator(sayable)]
+"""Text that may quote an engine."""
+Json = Annotated[dict[str, Any], BeforeValidator(sayable)]
+"""A JSON object as an engine sent it."""
+
+
+def _first_of(error: ValidationError) -> str:
+    problems = error.errors()
+    place, message = ".".join(str(part) for part in problems[0]["loc"]), problems[0]["msg"]
+    if problems[0]["type"] == "string_type" and isinstance(problems[0]["input"], int | float):
+        message = f"{problems[0]['input']} is a number here; put it in quotes"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{place + ': ' if place else ''}{message}{more}"
+
+
+def _whole(data: Any) -> Any:
+    """2.0 as 2, so that equal records have equal digests whichever tool wrote the number."""
+    if isinstance(data, float):
+        return int(data) if data.is_integer() else data
+    if isinstance(data, Mapping):
+        return {name: _whole(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_whole(item) for item in data]
+    return data

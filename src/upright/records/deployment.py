@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from upright.records.base import Part, Record
+from upright.records.base import Part, Record, Said, Upgrade
 
 State = Literal["planned", "pulling", "starting", "loading", "ready", "degraded", "hung", "failed", "stopped"]
 RUNNING: frozenset[State] = frozenset({"starting", "loading", "ready", "degraded", "hung"})
@@ -17,12 +18,35 @@ class Process(Part):
     """The kernel's number."""
     started_ticks: int
     """Start time in clock ticks since boot: the same number again is another process if this differs."""
+    boot_id: str | None = None
+    """Which boot those ticks count from (/proc/sys/kernel/random/boot_id); None if that was not recorded."""
+
+
+class Change(Part):
+    """A step in a deployment's life."""
+
+    state: State
+    """What it became."""
+    at: str
+    """When (UTC, ISO 8601)."""
+    reason: Said | None = None
+    """Why, in words."""
+
+
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 kept only the last state, so a crash overwrote how the engine had come to it; and a process was told
+    by ticks since boot alone, which a reboot starts again. The one change that is known becomes the history; the
+    boot stays unknown."""
+    change = {"state": content["state"], "at": content["changed_at"], "reason": content.get("reason")}
+    return {**content, "history": [change]}
 
 
 class Deployment(Record):
     """The state of one deployment; its supervisor is the only writer."""
 
     kind: ClassVar[str] = "deployment"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     name: str
     """The directory's name, and how verbs take it."""
@@ -50,5 +74,15 @@ class Deployment(Record):
     """From start to the first real answer."""
     exit_code: int | None = None
     """The engine's exit code; minus the signal's number if one killed it."""
-    reason: str | None = None
+    reason: Said | None = None
     """Why it is in this state, in words."""
+    history: tuple[Change, ...] = ()
+    """Every state it has been in, the present one last."""
+
+    def changed(self, at: str, **fields: Any) -> Deployment:
+        """The same deployment with other fields; a new state or a new reason joins the history."""
+        later = Deployment.model_validate({**dict(self), **fields, "changed_at": at})
+        if self.history and (later.state, later.reason) == (self.state, self.reason):
+            return later
+        step = Change(state=later.state, at=at, reason=later.reason)
+        return later.model_copy(update={"history": (*self.history, step)})

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from upright.records.base import Part, Record
+from upright.records.base import Entry, Json, Record, Said
 
 Verdict = Literal["passed", "failed", "unsupported", "skipped"]
 
 
-class Observation(Part):
+class Observation(Entry):
     """One check of one rung."""
+
+    kind: ClassVar[str] = "observation"
 
     rung: str
     """smoke, tools, context, ..."""
@@ -18,15 +20,15 @@ class Observation(Part):
     """The check's name inside the rung."""
     verdict: Verdict
     """passed, failed, unsupported or skipped."""
-    reason: str
+    reason: Said
     """Why, in words; the rule's own sentence."""
     at: str
     """When (UTC, ISO 8601)."""
     seconds: float
     """How long the answer took."""
-    request: dict[str, Any]
+    request: Json
     """What was sent, without the key."""
-    response: dict[str, Any] | None
+    response: Json | None
     """What came back, whole; None if nothing did."""
 
 

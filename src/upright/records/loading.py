@@ -1,0 +1,135 @@
+"""A file or its text -> the record in it, whichever kind it is.
+
+JSON is what machines write, YAML what people edit. The YAML is that of version 1.2: `on` and `no` are words, and a date
+is text. This is the one place of the room that opens a file.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from upright.errors import RecordError
+from upright.records.base import Record, from_dict
+
+KINDS = {
+    "box": "upright.records.box:Box",
+    "model": "upright.records.model:Model",
+    "plan": "upright.records.plan:Plan",
+    "recipe": "upright.records.recipe:Recipe",
+    "deployment": "upright.records.deployment:Deployment",
+    "evidence": "upright.records.evidence:Evidence",
+}
+"""Every kind of record and where its class is, in the order of the line."""
+
+
+def load(source: Path | str | bytes, *, where: str | None = None) -> Record:
+    """The record in a file (a Path) or in a text; older schemas are upgraded, a digest is checked if there is one."""
+    where = where or (str(source) if isinstance(source, Path) else "record")
+    if isinstance(source, Path):
+        try:
+            source = source.read_bytes()
+        except OSError as error:
+            raise RecordError(f"{where} cannot be read: {error.strerror}") from None
+    data = parse(source, where=where)
+    named = data.get("record")
+    if not isinstance(named, str) or named not in KINDS:
+        found = f"names no record kind that is known: {named}" if "record" in data else "does not name its record kind"
+        raise RecordError(
+            f"{where} {found}", hint=f"its first line should be `record: KIND`; kinds: {', '.join(KINDS)}"
+        )
+    return from_dict(record_class(named), data, where=where)
+
+
+def record_class(kind: str) -> type[Record]:
+    module, name = KINDS[kind].split(":")
+    found: type[Record] = getattr(import_module(module), name)
+    return found
+
+
+def parse(text: str | bytes, *, where: str) -> dict[str, Any]:
+    """The object that a text of JSON or YAML holds."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            raise RecordError(f"{where} is not text: {error.reason} at byte {error.start}") from None
+    try:
+        data = json.loads(text) if text.lstrip().startswith("{") else _yaml(text, where)
+    except ValueError as error:
+        raise RecordError(f"{where} is not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise RecordError(f"{where} is not a record: expected names and values")
+    return data
+
+
+def to_yaml(record: Record) -> str:
+    """For people to edit: no digest, so that an edited file is as good as an unedited one."""
+    import yaml
+
+    data = record.to_dict()
+    del data["digest"]
+    return str(yaml.dump(data, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=100))
+
+
+def _yaml(text: str, where: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.load(text, Loader=_loader())  # noqa: S506 - a SafeLoader with fewer rules
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise RecordError(f"{where}{place} is not YAML: {problem}") from None
+    except ValueError as error:  # an int of more digits than Python converts
+        raise RecordError(f"{where} is not YAML: {error}") from None
+
+
+@cache
+def _loader() -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers = _core_rules()
+
+    return Loader
+
+
+@cache
+def _dumper() -> Any:
+    """Quotes what our loader would take for a number, and also what a YAML 1.1 reader would take for a switch."""
+    import yaml
+
+    old, core = yaml.SafeDumper.yaml_implicit_resolvers, _core_rules()
+    both = {first: old.get(first, []) + core.get(first, []) for first in {*old, *core}}
+
+    class Dumper(yaml.SafeDumper):
+        yaml_implicit_resolvers = both
+
+        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+            super().increase_indent(flow, False)
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    return Dumper
+
+
+def _core_rules() -> dict[str, list[Any]]:
+    """The implicit types of YAML 1.2's core schema: null, true, false and numbers, nothing else."""
+    import re
+
+    rules: dict[str, list[Any]] = {}
+    for tag, pattern, firsts in (
+        ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+        ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+        ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
+        ("float", r"[-+]?((\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)", "-+.0123456789"),
+    ):
+        for first in firsts:
+            rules.setdefault(first, []).append((f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$")))
+    return rules

@@ -1,0 +1,187 @@
+"""A name -> the deployment's directory, and what is in it.
+
+A directory that cannot be read is listed with the reason and never stands in the way of the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TypeVar
+
+from upright.errors import RecordError, UprightError, UsageError
+from upright.records.base import Entry, Record, from_json, upgraded
+from upright.records.deployment import Deployment
+from upright.records.evidence import Observation
+from upright.store.files import cannot_write, sweep, sync_directory, write_atomically
+from upright.store.journal import Journal, Line, last, lines
+
+R = TypeVar("R", bound=Record)
+E = TypeVar("E", bound=Entry)
+
+_PATIENCE_SECONDS = 5.0
+"""How long a single append waits for another one to finish."""
+
+
+def home() -> Path:
+    """UPRIGHT_HOME, or the user's data directory."""
+    if named := os.environ.get("UPRIGHT_HOME"):
+        return Path(named).absolute()
+    from platformdirs import user_data_path
+
+    return user_data_path("upright")
+
+
+@dataclass(frozen=True)
+class DeploymentDir:
+    """One deployment on disk."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def log(self) -> Path:
+        return self.path / "engine.log"
+
+    @property
+    def key_file(self) -> Path:
+        return self.path / "key"
+
+    @property
+    def evidence_file(self) -> Path:
+        return self.path / "evidence.jsonl"
+
+    def file(self, kind: type[Record]) -> Path:
+        return self.path / f"{kind.kind}.json"
+
+    def write(self, record: Record) -> None:
+        """The record is on the disk when this returns; a reader sees the old one or the new one."""
+        write_atomically(self.file(type(record)), record.to_json().encode())
+        sweep(self.path)
+
+    def read(self, kind: type[R]) -> R:
+        file = self.file(kind)
+        try:
+            text = file.read_bytes()
+        except FileNotFoundError:
+            raise RecordError(f"deployment {self.name} has no {kind.kind} record") from None
+        except OSError as error:
+            raise RecordError(f"{file} cannot be read: {error.strerror}") from None
+        return from_json(kind, text, where=str(file))
+
+    def has(self, kind: type[Record]) -> bool:
+        return self.file(kind).exists()
+
+    def key(self) -> str:
+        """The API key, made on first use; it exists nowhere else."""
+        if not self.key_file.exists():
+            write_atomically(self.key_file, f"sk-upright-{secrets.token_urlsafe(24)}\n".encode(), mode=0o600)
+        return self.key_file.read_text().strip()
+
+    def writer(self, *, patience_seconds: float = 0) -> Journal:
+        """The evidence, opened for many appends by one writer; use it in a `with`."""
+        return Journal(self.evidence_file, patience_seconds=patience_seconds)
+
+    def append(self, entry: Entry) -> Line:
+        """One entry; it is on the disk when this returns."""
+        with self.writer(patience_seconds=_PATIENCE_SECONDS) as journal:
+            return journal.append(entry)
+
+    def entries(self, kind: type[E]) -> Iterator[E]:
+        """The evidence of one kind, in order, each line checked as it is read."""
+        for line in lines(self.evidence_file):
+            if line.kind == kind.kind:
+                yield upgraded(kind, line.schema, line.content, where=f"{self.evidence_file} entry {line.seq}")
+
+    def observations(self) -> Iterator[Observation]:
+        return self.entries(Observation)
+
+    def last(self) -> Line | None:
+        """The last line of evidence, found without reading the others."""
+        return last(self.evidence_file)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A deployment as a list shows it: its record, or why there is none."""
+
+    directory: DeploymentDir
+    deployment: Deployment | None
+    problem: str | None
+
+
+def deployments() -> list[DeploymentDir]:
+    """All of them, the newest last; reads no evidence."""
+    folder = home() / "deployments"
+    found = [DeploymentDir(path.parent) for path in folder.glob("*/deployment.json")]
+    return sorted(found, key=lambda item: (_created_at(item.file(Deployment)), item.name))
+
+
+def listing() -> list[Listed]:
+    """All of them with their records, the newest last."""
+    return [_listed(directory) for directory in deployments()]
+
+
+def create(name: str) -> DeploymentDir:
+    """A new directory; `name-2` and so on if the name is taken. What a directory's name cannot hold becomes `-`."""
+    folder = home() / "deployments"
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "deployment"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        number = 1
+        while True:
+            path = folder / (plain if number == 1 else f"{plain}-{number}")
+            try:
+                path.mkdir(mode=0o700)
+            except FileExistsError:
+                number += 1
+            else:
+                sync_directory(folder)
+                return DeploymentDir(path)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+
+
+def find(name: str | None) -> DeploymentDir:
+    """The deployment of that name or in that directory; without a name the one that was created last."""
+    if name is None:
+        known = deployments()
+        if not known:
+            raise UsageError("there is no deployment yet", hint="upright up MODEL")
+        return known[-1]
+    path = Path(name) if os.sep in name else home() / "deployments" / name
+    if (path / "deployment.json").exists():
+        return DeploymentDir(path.resolve())
+    names = [item.name for item in reversed(deployments())]
+    near = get_close_matches(name, names, n=1)
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    hint = f"did you mean {near[0]}?" if near else f"known: {shown}" if names else "upright up MODEL"
+    raise UsageError(f"no deployment named {name}", hint=hint)
+
+
+def _listed(directory: DeploymentDir) -> Listed:
+    try:
+        return Listed(directory, directory.read(Deployment), None)
+    except UprightError as error:
+        return Listed(directory, None, error.message)
+
+
+def _created_at(file: Path) -> str:
+    """As the record says it; one that cannot be read takes its file's time, so that the newest stays the newest."""
+    try:
+        return str(json.loads(file.read_bytes())["created_at"])
+    except (OSError, ValueError, KeyError, TypeError):
+        try:
+            return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="milliseconds")
+        except OSError:
+            return ""
