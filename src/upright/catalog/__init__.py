@@ -1,0 +1,119 @@
+"""Facts: rows with sources, one loader, and a function for each kind.
+
+    catalog.gpu("rtx-5090").memory_bytes         catalog.model("moonshotai/Kimi-K2.6").artifacts
+    catalog.find_gpu("NVIDIA GB10")              catalog.compat("vllm", "0.32.0", "12.0")
+
+A name that is not there is a CatalogError with near names; a wrong row is one that names file, row and field.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, cast
+
+from upright.catalog.loader import KINDS, files, rows, rows_of_file
+from upright.errors import CatalogError
+
+if TYPE_CHECKING:
+    from upright.catalog.rows.base import Row
+    from upright.catalog.rows.hardware import BoxRow, GpuRow, LinkRow
+    from upright.catalog.rows.model import ModelRow
+    from upright.records.box import Box
+
+__all__ = ["KINDS", "box", "box_record", "boxes", "find_gpu", "get", "gpu", "gpus", "links", "model", "models", "rows"]
+
+
+def get(kind: str, name: str) -> Row:
+    """The row of that id or alias."""
+    found = find(kind, name)
+    if found is None:
+        known = list(rows(kind))
+        close = get_close_matches(name.lower(), [each.lower() for each in known], n=3, cutoff=0.5)
+        hint = f"near: {', '.join(close)}" if close else f"upright catalog list {kind}"
+        raise CatalogError(f"no {name} among the {kind}", hint=hint)
+    return found
+
+
+def find(kind: str, name: str) -> Row | None:
+    """As `get`, but None when there is none."""
+    if kind == "models":
+        return find_model(name)
+    known = rows(kind)
+    if name in known:
+        return known[name]
+    wanted = name.lower()
+    for row in known.values():
+        if wanted in _names(row):
+            return row
+    return None
+
+
+def gpus() -> tuple[GpuRow, ...]:
+    return cast("tuple[GpuRow, ...]", tuple(rows("gpus").values()))
+
+
+def gpu(name: str) -> GpuRow:
+    return cast("GpuRow", get("gpus", name))
+
+
+def find_gpu(device_name: str) -> GpuRow | None:
+    """The silicon behind a name that the driver reports; None if no row knows it."""
+    wanted = _bare(device_name)
+    for row in gpus():
+        if wanted in (_bare(each) for each in row.device_names):
+            return row
+    return None
+
+
+def boxes() -> tuple[BoxRow, ...]:
+    return cast("tuple[BoxRow, ...]", tuple(rows("boxes").values()))
+
+
+def box(name: str) -> BoxRow:
+    return cast("BoxRow", get("boxes", name))
+
+
+def box_record(name: str) -> Box:
+    """The box as a record, its figures on the catalogue's word."""
+    from upright.catalog.boxes import record
+
+    return record(box(name))
+
+
+def links() -> tuple[LinkRow, ...]:
+    return cast("tuple[LinkRow, ...]", tuple(rows("links").values()))
+
+
+def models() -> tuple[ModelRow, ...]:
+    return cast("tuple[ModelRow, ...]", tuple(rows("models").values()))
+
+
+def model(name: str) -> ModelRow:
+    """By id, repository (of any artifact, `:QUANT` allowed), or alias."""
+    return cast("ModelRow", get("models", name))
+
+
+def find_model(name: str) -> ModelRow | None:
+    """As `model`, but None when there is none; reads only the files that mention the name."""
+    wanted = name.lower().partition(":")[0]
+    found = None
+    for path, owner in files("models"):
+        if wanted in path.read_text(encoding="utf-8", errors="replace").lower():
+            for row in rows_of_file("models", path, owner):
+                if wanted in _names(row) and (found is None or owner == "user"):
+                    found = cast("ModelRow", row)
+    return found
+
+
+def _names(row: Any) -> set[str]:
+    """Every name that a row answers to, in lower case."""
+    names = {row.id, *getattr(row, "aliases", ()), *getattr(row, "device_names", ())}
+    if repository := getattr(row, "repository", None):
+        names |= {repository, repository.rpartition("/")[2]}
+    for artifact in getattr(row, "artifacts", ()):
+        names |= {artifact.repository, artifact.repository.rpartition("/")[2]}
+    return {name.lower() for name in names}
+
+
+def _bare(device_name: str) -> str:
+    return device_name.lower().removeprefix("nvidia ").removeprefix("geforce ").strip()

@@ -1,0 +1,138 @@
+"""A kind -> its rows, ours first, the user's laid over them.
+
+`KIND.yaml` and `KIND/*.yaml` (or `KIND.csv`) here, then `KIND/*.yaml` in the user's own catalogue: a row with the same id
+replaces ours. Nothing is read before its kind is asked for, and nothing twice.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from upright.catalog.rows.base import Owner, Row
+from upright.errors import CatalogError
+from upright.home import home
+
+OURS = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of row: its name, the class of its rows, and a line for people."""
+
+    name: str
+    row: str
+    about: str
+
+    def row_class(self) -> type[Row]:
+        module, _, name = self.row.partition(":")
+        found = getattr(import_module(f"upright.catalog.rows.{module}"), name)
+        assert issubclass(found, Row)
+        return found
+
+
+_ALL = (
+    Kind("gpus", "hardware:GpuRow", "GPUs: memory, bandwidth, shared memory, tensor throughput, power"),
+    Kind("boxes", "hardware:BoxRow", "machines: GPUs, host memory, topology"),
+    Kind("links", "hardware:LinkRow", "measured paths between GPUs: bandwidth and latency"),
+    Kind("models", "model:ModelRow", "models: shapes, artifacts, parsers, sampling, licence"),
+)
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
+
+
+def user_folder() -> Path:
+    """Where the user keeps rows of their own."""
+    return home() / "catalog"
+
+
+def kind_named(name: str) -> Kind:
+    if name not in KINDS:
+        raise CatalogError(f"no such kind: {name}", hint=f"kinds: {', '.join(KINDS)}")
+    return KINDS[name]
+
+
+def rows(kind: str) -> Mapping[str, Row]:
+    """All rows of the kind by id."""
+    return _rows(kind_named(kind), user_folder())
+
+
+def rows_of_file(kind: str, path: Path, owner: Owner = "upright") -> tuple[Row, ...]:
+    """The rows of one file, validated."""
+    row_class = kind_named(kind).row_class()
+    return tuple(_row(row_class, content, path, owner) for content in _contents(path))
+
+
+def files(kind: str) -> tuple[tuple[Path, Owner], ...]:
+    """Every file that holds rows of the kind: ours, then the user's."""
+    name = kind_named(kind).name
+    ours = [OURS / f"{name}.yaml", OURS / f"{name}.csv", *sorted((OURS / name).glob("*.yaml"))]
+    theirs = sorted((user_folder() / name).glob("*.yaml"))
+    return (*((path, "upright") for path in ours if path.exists()), *((path, "user") for path in theirs))
+
+
+@cache
+def _rows(kind: Kind, overlay: Path) -> Mapping[str, Row]:
+    found: dict[str, Row] = {}
+    for path, owner in files(kind.name):
+        seen: set[str] = set()
+        for row in rows_of_file(kind.name, path, owner):
+            if row.id in seen or (owner == "upright" and row.id in found):
+                raise CatalogError(f"{path}: row {row.id}: the id is there twice")
+            seen.add(row.id)
+            found[row.id] = row
+    return MappingProxyType(found)
+
+
+def _row(row_class: type[Row], content: Any, path: Path, owner: Owner) -> Row:
+    if not isinstance(content, dict):
+        raise CatalogError(f"{path}: a row is a mapping with an id, not {content!r:.60}")
+    name = content.get("id", "without an id")
+    for reserved in ("owner", "file"):
+        if reserved in content:
+            raise CatalogError(f"{path}: row {name}: {reserved}: is set by the loader, not by the row")
+    shown = path.relative_to(OURS).as_posix() if owner == "upright" and path.is_relative_to(OURS) else str(path)
+    try:
+        return row_class.model_validate({**content, "owner": owner, "file": shown})
+    except ValidationError as error:
+        raise CatalogError(f"{path}: row {name}: {_first_fault(error)}") from None
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"]) or "row"
+    return f"{field}: {first['msg']}"
+
+
+def _contents(path: Path) -> Iterable[Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CatalogError(f"{path}: cannot be read: {error}") from None
+    if path.suffix == ".csv":
+        return _csv(text)
+    content = _yaml(text, path)
+    if content is None:
+        return ()
+    return content if isinstance(content, list) else [content]
+
+
+def _csv(text: str) -> Iterator[dict[str, str | None]]:
+    for line in csv.DictReader(text.splitlines()):
+        yield {name: value or None for name, value in line.items()}
+
+
+def _yaml(text: str, path: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
+    except yaml.YAMLError as error:
+        raise CatalogError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None

@@ -1,0 +1,69 @@
+"""A version and a range -> whether it is inside.
+
+Rows carry ranges as data: `>=0.18,<0.26`, `<=0.32.0`, `==b11669`, `*`. The same spelling serves compute capabilities:
+`>=12.0,<13`. Anything after the numbers (`.post1`, `rc2`, `+cpu`) is compared only where it changes the order.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+_NUMBERS = re.compile(r"[vb]?(\d+(?:\.\d+)*)(.*)", re.IGNORECASE)
+_CLAUSE = re.compile(r"(>=|<=|==|!=|<|>)\s*(\S+)")
+_BEFORE = re.compile(r"^[.\-]?(a|alpha|b|beta|rc|dev|pre)", re.IGNORECASE)
+_AFTER = re.compile(r"^[.\-]?post(\d+)", re.IGNORECASE)
+
+Version = tuple[tuple[int, ...], int]
+
+
+@cache
+def parse(text: str) -> Version:
+    """`0.32.0`, `v0.5.8.post1`, `0.28.0rc2`, `b11669`, `12.0`; trailing zeros do not count."""
+    match = _NUMBERS.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a version")
+    numbers = [int(part) for part in match[1].split(".")]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    rest = match[2]
+    if _BEFORE.match(rest):
+        return tuple(numbers), -1
+    after = _AFTER.match(rest)
+    return tuple(numbers), int(after[1]) + 1 if after else 0
+
+
+@cache
+def clauses(range_: str) -> tuple[tuple[str, Version], ...]:
+    """The range's comparisons; none for `*`."""
+    if range_.strip() == "*":
+        return ()
+    found = []
+    for part in range_.split(","):
+        match = _CLAUSE.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"{range_!r} is not a range; write '*' or comparisons such as '>=0.18,<0.26'")
+        found.append((match[1], parse(match[2])))
+    return tuple(found)
+
+
+def inside(version: str, range_: str) -> bool:
+    """Whether every comparison of the range holds."""
+    ours = parse(version)
+    return all(_holds(ours, sign, other) for sign, other in clauses(range_))
+
+
+def _holds(ours: Version, sign: str, other: Version) -> bool:
+    match sign:
+        case ">=":
+            return ours >= other
+        case "<=":
+            return ours <= other
+        case ">":
+            return ours > other
+        case "<":
+            return ours < other
+        case "==":
+            return ours == other
+        case _:
+            return ours != other
