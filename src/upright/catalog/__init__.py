@@ -75,7 +75,7 @@ def box(name: str) -> BoxRow:
 
 def box_record(name: str) -> Box:
     """The box as a record, its figures on the catalogue's word."""
-    from upright.catalog.boxes import record
+    from upright.catalog.box_records import record
 
     return record(box(name))
 

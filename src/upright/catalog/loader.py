@@ -1,6 +1,6 @@
 """A kind -> its rows, ours first, the user's laid over them.
 
-`KIND.yaml` and `KIND/*.yaml` (or `KIND.csv`) here, then `KIND/*.yaml` in the user's own catalogue: a row with the same id
+`KIND.yaml`, `KIND.csv` and `KIND/*.yaml` here, then `KIND/*.yaml` in the user's own catalogue: a row with the same id
 replaces ours. Nothing is read before its kind is asked for, and nothing twice.
 """
 
@@ -34,8 +34,7 @@ class Kind:
 
     def row_class(self) -> type[Row]:
         module, _, name = self.row.partition(":")
-        found = getattr(import_module(f"upright.catalog.rows.{module}"), name)
-        assert issubclass(found, Row)
+        found: type[Row] = getattr(import_module(f"upright.catalog.rows.{module}"), name)
         return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-_NUMBERS = re.compile(r"[vb]?(\d+(?:\.\d+)*)(.*)", re.IGNORECASE)
+_NUMBERS = re.compile(r"[vb]?(\d+(?:\.\d+)*)((?:[.+\-]?[a-z][\w.+\-]*)?)", re.IGNORECASE)
 _CLAUSE = re.compile(r"(>=|<=|==|!=|<|>)\s*(\S+)")
 _BEFORE = re.compile(r"^[.\-]?(a|alpha|b|beta|rc|dev|pre)", re.IGNORECASE)
 _AFTER = re.compile(r"^[.\-]?post(\d+)", re.IGNORECASE)

@@ -86,12 +86,12 @@ class Cpu(Part):
 
     name: str
     """Model name as the kernel reports it."""
-    sockets: int
-    """Physical packages."""
-    cores: int
-    """Physical cores over all sockets."""
-    threads: int
-    """Logical processors that this process may use."""
+    sockets: int | None
+    """Physical packages; None if unknown."""
+    cores: int | None
+    """Physical cores over all sockets; None if unknown."""
+    threads: int | None
+    """Logical processors that this process may use; None if unknown."""
     flags: tuple[str, ...] = ()
     """The instruction sets that matter for inference, such as avx2, avx512f, amx_tile."""
     hypervisor: str | None = None

@@ -107,6 +107,8 @@ class BoxRow(Row):
     """Instruction sets that matter for inference."""
     memory_gib: Fact | None = None
     """Main memory."""
+    memory_kind: str | None = None
+    """DDR5, LPDDR5X and so on."""
     memory_channels: int | None = None
     """Populated memory channels over all sockets."""
     memory_mt_s: int | None = None
@@ -119,8 +121,8 @@ class BoxRow(Row):
     """The node that each GPU hangs on; empty if not known."""
     switch_pairs: tuple[tuple[int, int], ...] = ()
     """Pairs of GPUs behind one PCIe switch (PIX in the topology matrix)."""
-    nvlink: bool
-    """Whether the GPUs are joined by NVLink."""
+    nvlinks: int
+    """NVLinks between any two GPUs, as in the NV# of the topology matrix; 0 if there are none."""
     notes: tuple[str, ...] = ()
     """What surprises people."""
 

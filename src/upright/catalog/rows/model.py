@@ -34,7 +34,7 @@ class Shape(Part):
     """Width of one routed expert."""
     mtp_layers: int = 0
     """Layers for multi-token prediction that ship inside the checkpoint."""
-    rope: dict[str, float | int | str] = {}
+    rope: dict[str, float | int | str] = Field(default_factory=dict)
     """Rotary settings that the configuration carries."""
     grade: Grade
     """How well the shape is known."""
@@ -151,9 +151,9 @@ class ModelRow(Row):
     """None when only the headline figures are known."""
     artifacts: Annotated[tuple[Artifact, ...], Field(min_length=1)]
     """Sets of files, the native one first."""
-    parsers: dict[str, Parsers] = {}
+    parsers: dict[str, Parsers] = Field(default_factory=dict)
     """By engine."""
-    sampling: dict[str, dict[str, float]] = {}
+    sampling: dict[str, dict[str, float]] = Field(default_factory=dict)
     """Recommended settings by mode: thinking, instant, default."""
     thinking: Thinking | None = None
     """None if the model does not think aloud."""
@@ -163,7 +163,7 @@ class ModelRow(Row):
     """None if the model does not see."""
     drafts: tuple[Draft, ...] = ()
     """Models that guess ahead for it, the best known first."""
-    engines: dict[str, Range] = {}
+    engines: dict[str, Range] = Field(default_factory=dict)
     """Versions that run it, by engine."""
     kv_note: str | None = None
     """What the cache formula does not say."""
