@@ -1,1 +1,156 @@
-"""box + model -> ... -> report: the whole flow on one screen."""
+"""box + model -> plan -> recipe -> deployment -> evidence -> report: the whole flow on one screen.
+
+`upright run` executes `run`; the other verbs stop along the way. Nothing here decides anything: each arrow is a verb of
+its room, each record is on disk before the next one is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from upright import store
+from upright.connecting import ClientSettings, connect
+from upright.endpoint.client import Endpoint
+from upright.errors import EngineError, LaunchError
+from upright.host import Host
+from upright.launching import launch, status, stop
+from upright.planning import plan
+from upright.probing import probe
+from upright.proving import prove
+from upright.proving.prompts import PromptSet, prompt_set_for
+from upright.reading import read
+from upright.records.box import Box
+from upright.records.deployment import RUNNING, Deployment
+from upright.records.evidence import Evidence, Observation
+from upright.records.model import Model
+from upright.records.plan import Goal, Plan
+from upright.records.recipe import Recipe
+from upright.rendering import render
+from upright.reporting import Subject, report
+from upright.store import DeploymentDir
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that is known before an engine is started."""
+
+    box: Box
+    model: Model
+    plan: Plan
+    recipe: Recipe | None
+    """None when the plan has objections."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that one run made. Without a recipe the answer was no, and nothing was started."""
+
+    prepared: Prepared
+    deployment: Deployment | None = None
+    evidence: Evidence | None = None
+    settings: ClientSettings | None = None
+    page: Path | None = None
+
+    @property
+    def stands(self) -> bool:
+        return self.evidence is not None and self.evidence.passed
+
+
+def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, tell: Tell) -> Run:
+    prepared = prepare(source, goal, host, port=port, tell=tell)
+    if prepared.recipe is None:
+        return Run(prepared)
+    directory = start(prepared, tell=tell)
+    try:
+        evidence = climb(directory, to=to, tell=tell)
+        settings = connect(directory.read(Deployment), directory.key_file)
+    except BaseException:
+        stop(directory)
+        raise
+    if not keep:
+        tell("stopping")
+        stop(directory)
+    page = write_report(directory)
+    return Run(prepared, status(directory), evidence, settings, page)
+
+
+def prepare(source: str, goal: Goal, host: Host, *, port: int, tell: Tell) -> Prepared:
+    """Probe, read, plan, render: no engine is started and nothing is written."""
+    tell("probing this machine")
+    box = probe(host)
+    tell(f"reading {source}")
+    model = read(source)
+    tell("planning")
+    chosen = best(plan(box, model, goal))
+    if not chosen.fits:
+        return Prepared(box, model, chosen, None)
+    path = str(Path(source).resolve())
+    return Prepared(box, model, chosen, render(chosen, model, box, model_path=path, port=port))
+
+
+def best(plans: list[Plan]) -> Plan:
+    if not plans:
+        raise EngineError("no engine can serve this model")
+    return plans[0]
+
+
+def start(prepared: Prepared, *, tell: Tell) -> DeploymentDir:
+    """A new deployment that has answered a real question; its records are on disk before the engine starts."""
+    if prepared.recipe is None:
+        raise LaunchError("a plan with objections cannot be started")
+    directory = store.create(_slug(prepared.model.name))
+    for record in (prepared.box, prepared.model, prepared.plan):
+        directory.write(record)
+
+    def on_change(deployment: Deployment) -> None:
+        tell(f"{deployment.state}" + (f": {deployment.reason}" if deployment.reason else ""))
+
+    launch(prepared.recipe, directory, on_change=on_change)
+    return directory
+
+
+def climb(directory: DeploymentDir, *, to: str, tell: Tell, prompts: PromptSet | None = None) -> Evidence:
+    """Prove a running deployment; every observation is on disk before the next question."""
+    deployment = status(directory)
+    if deployment.state not in RUNNING:
+        raise LaunchError(
+            f"{deployment.name} is {deployment.state}: {deployment.reason or 'it was never started'}",
+            hint=f"upright logs {deployment.name}",
+        )
+    chosen = prompts or prompt_set_for(directory.read(Model))
+
+    def on_observation(seen: Observation) -> None:
+        directory.append(seen)
+        tell(f"{seen.rung} {seen.check}: {seen.verdict}" + (f", {seen.reason}" if seen.verdict == "failed" else ""))
+
+    with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
+        evidence = prove(deployment, endpoint, chosen, to=to, on_observation=on_observation)
+    directory.write(evidence)
+    return evidence
+
+
+def write_report(directory: DeploymentDir, path: Path | None = None) -> Path:
+    """One self-contained page of what is on disk."""
+    page = path or directory.path / "report.html"
+    store.write_atomically(page, report(subject(directory)).encode())
+    return page
+
+
+def subject(directory: DeploymentDir) -> Subject:
+    return Subject(
+        box=directory.read(Box),
+        model=directory.read(Model),
+        plan=directory.read(Plan),
+        recipe=directory.read(Recipe),
+        deployment=status(directory),
+        evidence=directory.read(Evidence) if directory.has(Evidence) else None,
+    )
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "model"

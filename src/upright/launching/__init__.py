@@ -1,0 +1,5 @@
+"""Recipe -> Deployment."""
+
+from upright.launching.launch import launch as launch
+from upright.launching.launch import status as status
+from upright.launching.launch import stop as stop

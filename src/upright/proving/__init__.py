@@ -1,0 +1,3 @@
+"""Deployment -> Evidence."""
+
+from upright.proving.ladder import prove as prove

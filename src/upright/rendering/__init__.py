@@ -1,0 +1,3 @@
+"""Plan -> Recipe -> files."""
+
+from upright.rendering.recipe import render as render

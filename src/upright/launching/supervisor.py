@@ -1,0 +1,135 @@
+"""One deployment's keeper: starts the engine, waits for a real answer, watches, ends it. Run as a process of its own.
+
+Not a daemon: it lives exactly as long as its engine. It holds the deployment's lock and is the only writer of its state.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from upright.endpoint.client import Endpoint
+from upright.engines import engine_named
+from upright.errors import EndpointError
+from upright.launching.launch import changed, supervising
+from upright.launching.processes import die_with_parent, end, identify
+from upright.records.deployment import Deployment
+from upright.records.recipe import KEY_FILE, Recipe
+from upright.store import DeploymentDir
+
+_TAIL_BYTES = 16_384
+_FIRST_QUESTIONS = 5
+"""Tries of the first question, once /health is 200, before the engine counts as broken."""
+
+
+class Supervisor:
+    """The life of one engine process."""
+
+    def __init__(self, directory: DeploymentDir) -> None:
+        self.directory = directory
+        self.recipe = directory.read(Recipe)
+        self.deployment = directory.read(Deployment)
+        self.stopping = False
+        self.broken: str | None = None
+
+    def run(self) -> None:
+        signal.signal(signal.SIGTERM, self._ask_to_stop)
+        signal.signal(signal.SIGINT, self._ask_to_stop)
+        started = time.monotonic()
+        try:
+            engine = self._start()
+        except OSError as error:
+            self._note(state="failed", reason=f"{self.recipe.program} cannot be started: {error.strerror}")
+            return
+        self._note(
+            state="starting", supervisor=identify(os.getpid()), process=identify(engine.pid), exit_code=None, reason=None
+        )
+        self._until_ready(engine, started)
+        while engine.poll() is None and not self.stopping and self.broken is None:
+            time.sleep(0.2)
+        self._finish(engine)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        argv = [word.replace(KEY_FILE, str(self.directory.key_file)) for word in self.recipe.argv]
+        environment = {**os.environ, **{item.name: item.value or "" for item in self.recipe.environment}}
+        with self.directory.log.open("ab") as log:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,  # a group of its own, so that all of it can be ended
+                preexec_fn=die_with_parent,
+                cwd="/",
+            )
+
+    def _until_ready(self, engine: subprocess.Popen[bytes], started: float) -> None:
+        """Loading until /health says 200; ready when a real question was answered, which /health does not prove."""
+        failures = 0
+        with Endpoint(self.recipe.base_url, self.recipe.served_name, key=self.directory.key()) as endpoint:
+            while engine.poll() is None and not self.stopping:
+                if not endpoint.healthy(self.recipe.health_path):
+                    if self.deployment.state == "starting":
+                        self._note(state="loading")
+                    time.sleep(0.1)
+                    continue
+                try:
+                    endpoint.chat([{"role": "user", "content": "Say OK."}], max_tokens=4, temperature=0)
+                except EndpointError as error:
+                    failures += 1
+                    reason = f"{self.recipe.health_path} says 200, but the first question failed: {error.message}"
+                    if failures == _FIRST_QUESTIONS:
+                        self.broken = reason
+                        return
+                    self._note(state="degraded", reason=reason)
+                    time.sleep(1)
+                else:
+                    self._note(state="ready", ready_seconds=round(time.monotonic() - started, 2), reason=None)
+                    return
+
+    def _finish(self, engine: subprocess.Popen[bytes]) -> None:
+        if engine.poll() is None:
+            process = identify(engine.pid)
+            if process is not None:
+                end(process)
+        code = engine.wait()
+        if self.stopping:
+            self._note(state="stopped", exit_code=code, reason="stopped on request")
+        else:
+            self._note(state="failed", exit_code=code, reason=self.broken or self._why(code))
+
+    def _why(self, code: int) -> str:
+        tail = _tail(self.directory.log)
+        ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        cause = engine_named(self.recipe.engine).failure(tail) if code != -signal.SIGKILL else None
+        return f"{self.recipe.engine} {ended}" + (f": {cause}" if cause else "")
+
+    def _note(self, **fields: object) -> None:
+        self.deployment = changed(self.deployment, **fields)
+        self.directory.write(self.deployment)
+
+    def _ask_to_stop(self, number: int, frame: FrameType | None) -> None:
+        self.stopping = True
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def main() -> None:
+    directory = DeploymentDir(Path(sys.argv[1]))
+    with supervising(directory) as ours:
+        if ours:
+            Supervisor(directory).run()
+
+
+if __name__ == "__main__":
+    main()
