@@ -36,7 +36,7 @@ class Output:
     path: Path | None
 
     def answer(
-        self, record: Record | Mapping[str, Any] | Sequence[Any], page: Callable[[Console], None] | None = None
+        self, record: Record | Mapping[str, Any] | Sequence[Any], page: Callable[[Console], object] | None = None
     ) -> None:
         """Print the record as JSON or as its page, and write it to the file if one was named."""
         text = _json(record)

@@ -1,6 +1,6 @@
 """One deployment's keeper: starts the engine, waits for a real answer, watches, ends it. Run as a process of its own.
 
-Not a daemon: it lives exactly as long as its engine. It holds the deployment's lock and is the only writer of its state.
+Not a daemon: it lives exactly as long as its engine. It holds the deployment's lock and alone writes its state.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ class Supervisor:
             self._note(state="failed", reason=f"{self.recipe.program} cannot be started: {error.strerror}")
             return
         self._note(
-            state="starting", supervisor=identify(os.getpid()), process=identify(engine.pid), exit_code=None, reason=None
+            state="starting",
+            supervisor=identify(os.getpid()),
+            process=identify(engine.pid),
+            exit_code=None,
+            reason=None,
         )
         self._until_ready(engine, started)
         while engine.poll() is None and not self.stopping and self.broken is None:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable
 
 from upright.endpoint.client import Endpoint
 from upright.errors import UsageError
 from upright.proving.prompts import PromptSet
+from upright.proving.rung import Rung
 from upright.proving.rungs import smoke
 from upright.records.deployment import Deployment
 from upright.records.evidence import Evidence, Observation
 
-
-class Rung(Protocol):
-    """One step of the ladder: puts its questions and judges the answers."""
-
-    @property
-    def NAME(self) -> str: ...  # noqa: N802
-    def climb(self, endpoint: Endpoint, prompts: PromptSet) -> Iterator[Observation]: ...
-
-
-RUNGS: tuple[Rung, ...] = (smoke,)
+RUNGS: tuple[Rung, ...] = (smoke.RUNG,)
 
 
 def rung_names() -> tuple[str, ...]:
-    return tuple(rung.NAME for rung in RUNGS)
+    return tuple(rung.name for rung in RUNGS)
 
 
 def prove(
@@ -45,7 +36,7 @@ def prove(
             observations.append(observation)
             if on_observation is not None:
                 on_observation(observation)
-        if rung.NAME == to or any(item.verdict == "failed" for item in observations):
+        if rung.name == to or any(item.verdict == "failed" for item in observations):
             break
     return Evidence(
         made_from=(deployment.reference,),

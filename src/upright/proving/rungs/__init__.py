@@ -1,1 +1,1 @@
-"""One file per rung: `NAME` and `climb`."""
+"""One file per rung, each with its `RUNG`."""

@@ -11,12 +11,13 @@ from upright.endpoint.guards import complaint
 from upright.errors import EndpointError
 from upright.proving.prompts import PromptSet, Question
 from upright.proving.rules import judge
+from upright.proving.rung import Rung
 from upright.records.evidence import Observation, Verdict
 
 NAME = "smoke"
 
 
-def climb(endpoint: Endpoint, prompts: PromptSet) -> Iterator[Observation]:
+def _climb(endpoint: Endpoint, prompts: PromptSet) -> Iterator[Observation]:
     for question in prompts.of(NAME):
         yield _ask(endpoint, question)
 
@@ -49,3 +50,6 @@ def _ask(endpoint: Endpoint, question: Question) -> Observation:
         request=answer.request,
         response=answer.response,
     )
+
+
+RUNG = Rung(NAME, _climb)

@@ -1,0 +1,24 @@
+"""`upright down`."""
+
+from __future__ import annotations
+
+import click
+
+from upright.cli.options import deployment_argument
+from upright.cli.output import Output, output_options
+
+
+@click.command()
+@deployment_argument
+@click.option("--dry-run", is_flag=True, help="Say what would be stopped, and stop nothing.")
+@output_options
+def command(deployment: str | None, dry_run: bool, output: Output) -> None:
+    """Stop a deployment."""
+    from upright import store
+    from upright.cli.pages import deployment_page
+    from upright.launching import status, stop
+
+    directory = store.find(deployment)
+    state = status(directory) if dry_run else stop(directory)
+    output.answer(state, lambda console: deployment_page(console, state))
+    output.next(*(("down", state.name) if dry_run else ("report", state.name)))

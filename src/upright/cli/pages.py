@@ -1,0 +1,119 @@
+"""Records -> what a person reads in a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from upright import units
+from upright.records.deployment import Deployment
+from upright.records.evidence import Evidence
+from upright.records.plan import Plan
+from upright.records.recipe import Recipe
+
+if TYPE_CHECKING:
+    from upright.line import Run
+
+_COLOURS = {
+    "passed": "green", "ready": "green", "failed": "red", "degraded": "yellow", "hung": "red", "unsupported": "yellow",
+}  # fmt: skip
+
+
+def deployment_page(console: Console, deployment: Deployment) -> None:
+    console.print(Text.assemble(f"{deployment.name} is ", _coloured(deployment.state)))
+    facts = [
+        ("endpoint", f"{deployment.base_url}/v1" if deployment.state == "ready" else None),
+        ("model", deployment.served_name),
+        ("engine", f"{deployment.engine} {deployment.engine_version or '(version unknown)'}"),
+        ("context", f"{units.tokens(deployment.context_tokens)} tokens a user"),
+        (
+            "first answer",
+            None if deployment.ready_seconds is None else f"after {deployment.ready_seconds} s (measured)",
+        ),
+        ("why", deployment.reason),
+    ]
+    console.print(_pairs([(name, value) for name, value in facts if value is not None]))
+
+
+def ps_page(console: Console, deployments: list[Deployment]) -> None:
+    if not deployments:
+        console.print("no deployments")
+        return
+    table = _table("name", "state", "engine", "endpoint", "why")
+    for item in deployments:
+        endpoint = item.base_url if item.state == "ready" else ""
+        table.add_row(item.name, _coloured(item.state), item.engine, endpoint, item.reason or "")
+    console.print(table)
+
+
+def recipe_page(console: Console, recipe: Recipe) -> None:
+    console.print(Text(f"{recipe.program}", overflow="fold"))
+    table = _table("setting", "why")
+    table.columns[0].overflow = "fold"
+    table.columns[0].max_width = 40
+    for setting in (*recipe.environment, *recipe.arguments):
+        source = f" [{setting.source}]" if setting.source else ""
+        table.add_row(Text(" ".join(filter(None, (setting.name, setting.value)))), Text(setting.reason + source))
+    console.print(table)
+
+
+def objections_page(console: Console, plan: Plan) -> None:
+    console.print(Text(f"{plan.engine}: no", style="red"))
+    for objection in plan.objections:
+        console.print(f"  {objection.message}", highlight=False)
+        if objection.remedy:
+            console.print(f"  what would help: {objection.remedy}", highlight=False)
+
+
+def evidence_page(console: Console, evidence: Evidence) -> None:
+    table = _table("rung", "check", "verdict", "took", "rule")
+    for item in evidence.observations:
+        table.add_row(item.rung, item.check, _coloured(item.verdict), units.duration(item.seconds), item.reason)
+    console.print(table)
+    console.print(_coloured("passed" if evidence.passed else "failed"), f"up to {evidence.to_rung}")
+
+
+def run_page(console: Console, run: Run) -> None:
+    assert run.deployment is not None
+    assert run.evidence is not None
+    plan = run.prepared.plan
+    passed = sum(item.verdict == "passed" for item in run.evidence.observations)
+    table = _pairs(
+        [
+            ("stands", "yes" if run.stands else "no"),
+            ("model", f"{run.prepared.model.name}, {units.size(run.prepared.model.tensor_bytes)} (read)"),
+            ("box", f"{run.prepared.box.name}: {run.prepared.box.cpu.name}"),
+            (
+                "context",
+                f"{units.tokens(plan.context_tokens)} tokens, room for {units.tokens(plan.kv.capacity_tokens)}",
+            ),
+            ("engine", f"{run.deployment.engine} {run.deployment.engine_version or ''}"),
+            ("proof", f"{passed} of {len(run.evidence.observations)} checks passed, up to {run.evidence.to_rung}"),
+            ("state", run.deployment.state),
+            ("report", str(run.page)),
+        ]
+    )
+    console.print(table)
+
+
+def _coloured(word: str) -> Text:
+    return Text(word, style=_COLOURS.get(word, ""))
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in headings:
+        table.add_column(heading)
+    return table
+
+
+def _pairs(rows: list[tuple[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(f"  {name}", Text(value))
+    return table
