@@ -34,7 +34,9 @@ def tokens(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    """`35 ms`, `1.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

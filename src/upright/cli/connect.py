@@ -33,5 +33,5 @@ def command(deployment: str | None, client: str, output: Output) -> None:
         served = endpoint.models()
     if state.served_name not in served:
         raise LaunchError(f"{state.base_url} serves {', '.join(served) or 'nothing'}, not {state.served_name}")
-    output.answer(settings.model_dump(mode="json"), lambda console: console.file.write(settings.text))
+    output.answer(settings.model_dump(mode="json"), lambda console: console.out(settings.text, end=""))
     output.next("report", state.name)

@@ -50,7 +50,9 @@ class Output:
             click.echo(text, nl=False)
         elif page is not None:
             console = stdout_console()
-            page(console)
+            with console.capture() as capture:
+                page(console)
+            click.echo("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()), nl=False)
 
     def next(self, *words: str) -> None:
         """The next command, made from the caller's own arguments."""

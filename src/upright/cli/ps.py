@@ -17,7 +17,8 @@ def command(output: Output) -> None:
 
     states = [status(directory) for directory in store.deployments()]
     output.answer([state.to_dict() for state in states], lambda console: ps_page(console, states))
-    if states:
-        output.next("logs" if states[-1].state == "failed" else "connect", states[-1].name)
+    last = states[-1] if states else None
+    if last is not None and last.state in ("ready", "failed"):
+        output.next("connect" if last.state == "ready" else "logs", last.name)
     else:
         output.next("up", "MODEL")

@@ -29,7 +29,7 @@ def command(model: str, context: int | None, users: int, port: int, to: str, out
         output.no()
         return
     if to == "shell":
-        output.answer(recipe, lambda console: console.file.write(shell_script(recipe)))
+        output.answer(recipe, lambda console: console.out(shell_script(recipe), end=""))
     else:
         output.answer(recipe, lambda console: recipe_page(console, recipe))
     output.next("up", model)

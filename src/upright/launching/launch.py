@@ -20,7 +20,7 @@ from typing import Any
 
 from upright.errors import LaunchError
 from upright.launching.processes import alive, end
-from upright.records.deployment import RUNNING, Deployment
+from upright.records.deployment import RUNNING, Change, Deployment
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
 
@@ -45,6 +45,7 @@ def launch(recipe: Recipe, directory: DeploymentDir, *, on_change: Progress | No
             context_tokens=recipe.context_tokens,
             created_at=now,
             changed_at=now,
+            history=(Change(state="planned", at=now),),
         )
     )
     supervisor = _start_supervisor(directory)
@@ -97,8 +98,13 @@ def supervising(directory: DeploymentDir) -> Iterator[bool]:
 
 
 def changed(deployment: Deployment, **fields: Any) -> Deployment:
-    """The same deployment with other fields and a new time."""
-    return Deployment.model_validate({**dict(deployment), **fields, "changed_at": utc_now()})
+    """The same deployment with other fields; a new state is a new line of its history."""
+    now = utc_now()
+    after = {**dict(deployment), **fields, "changed_at": now}
+    if after["state"] != deployment.state:
+        step = Change(state=after["state"], at=now, reason=after["reason"])
+        after["history"] = (*deployment.history, step)
+    return Deployment.model_validate(after)
 
 
 def utc_now() -> str:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import time
+from functools import cache
 from pathlib import Path
 
 from upright.records.deployment import Process
@@ -22,7 +23,7 @@ def identify(pid: int) -> Process | None:
     fields = text.rpartition(")")[2].split()  # the command's name may hold spaces and brackets
     if fields[0] in "ZX":
         return None
-    return Process(pid=pid, started_ticks=int(fields[19]))
+    return Process(pid=pid, started_ticks=int(fields[19]), boot_id=_boot_id())
 
 
 def alive(process: Process | None) -> bool:
@@ -43,6 +44,11 @@ def end(process: Process, *, patience_seconds: float = 10) -> None:
 def die_with_parent() -> None:
     """Called in a new child: the kernel ends it when its parent dies, however the parent dies."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@cache
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def _send(pid: int, number: int) -> None:
