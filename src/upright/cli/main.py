@@ -33,6 +33,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "connect": "Print the settings for a client.",
         "report": "Write the report: one page, self-contained.",
     },
+    "Depth": {
+        "kernels": "Prove without a GPU that an engine's kernels fit a silicon.",
+    },
 }
 VERBS = {verb: summary for verbs in SECTIONS.values() for verb, summary in verbs.items()}
 

@@ -1,0 +1,14 @@
+"""Will this silicon run these kernels? An engine's own Triton kernels, compiled ahead of time, without a GPU.
+
+extract   the launcher and its kernels, from the syntax tree      capture   the call that the planned shapes lead to
+compile   in a child interpreter, remembered                      check     the verdicts for a model on a target
+"""
+
+from __future__ import annotations
+
+from upright.kernels.check import Compiler, check, kv_type
+from upright.kernels.interpreter import interpreter
+from upright.kernels.sources import find_source
+from upright.kernels.targets import Target, of_capability, target
+
+__all__ = ["Compiler", "Target", "check", "find_source", "interpreter", "kv_type", "of_capability", "target"]

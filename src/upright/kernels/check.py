@@ -1,0 +1,181 @@
+"""Model + engine + target -> KernelCheck: does every Triton kernel on the way fit this silicon?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from upright.errors import EngineError
+from upright.kernels.capture import FP8, Call, Shapes, Way, call, way
+from upright.kernels.compile import LIMIT_SECONDS, Outcome, Task, Tell, compile_tasks
+from upright.kernels.interpreter import Interpreter
+from upright.kernels.sources import EngineSource
+from upright.kernels.targets import Target
+from upright.records.kernel import KernelCheck, KernelVerdict
+from upright.records.model import Attention, GqaAttention, LinearAttention, MlaAttention
+
+TENSOR_MEMORY_COLUMNS = 512
+"""What a block can have of Blackwell's tensor memory; Triton refuses more."""
+_SHOWN = ("BLOCK_M", "BLOCK_N", "BLOCK_H", "BLOCK_Q", "TILE_SIZE", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """Whose Triton compiles, and how long one kernel may take."""
+
+    interpreter: Interpreter
+    limit_seconds: float = LIMIT_SECONDS
+    workers: int | None = None
+    tell: Tell | None = None
+
+    def outcomes(self, tasks: Sequence[Task], target: Target) -> list[list[Outcome]]:
+        limits = {"limit_seconds": self.limit_seconds, "workers": self.workers}
+        return compile_tasks(tasks, target.capability, self.interpreter, tell=self.tell, **limits)  # type: ignore[arg-type]
+
+
+def check(
+    attention: Sequence[Attention],
+    source: EngineSource,
+    target: Target,
+    compiler: Compiler,
+    *,
+    devices: int = 1,
+    kv_dtype: str = "bfloat16",
+    model: str | None = None,
+    box: str | None = None,
+    made_from: tuple[str, ...] = (),
+) -> KernelCheck:
+    """Every launch that these attention layers lead to, spread over `devices` by tensor parallelism."""
+    ways = list(dict.fromkeys(_ways(attention, source.engine, devices, kv_dtype)))
+    verdicts = judge(ways, source, target, compiler)
+    return KernelCheck(
+        made_from=made_from,
+        model=model,
+        box=box,
+        engine=source.engine,
+        engine_version=source.version,
+        engine_source=source.where,
+        triton=compiler.interpreter.described,
+        target=target.name,
+        limit_bytes=target.limit_bytes,
+        verdicts=tuple(verdicts),
+        not_judged=tuple(_not_judged(attention, source.engine)),
+    )
+
+
+def judge(
+    ways: Sequence[tuple[Way, Shapes]], source: EngineSource, target: Target, compiler: Compiler
+) -> list[KernelVerdict]:
+    calls: list[Call] = []
+    verdicts: list[KernelVerdict] = []
+    for item, shapes in ways:
+        try:
+            calls.append(call(item, source.root, shapes))
+        except EngineError as error:
+            failed = Outcome(kernel=item.launcher, error=error.message)
+            verdicts.append(verdict(failed, item, shapes, source, target))
+    outcomes = compiler.outcomes([Task(each) for each in calls], target)
+    for each, found in zip(calls, outcomes, strict=True):
+        verdicts += [verdict(outcome, each.way, each.shapes, source, target) for outcome in found]
+    return verdicts
+
+
+def verdict(outcome: Outcome, item: Way, shapes: Shapes, source: EngineSource, target: Target) -> KernelVerdict:
+    """Triton's own predicate: a launch is refused when it needs more shared memory than a block can have."""
+    needed, limit = outcome.shared_bytes, target.limit_bytes
+    short = columns = None
+    if outcome.error is not None or needed is None:
+        answer, why = "could-not-determine", outcome.error or "the compiler gave no figure"
+    elif limit is None:
+        answer, why = "could-not-determine", target.source
+    elif needed > limit:
+        short = needed - limit
+        answer, why = "does-not-fit", f"needs {needed:,} bytes of shared memory, {target.name} has {limit:,}"
+    elif (columns := outcome.tensor_memory_columns) is not None and columns > TENSOR_MEMORY_COLUMNS:
+        answer, why = "does-not-fit", f"needs {columns} columns of tensor memory, there are {TENSOR_MEMORY_COLUMNS}"
+    else:
+        answer, why = "fits", f"needs {needed:,} of {limit:,} bytes of shared memory"
+    return KernelVerdict(
+        path=item.name,
+        kernel=outcome.kernel,
+        engine=source.engine,
+        engine_version=source.version,
+        target=target.name,
+        verdict=answer,
+        launch="; ".join(part for part in (str(shapes), launched(outcome)) if part),
+        needed_bytes=needed,
+        limit_bytes=limit,
+        short_bytes=short,
+        registers=outcome.registers,
+        spill_bytes=outcome.spill_bytes,
+        why=why,
+    )
+
+
+def launched(outcome: Outcome) -> str:
+    """`BLOCK_M 32, BLOCK_N 64, 8 warps, 1 stage`."""
+    parts = [f"{name} {outcome.constants[name]}" for name in _SHOWN if name in outcome.constants]
+    if outcome.num_warps is not None:
+        parts.append(f"{outcome.num_warps} warps")
+    if outcome.num_stages is not None:
+        parts.append(f"{outcome.num_stages} stage{'s' if outcome.num_stages != 1 else ''}")
+    return ", ".join(parts)
+
+
+def _ways(attention: Sequence[Attention], engine: str, devices: int, kv_dtype: str) -> Iterator[tuple[Way, Shapes]]:
+    for layer in attention:
+        if isinstance(layer, MlaAttention):
+            yield from _mla(layer, engine, devices, kv_dtype)
+        elif isinstance(layer, GqaAttention):
+            shapes = Shapes(
+                heads=_share(layer.heads, devices),
+                kv_heads=_share(layer.kv_heads, devices),
+                key_dim=layer.key_head_dim,
+                value_dim=layer.value_head_dim,
+                kv_dtype=kv_dtype,
+                window_tokens=layer.window_tokens,
+            )
+            names = ("extend", "decode") if engine == "sglang" else ("unified-prefill", "unified-decode")
+            yield from ((way(engine, name), shapes) for name in names)
+
+
+def _mla(layer: MlaAttention, engine: str, devices: int, kv_dtype: str) -> Iterator[tuple[Way, Shapes]]:
+    heads = _share(layer.heads, devices)
+    width = layer.kv_lora_rank + layer.rope_head_dim
+    latent = Shapes(heads, 1, width, layer.kv_lora_rank, kv_dtype=kv_dtype)
+    if engine == "vllm":
+        yield way(engine, "mla-decode"), latent
+        return
+    yield way(engine, "extend"), latent
+    if layer.nope_head_dim and layer.value_head_dim:
+        full = layer.nope_head_dim + layer.rope_head_dim
+        yield way(engine, "extend"), replace(latent, kv_heads=heads, key_dim=full, value_dim=layer.value_head_dim)
+    yield way(engine, "decode"), latent
+
+
+def _share(heads: int, devices: int) -> int:
+    return max(1, heads // devices)
+
+
+def _not_judged(attention: Sequence[Attention], engine: str) -> Iterator[str]:
+    for layer in attention:
+        if isinstance(layer, LinearAttention):
+            yield "linear attention layers: their kernels are not known here"
+        elif isinstance(layer, MlaAttention) and layer.indexer_top_k is not None:
+            yield "sparse attention (indexer): not Triton's in this engine"
+        elif isinstance(layer, MlaAttention) and engine == "vllm":
+            yield "MLA prefill: FlashAttention, not Triton"
+
+
+def kv_type(name: str) -> str:
+    """The stored type behind the spellings of the engines."""
+    known = {"auto": "bfloat16", "bf16": "bfloat16", "bfloat16": "bfloat16", "fp16": "float16", "float16": "float16"}
+    known |= {"fp8": FP8, "fp8_e4m3": FP8, FP8: FP8, "fp8_e5m2": "float8_e5m2"}
+    if name not in known:
+        raise EngineError(f"{name} is no KV type that kernels are checked for", hint=f"known: {', '.join(known)}")
+    return known[name]
+
+
+def within(root: Path, path: Path) -> str:
+    return path.relative_to(root).as_posix()

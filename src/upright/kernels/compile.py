@@ -1,0 +1,189 @@
+"""Calls + target -> what each launch needs, compiled in a child interpreter and remembered.
+
+Remembered by the text of the extracted source, the Triton version, the target, the arguments and the payload itself;
+what could not be determined is never remembered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from upright.home import home
+from upright.kernels.capture import Arguments, Call
+from upright.kernels.interpreter import Interpreter
+from upright.records.base import canonical
+from upright.store import write_atomically
+
+PAYLOAD = Path(__file__).parent / "payload"
+LIMIT_SECONDS = 90.0
+_BOOT = "import sys; sys.path.append({folder!r}); from payload.__main__ import main; main()"
+Until = Literal["shared", "binary"]
+Tell = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One call to capture; each of its launches is compiled once a variant."""
+
+    call: Call
+    until: Until = "shared"
+    kernel: str | None = None
+    """Only this kernel of the call; None for all that it launches."""
+    variants: tuple[Mapping[str, int], ...] = ()
+    """Launch constants to put in place of the engine's; none means as the engine chooses."""
+
+    def description(self) -> dict[str, Any]:
+        return {
+            "module": self.call.extracted.entry,
+            "launcher": self.call.extracted.launcher,
+            "arguments": self.call.arguments,
+            "until": self.until,
+            "kernel": self.kernel,
+            "variants": [dict(variant) for variant in self.variants],
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one launch. `error` says why there is no figure."""
+
+    kernel: str
+    constants: Arguments = field(default_factory=dict)
+    variant: Arguments = field(default_factory=dict)
+    num_warps: int | None = None
+    num_stages: int | None = None
+    shared_bytes: int | None = None
+    tensor_memory_columns: int | None = None
+    registers: int | None = None
+    stack_bytes: int | None = None
+    spill_bytes: int | None = None
+    cpu_seconds: float | None = None
+    error: str | None = None
+    cached: bool = False
+
+
+def compile_tasks(
+    tasks: Sequence[Task],
+    capability: int,
+    interpreter: Interpreter,
+    *,
+    limit_seconds: float = LIMIT_SECONDS,
+    workers: int | None = None,
+    tell: Tell | None = None,
+) -> list[list[Outcome]]:
+    """For each task the outcomes of its launches, in order; only what is not remembered is compiled."""
+    keys = [_key(task, capability, interpreter) for task in tasks]
+    outcomes = {key: found for key in keys if (found := _recall(key)) is not None}
+    groups: dict[str, dict[str, Task]] = {}
+    for key, task in zip(keys, tasks, strict=True):
+        if key not in outcomes:
+            groups.setdefault(task.call.extracted.digest, {})[key] = task
+    for group in groups.values():
+        limits = {"workers": workers or os.cpu_count() or 1, "limit_seconds": limit_seconds}
+        for key, found in _compiled(group, capability, interpreter, limits, tell).items():
+            outcomes[key] = found
+            _remember(key, found)
+    return [outcomes[key] for key in keys]
+
+
+def _compiled(
+    group: Mapping[str, Task], capability: int, interpreter: Interpreter, limits: Mapping[str, Any], tell: Tell | None
+) -> dict[str, list[Outcome]]:
+    """Tasks of one extracted source, in one child interpreter."""
+    described = [{"id": key, **task.description()} for key, task in group.items()]
+    with tempfile.TemporaryDirectory(prefix="upright-kernels-") as scratch:
+        folder = Path(scratch, "modules")
+        folder.mkdir()
+        for name, text in next(iter(group.values())).call.extracted.modules.items():
+            (folder / f"{name}.py").write_text(text)
+        job = {"capability": capability, "modules": str(folder), "tasks": described, **limits}
+        answers = _run(job, interpreter, Path(scratch), tell)
+    return {key: _outcomes(task, answers.get(key, [])) for key, task in group.items()}
+
+
+def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: Tell | None) -> dict[str, list[Any]]:
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("TRITON", "PYTHON"))},
+        "TRITON_CACHE_DIR": str(scratch / "triton"),
+        "TRITON_DEFAULT_FP_FUSION": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": str(scratch),
+    }
+    launches = sum(max(1, len(task["variants"])) for task in job["tasks"])
+    answers: dict[str, list[Any]] = {}
+    with (scratch / "stderr").open("w+") as talk:
+        child = subprocess.Popen(
+            [interpreter.program, "-c", _BOOT.format(folder=str(PAYLOAD.parent))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=talk, text=True, env=environment,
+        )  # fmt: skip
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            with contextlib.suppress(BrokenPipeError), child.stdin:
+                json.dump(job, child.stdin)
+            for done, line in enumerate(child.stdout, start=1):
+                answer = json.loads(line)
+                answers.setdefault(answer["task"], []).append(answer)
+                if tell is not None:
+                    tell(done, max(done, launches))
+            code = child.wait()
+        finally:
+            child.kill()
+            child.stdout.close()
+            child.wait()
+        if code != 0:
+            talk.seek(0)
+            last = (talk.read().strip().splitlines() or ["it said nothing"])[-1][:300]
+            for task in job["tasks"]:
+                error = f"the compiling interpreter ended with code {code}: {last}"
+                answers.setdefault(task["id"], [{"error": error, "launch": 0}])
+    return answers
+
+
+def _outcomes(task: Task, answers: list[dict[str, Any]]) -> list[Outcome]:
+    if not answers:
+        return [Outcome(kernel=task.call.extracted.launcher, error=f"{task.kernel} is not launched for these shapes")]
+    order = {json.dumps(dict(variant), sort_keys=True): place for place, variant in enumerate(task.variants)}
+    answers.sort(key=lambda item: (item["launch"], order.get(json.dumps(item.get("variant"), sort_keys=True), 0)))
+    names = Outcome.__dataclass_fields__
+    found = [{key: value for key, value in answer.items() if key in names} for answer in answers]
+    return [Outcome(**{"kernel": task.call.extracted.launcher, **answer}) for answer in found]
+
+
+def _key(task: Task, capability: int, interpreter: Interpreter) -> str:
+    parts = [task.call.extracted.digest, _payload_digest(), interpreter.triton, capability, task.description()]
+    return hashlib.sha256(canonical(parts)).hexdigest()
+
+
+@lru_cache
+def _payload_digest() -> str:
+    content = b"\0".join(file.read_bytes() for file in sorted(PAYLOAD.glob("*.py")))
+    return hashlib.sha256(content).hexdigest()
+
+
+def _folder() -> Path:
+    return home() / "kernels" / "compiled"
+
+
+def _recall(key: str) -> list[Outcome] | None:
+    try:
+        kept = json.loads((_folder() / f"{key}.json").read_text())
+        return [Outcome(**{**item, "cached": True}) for item in kept]
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _remember(key: str, outcomes: Sequence[Outcome]) -> None:
+    if all(outcome.error is None for outcome in outcomes):
+        _folder().mkdir(parents=True, exist_ok=True)
+        write_atomically(_folder() / f"{key}.json", json.dumps([vars(item) for item in outcomes]).encode())

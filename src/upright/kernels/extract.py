@@ -1,0 +1,365 @@
+"""Engine file + function name -> small modules that import without the engine.
+
+Nothing of the engine is imported: the syntax tree says which statements a launcher needs, in its own file and in the
+files it imports from. Each file becomes one pruned module, in its own order, so that equal names never meet.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import symtable
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from upright.errors import EngineError
+
+STANDINS: Mapping[str, str] = {
+    "torch": "torch",
+    "sglang.srt.utils:is_cuda": "yes",
+    "sglang.srt.utils:is_hip": "no",
+    "sglang.srt.utils:is_xpu": "no",
+    "sglang.srt.utils:is_cpu": "no",
+    "sglang.srt.utils:is_npu": "no",
+    "sglang.srt.utils:is_musa": "no",
+    "sglang.srt.utils:is_gfx95_supported": "no",
+    "sglang.srt.utils:is_gfx1250_supported": "no",
+    "sglang.srt.utils:get_device_capability": "get_device_capability",
+    "sglang.srt.utils:get_device_sm": "get_device_sm",
+    "vllm.platforms:current_platform": "current_platform",
+    "vllm.logger:init_logger": "get_logger",
+}
+"""`module` or `module:name` -> the name in payload/standins.py that answers for it on an NVIDIA GPU."""
+
+REAL = {"vllm.triton_utils:tl": "import triton.language as tl", "vllm.triton_utils:triton": "import triton"}
+SETTINGS = {
+    "vllm.envs": ("vllm.envs", False),
+    "vllm:envs": ("vllm.envs", False),
+    "sglang.srt.environ:envs": ("sglang.srt.environ", True),
+}
+"""Environment switches -> the module that states their defaults, and whether a switch is read with `.get()`."""
+
+_IMPORTABLE = set(sys.stdlib_module_names) | {"triton"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a launcher."""
+
+    name: str
+    required: bool
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """The pruned modules of one launcher."""
+
+    entry: str
+    """The module that holds the launcher."""
+    launcher: str
+    parameters: tuple[Parameter, ...]
+    modules: Mapping[str, str]
+    """Module name -> its text."""
+    files: tuple[Path, ...]
+    """The engine's files that were read."""
+
+    @property
+    def digest(self) -> str:
+        """Changes exactly when a statement that the launcher needs changes."""
+        content = "\0".join(f"{name}\0{text}" for name, text in sorted(self.modules.items()))
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+def extract(root: Path, file: Path, launcher: str, texts: Mapping[Path, str] | None = None) -> Extracted:
+    """`root` is the directory that holds the engine's package; `texts` stand in place of files, as a patch would."""
+    extraction = _Extraction(root, texts or {})
+    source = extraction.open(file)
+    definition = source.function(launcher)
+    if definition is None:
+        raise EngineError(f"{file} has no function {launcher}", hint="this engine version is not a known one")
+    extraction.want(source, launcher)
+    modules = {item.module: item.text() for item in extraction.files.values() if item.kept}
+    return Extracted(source.module, launcher, _parameters(definition), modules, tuple(extraction.files))
+
+
+class _Extraction:
+    """All files of one extraction, and the walk from the launcher to everything it needs."""
+
+    def __init__(self, root: Path, texts: Mapping[Path, str]) -> None:
+        self.root = root
+        self.texts = texts
+        self.files: dict[Path, _File] = {}
+
+    def open(self, path: Path) -> _File:
+        if path not in self.files:
+            dotted = ".".join(path.relative_to(self.root).with_suffix("").parts)
+            self.files[path] = _File(path, dotted, self.texts.get(path))
+        return self.files[path]
+
+    def want(self, file: _File, name: str) -> None:
+        """Keeps the statements of `file` that bind `name`, and whatever they need in turn."""
+        if name in file.asked:
+            return
+        file.asked.add(name)
+        for statement in file.bindings.get(name, ()):
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                alias = next(item for item in statement.names if _bound_name(item) == name)
+                file.imports[name] = self._import(file, statement, alias)
+                file.kept.add(id(statement))
+            elif id(statement) not in file.kept:
+                file.kept.add(id(statement))
+                for inner in _inner_imports(statement):
+                    for alias in inner.names:
+                        file.imports[_bound_name(alias)] = self._import(file, inner, alias)
+                for needed in _free_names(file.cleaned(statement)):
+                    self.want(file, needed)
+
+    def _import(self, file: _File, statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+        """The import statement that stands for this one in the pruned module."""
+        name, module = _bound_name(alias), _module_of(statement, alias, file.dotted, file.is_package)
+        key = module if isinstance(statement, ast.Import) else f"{module}:{alias.name}"
+        top = module.split(".")[0]
+        line = f"from payload.standins import missing; {name} = missing({name!r}, {module!r})"
+        if key in REAL:
+            line = REAL[key]
+        elif key in STANDINS:
+            line = f"from payload.standins import {STANDINS[key]} as {name}"
+        elif key in SETTINGS:
+            line = self._settings(file, name, *SETTINGS[key])
+        elif top in _IMPORTABLE:
+            line = _as_written(statement, alias)
+        elif isinstance(statement, ast.ImportFrom) and (found := self._defining(module, alias.name)):
+            self.want(found, alias.name)
+            line = f"from {found.module} import {alias.name} as {name}"
+        return line
+
+    def _defining(self, module: str, name: str) -> _File | None:
+        base = self.root.joinpath(*module.split("."))
+        for path in (base.with_suffix(".py"), base / "__init__.py"):
+            if path.is_file():
+                file = self.open(path)
+                return file if name in file.bindings else None
+        return None
+
+    def _settings(self, file: _File, name: str, module: str, wrapped: bool) -> str:
+        """The switches that this file reads, at the defaults which the engine's own file states."""
+        path = self.root.joinpath(*module.split(".")).with_suffix(".py")
+        used = {
+            node.attr
+            for node in ast.walk(file.tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name
+        }
+        stated = _stated_defaults(path) if path.is_file() else {}
+        defaults = {switch: stated[switch] for switch in sorted(used) if switch in stated}
+        call = f"Settings({module!r}, {defaults!r}, wrapped={wrapped})"
+        return f"from payload.standins import Settings; {name} = {call}"
+
+
+@dataclass
+class _File:
+    """One source file: what binds which name, and what is kept of it."""
+
+    path: Path
+    dotted: str
+    replaced: str | None = None
+    tree: ast.Module = field(init=False)
+    bindings: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+    kept: set[int] = field(default_factory=set)
+    imports: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            self.tree = ast.parse(self.path.read_text() if self.replaced is None else self.replaced)
+        except (OSError, SyntaxError, UnicodeDecodeError) as error:
+            raise EngineError(f"{self.path} cannot be read as Python: {error}") from None
+        for statement in self.tree.body:
+            for name in _bound_by(statement):
+                self.bindings.setdefault(name, []).append(statement)
+
+    @property
+    def module(self) -> str:
+        return self.dotted.replace(".", "__")
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    def function(self, name: str) -> ast.FunctionDef | None:
+        found = [item for item in self.bindings.get(name, ()) if isinstance(item, ast.FunctionDef)]
+        return found[-1] if found else None
+
+    def cleaned(self, statement: ast.stmt) -> ast.stmt:
+        copy = ast.parse(ast.unparse(statement)).body[0]
+        return _Cleaner().visit(copy) or ast.Pass()
+
+    def text(self) -> str:
+        """The pruned module, in the order of the original."""
+        parts: list[str] = []
+        for statement in self.tree.body:
+            if id(statement) not in self.kept:
+                continue
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                names = (_bound_name(alias) for alias in statement.names)
+                parts += [self.imports[name] for name in names if name in self.imports]
+            else:
+                parts.append(ast.unparse(_WithImports(self.imports).visit(self.cleaned(statement))))
+        return "\n\n".join(parts) + "\n"
+
+
+class _Cleaner(ast.NodeTransformer):
+    """Takes out what only the real engine needs: annotations of torch types, decorators of its runtime."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        jit = any(_callee(decorator) in ("triton.jit", "jit", "triton.heuristics") for decorator in node.decorator_list)
+        node.returns = None
+        for argument in [
+            *node.args.posonlyargs,
+            *node.args.args,
+            *node.args.kwonlyargs,
+            node.args.vararg,
+            node.args.kwarg,
+        ]:
+            if argument is not None and argument.annotation is not None:
+                keep = jit and "constexpr" in ast.unparse(argument.annotation)
+                argument.annotation = argument.annotation if keep else None
+        node.decorator_list = [kept for item in node.decorator_list if (kept := _decorator(item, node.name))]
+        self.generic_visit(node)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        return node  # a class body may need them (NamedTuple); in functions nobody evaluates them
+
+
+class _WithImports(ast.NodeTransformer):
+    """Replaces imports inside a kept `try` or `if` by what stands for them."""
+
+    def __init__(self, imports: Mapping[str, str]) -> None:
+        self._imports = imports
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        return node  # imports inside a function run only if that branch does
+
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
+        return self._replaced(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.stmt]:
+        return self._replaced(node)
+
+    def _replaced(self, node: ast.Import | ast.ImportFrom) -> list[ast.stmt]:
+        lines = [self._imports[_bound_name(alias)] for alias in node.names]
+        return [statement for line in lines for statement in ast.parse(line).body]
+
+
+def _decorator(node: ast.expr, function: str) -> ast.expr | None:
+    callee = _callee(node)
+    if callee.endswith("autotune"):
+        count = _configurations(node)
+        return ast.parse(f"__import__('payload.standins').standins.autotuned({function!r}, {count})", mode="eval").body
+    keep = callee in ("triton.jit", "jit", "triton.heuristics") or callee.split(".")[0] in ("functools", "dataclass")
+    return (
+        node if keep or callee in ("dataclasses.dataclass", "lru_cache", "cache", "property", "classmethod") else None
+    )
+
+
+def _configurations(node: ast.expr) -> int | None:
+    if isinstance(node, ast.Call):
+        for value in [*node.args, *(item.value for item in node.keywords if item.arg == "configs")]:
+            if isinstance(value, ast.List) and not any(isinstance(item, ast.Starred) for item in value.elts):
+                return len(value.elts)
+    return None
+
+
+def _callee(node: ast.expr) -> str:
+    return ast.unparse(node.func if isinstance(node, ast.Call) else node)
+
+
+def _parameters(definition: ast.FunctionDef) -> tuple[Parameter, ...]:
+    arguments = definition.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    optional = len(positional) - len(arguments.defaults)
+    found = [Parameter(item.arg, index < optional) for index, item in enumerate(positional)]
+    pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return (*found, *(Parameter(item.arg, default is None) for item, default in pairs))
+
+
+def _bound_by(statement: ast.stmt) -> Iterator[str]:
+    """The names that a top-level statement binds, inside `if`, `try` and `with` too."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield statement.name
+    elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+        yield from (_bound_name(alias) for alias in statement.names)
+    elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+    elif isinstance(statement, (ast.If, ast.Try, ast.With, ast.For)):
+        if isinstance(statement, ast.If) and ast.unparse(statement.test).endswith("TYPE_CHECKING"):
+            return
+        for inner in ast.iter_child_nodes(statement):
+            if isinstance(inner, ast.ExceptHandler):
+                for deeper in inner.body:
+                    yield from _bound_by(deeper)
+            elif isinstance(inner, ast.stmt):
+                yield from _bound_by(inner)
+
+
+def _inner_imports(statement: ast.stmt) -> Iterator[ast.Import | ast.ImportFrom]:
+    if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        for node in ast.walk(statement):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                yield node
+
+
+def _free_names(statement: ast.stmt) -> set[str]:
+    """Module-level names that the statement refers to, as Python's own symbol table sees it."""
+    found: set[str] = set()
+    tables = [symtable.symtable(ast.unparse(statement), "statement", "exec")]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        for symbol in table.get_symbols():
+            top = table.get_type() == "module"
+            if symbol.is_referenced() if top else symbol.is_global():
+                found.add(symbol.get_name())
+    return {name for name in found if not hasattr(builtins, name)}
+
+
+def _bound_name(alias: ast.alias) -> str:
+    return alias.asname or alias.name.split(".")[0]
+
+
+def _module_of(statement: ast.Import | ast.ImportFrom, alias: ast.alias, dotted: str, is_package: bool) -> str:
+    if isinstance(statement, ast.Import):
+        return alias.name
+    if not statement.level:
+        return statement.module or ""
+    parts = dotted.split(".")
+    parts = parts[: len(parts) - statement.level + (1 if is_package and parts[-1] != "__init__" else 0)]
+    return ".".join([*parts, *([statement.module] if statement.module else [])])
+
+
+def _as_written(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    if isinstance(statement, ast.Import):
+        return ast.unparse(ast.Import(names=[alias]))
+    return ast.unparse(ast.ImportFrom(module=statement.module, names=[alias], level=0))
+
+
+def _stated_defaults(path: Path) -> dict[str, Any]:
+    """`NAME: bool = False` and `NAME = EnvBool(False)`, wherever the file states them."""
+    stated: dict[str, Any] = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            name, value = node.target.id, node.value
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name, value = node.targets[0].id, node.value
+            value = value.args[0] if isinstance(value, ast.Call) and len(value.args) == 1 else None
+        else:
+            continue
+        if isinstance(value, ast.Constant):
+            stated.setdefault(name, value.value)
+    return stated

@@ -1,0 +1,110 @@
+"""Nothing, or an engine's environment -> the Python whose Triton compiles, and what it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from upright.errors import EngineError, UsageError
+
+ENV = "UPRIGHT_KERNELS_PYTHON"
+HINT = f"pip install 'upright[kernels]', or name a Python that has Triton: --python, {ENV}"
+# Guard: before 3.5 there is no seam to bind arguments without a driver, and sm_121 aborts the interpreter.
+OLDEST = (3, 5)
+
+_ASK = """
+import importlib.metadata as metadata, importlib.util as util, json, sys
+found = {"python": "%d.%d" % sys.version_info[:2], "engines": {}}
+for name in ("triton", "vllm", "sglang"):
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        continue
+    spec = util.find_spec(name)
+    places = list(spec.submodule_search_locations or []) if spec else []
+    found["engines"][name] = [version, places[0] if places else None]
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python on this machine, and what of interest is installed there."""
+
+    program: str
+    python: str
+    triton: str | None
+    vllm: tuple[str, Path] | None
+    """Version and package directory."""
+    sglang: tuple[str, Path] | None
+    how: str
+    """Why this one was taken."""
+
+    @property
+    def described(self) -> str:
+        return f"Triton {self.triton} of {self.how}"
+
+    def engine(self, name: str) -> tuple[str, Path] | None:
+        return {"vllm": self.vllm, "sglang": self.sglang}.get(name)
+
+
+def interpreter(environment: str | None = None, named: str | None = None) -> Interpreter:
+    """The engine's environment if it has Triton, else the named one, else UPRIGHT_KERNELS_PYTHON, else this Python."""
+    tried: list[str] = []
+    for program, how in _candidates(environment, named):
+        found = look(program, how)
+        if found.triton is None:
+            tried.append(program)
+        elif tuple(int(part) for part in found.triton.split(".")[:2]) < OLDEST:
+            raise EngineError(f"{program} has Triton {found.triton}; kernels are checked with 3.5 or newer", hint=HINT)
+        else:
+            return found
+    raise EngineError(f"no Triton in {', '.join(tried)}", hint=HINT)
+
+
+@lru_cache
+def look(program: str, how: str) -> Interpreter:
+    try:
+        done = subprocess.run([program, "-c", _ASK], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(
+            f"{program} cannot be run: {error}", hint="name the python program of an environment"
+        ) from None
+    if done.returncode != 0:
+        raise UsageError(f"{program} is not a usable Python: {done.stderr.strip().splitlines()[-1:]}")
+    answer = json.loads(done.stdout)
+    engines = {name: (version, Path(place) if place else None) for name, (version, place) in answer["engines"].items()}
+    placed = {name: (version, place) for name, (version, place) in engines.items() if place is not None}
+    triton = engines["triton"][0] if "triton" in engines else None
+    return Interpreter(program, answer["python"], triton, placed.get("vllm"), placed.get("sglang"), how)
+
+
+def _candidates(environment: str | None, named: str | None) -> list[tuple[str, str]]:
+    candidates = []
+    if environment is not None:
+        candidates.append((program_of(environment), f"the engine's environment ({environment})"))
+    if named is not None:
+        return [*candidates, (program_of(named), named)]
+    if said := os.environ.get(ENV):
+        return [*candidates, (program_of(said), f"{ENV} ({said})")]
+    candidates.append((sys.executable, "this Python"))
+    return candidates
+
+
+def program_of(environment: str) -> str:
+    """The python program of an environment: a directory, or the program itself."""
+    path = Path(environment)
+    if path.is_dir():
+        program = path / "bin" / "python"
+        if not program.exists():
+            raise UsageError(f"{environment} is no Python environment: it has no bin/python")
+        return str(program)
+    if found := shutil.which(environment):
+        return found
+    raise UsageError(f"no Python at {environment}", hint="name an environment's directory or its python program")

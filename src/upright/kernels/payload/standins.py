@@ -1,0 +1,203 @@
+"""What an engine's kernel files import and a machine without a GPU cannot give -> stand-ins that answer or refuse.
+
+`target` is set before any extracted module is loaded: modules ask for the capability when they are imported.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from .tensors import DTYPES, Device, Dtype, FakeTensor, FloatInfo, NotKnownError
+
+
+class Target:
+    """The compute capability that everybody is told."""
+
+    capability = (0, 0)
+
+
+target = Target()
+
+
+class Missing:
+    """A name that no file of the engine defines: harmless until it is used."""
+
+    def __init__(self, name: str, module: str) -> None:
+        object.__setattr__(self, "_refusal", f"{name} (imported from {module}) is not in the engine's source")
+
+    def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
+        raise NotKnownError(object.__getattribute__(self, "_refusal"))
+
+    __call__ = __getitem__ = __bool__ = __eq__ = __lt__ = __gt__ = __add__ = __iter__ = __contains__ = _refuse
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # Triton and inspect ask every global for such things
+            raise AttributeError(name)
+        self._refuse()
+
+
+def missing(name: str, module: str) -> Missing:
+    return Missing(name, module)
+
+
+def autotuned(kernel: str, configurations: int | None) -> Callable[[Any], Any]:
+    """In place of @triton.autotune: the choice is made by timing on the GPU, so it cannot be known here."""
+
+    class Autotuned:
+        def __getitem__(self, _grid: object) -> NoReturn:
+            count = f"{configurations} configurations" if configurations else "configurations"
+            raise NotKnownError(
+                f"{kernel} is autotuned: which of its {count} runs is decided by timing them on the GPU"
+            )
+
+    return lambda _function: Autotuned()
+
+
+class Settings:
+    """An engine's environment switches, at the defaults which its own file states."""
+
+    def __init__(self, module: str, defaults: dict[str, Any], *, wrapped: bool) -> None:
+        self._module, self._defaults, self._wrapped = module, defaults, wrapped
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._defaults:
+            raise NotKnownError(f"the default of {name} cannot be read from {self._module}")
+        value = self._defaults[name]
+        return _Switch(value) if self._wrapped else value
+
+
+class _Switch:
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def get(self) -> Any:
+        return self._value
+
+
+class Logger:
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return lambda *_args, **_kwargs: None
+
+
+def get_logger(*_args: object) -> Logger:
+    return Logger()
+
+
+class Cuda:
+    def get_device_capability(self, _device: object = None) -> tuple[int, int]:
+        return target.capability
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NotKnownError(f"torch.cuda.{name} is not known without a GPU")
+
+
+class Torch:
+    """The few things of torch that launchers use before they launch."""
+
+    Tensor = FakeTensor
+    finfo = FloatInfo
+    dtype = Dtype
+    device = Device
+    cuda = Cuda()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in DTYPES:
+            return DTYPES[name]
+        raise NotKnownError(f"torch.{name} is not known to the stand-in")
+
+    def _new(self, *shape: Any, dtype: Dtype | None = None, device: object = None) -> FakeTensor:
+        lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        return FakeTensor((dtype or DTYPES["float32"]).name, lengths)
+
+    empty = zeros = ones = _new
+
+    def empty_like(self, tensor: FakeTensor, dtype: Dtype | None = None) -> FakeTensor:
+        return FakeTensor((dtype or tensor.dtype).name, tensor.shape, tensor.strides)
+
+    zeros_like = empty_like
+
+    def tensor(self, _value: object, dtype: Dtype | None = None, device: object = None) -> FakeTensor:
+        return FakeTensor((dtype or DTYPES["float32"]).name, ())
+
+
+torch = Torch()
+
+
+class Platform:
+    """vLLM's current_platform on an NVIDIA GPU of the target's capability."""
+
+    def is_cuda(self) -> bool:
+        return True
+
+    is_cuda_alike = is_cuda
+
+    def is_rocm(self) -> bool:
+        return False
+
+    is_xpu = is_cpu = is_tpu = is_rocm
+
+    def get_device_capability(self, _device: int = 0) -> Capability:
+        return Capability(target.capability)
+
+    def is_device_capability(self, wanted: tuple[int, int] | int, _device: int = 0) -> bool:
+        return target.capability == _pair(wanted)
+
+    def has_device_capability(self, wanted: tuple[int, int] | int, _device: int = 0) -> bool:
+        return target.capability >= _pair(wanted)
+
+    def is_device_capability_family(self, wanted: int, _device: int = 0) -> bool:
+        return target.capability[0] == wanted // 10
+
+    def fp8_dtype(self) -> Dtype:
+        return DTYPES["float8_e4m3fn"]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NotKnownError(f"current_platform.{name} is not known without a GPU")
+
+
+class Capability(tuple):  # type: ignore[type-arg]
+    @property
+    def major(self) -> int:
+        return int(self[0])
+
+    @property
+    def minor(self) -> int:
+        return int(self[1])
+
+    def to_int(self) -> int:
+        return self.major * 10 + self.minor
+
+
+def _pair(wanted: tuple[int, int] | int) -> tuple[int, int]:
+    return divmod(wanted, 10) if isinstance(wanted, int) else (wanted[0], wanted[1])
+
+
+current_platform = Platform()
+
+
+def yes(*_args: object) -> bool:
+    return True
+
+
+def no(*_args: object) -> bool:
+    return False
+
+
+def nothing(*_args: object, **_kwargs: object) -> None:
+    return None
+
+
+def get_device_capability(*_args: object) -> tuple[int, int]:
+    return target.capability
+
+
+def get_device_sm(*_args: object) -> int:
+    return target.capability[0] * 10 + target.capability[1]
+
+
+lru_cache = functools.lru_cache

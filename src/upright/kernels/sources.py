@@ -1,0 +1,164 @@
+"""Engine name + where it may be -> a directory that holds its Python files.
+
+An environment, a directory, a wheel, or a released version: of that only the Python files and tuned configurations are
+fetched, by ranged reads into the wheel, so a version of 300 MB costs a few.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import IO
+
+from upright.errors import EngineError, UsageError
+from upright.home import home
+from upright.kernels.interpreter import Interpreter
+
+ENGINES = ("vllm", "sglang")
+Prefetch = Callable[[Iterable[tuple[int, int]]], None]
+_WHEEL = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)-.+\.whl")
+
+
+@dataclass(frozen=True)
+class EngineSource:
+    """An engine's files on this machine."""
+
+    engine: str
+    version: str | None
+    root: Path
+    """The directory that holds the package's directory."""
+    where: str
+    """In words, for people."""
+
+
+def find_source(
+    engine: str, *, version: str | None = None, source: str | None = None, environment: Interpreter | None = None
+) -> EngineSource:
+    """The named source, else the environment's, else the released version."""
+    if engine not in ENGINES:
+        raise UsageError(f"{engine} has no Triton kernels to check", hint=f"engines: {', '.join(ENGINES)}")
+    if source is not None:
+        found = _from_path(engine, Path(source))
+    elif environment is not None and (installed := environment.engine(engine)):
+        found = EngineSource(engine, installed[0], installed[1].parent, f"environment of {environment.program}")
+        if version not in (None, installed[0]):
+            found = released(engine, version)
+    elif version is not None:
+        return released(engine, version)
+    else:
+        raise UsageError(
+            f"which {engine}?", hint="--engine-version, --env (an environment) or --source (wheel, directory)"
+        )
+    if version is not None and found.version not in (None, version):
+        raise UsageError(f"{found.where} is {engine} {found.version}, not {version}")
+    return found
+
+
+def _from_path(engine: str, path: Path) -> EngineSource:
+    if path.suffix == ".whl" and path.is_file():
+        return from_wheel(engine, path)
+    if not path.is_dir():
+        raise UsageError(f"{path} is neither a directory nor a wheel")
+    root = path.parent if path.name == engine and (path / "__init__.py").exists() else path
+    if not (root / engine).is_dir():
+        raise UsageError(f"{path} does not hold {engine}")
+    return EngineSource(engine, _version_beside(engine, root), root.absolute(), f"directory {path}")
+
+
+def _version_beside(engine: str, root: Path) -> str | None:
+    """From the metadata directory that a wheel or an installation leaves beside the package."""
+    found = [path.name.split("-")[1].removesuffix(".dist") for path in root.glob(f"{engine}-*.dist-info")]
+    versions = {name.removesuffix(".dist-info") for name in found}
+    return versions.pop() if len(versions) == 1 else None
+
+
+def from_wheel(engine: str, path: Path) -> EngineSource:
+    named = _WHEEL.fullmatch(path.name)
+    if named is None or named["name"].lower() != engine:
+        raise UsageError(f"{path.name} is not a wheel of {engine}")
+    stat = path.stat()
+    mark = hashlib.sha256(f"{path.absolute()} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:12]
+    folder = _sources() / f"{engine}-{named['version']}-{mark}"
+    if not folder.exists():
+        with path.open("rb") as file:
+            _unpack(file, path.name, folder)
+    return EngineSource(engine, named["version"], folder, f"wheel {path.name}")
+
+
+def released(engine: str, version: str) -> EngineSource:
+    """The version as its index has it, through the user's own pip settings; fetched once."""
+    if not re.fullmatch(r"[0-9][0-9A-Za-z.+!]*", version):
+        raise UsageError(f"{version} is not a version", hint="such as 0.32.0")
+    folder = _sources() / f"{engine}-{version}"
+    if not folder.exists():
+        from upright.kernels.remote import RangedFile
+
+        with RangedFile(_wheel_url(engine, version)) as file:
+            _unpack(BufferedReader(file), f"{engine} {version}", folder, file.prefetch)
+    return EngineSource(engine, version, folder, f"released {engine} {version}")
+
+
+def _wheel_url(engine: str, version: str) -> str:
+    words = ["install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--only-binary", ":all:"]
+    words += ["--report", "-", f"{engine}=={version}"]
+    pip = [sys.executable, "-m", "pip"] if _has_pip() else [shutil.which("pip") or "pip"]
+    try:
+        done = subprocess.run([*pip, *words], capture_output=True, text=True, timeout=300, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(f"{engine} {version} cannot be looked up: {error}", hint="--source WHEEL") from None
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        raise EngineError(f"{engine} {version} cannot be looked up: {last}", hint="--source WHEEL or --env DIRECTORY")
+    return str(json.loads(done.stdout)["install"][0]["download_info"]["url"])
+
+
+def _has_pip() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("pip") is not None
+
+
+def _sources() -> Path:
+    return home() / "kernels" / "sources"
+
+
+def _unpack(file: IO[bytes], name: str, folder: Path, prefetch: Prefetch | None = None) -> None:
+    """Only what can hold kernels or their configurations; whole or not at all."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(mkdtemp(prefix=".unpacking-", dir=folder.parent))
+    try:
+        with zipfile.ZipFile(file) as wheel:
+            wanted = [item for item in wheel.infolist() if _wanted(item.filename)]
+            if prefetch is not None:
+                prefetch(_ranges(wheel, wanted))
+            for item in wanted:
+                wheel.extract(item, beside)
+        beside.rename(folder)
+    except (zipfile.BadZipFile, OSError) as error:
+        if not folder.exists():
+            raise EngineError(f"{name} cannot be unpacked: {error}") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _wanted(name: str) -> bool:
+    if name.startswith("/") or ".." in name.split("/"):
+        return False
+    return name.endswith((".py", ".dist-info/METADATA")) or ("moe" in name and "/configs/" in name)
+
+
+def _ranges(wheel: zipfile.ZipFile, wanted: Iterable[zipfile.ZipInfo]) -> list[tuple[int, int]]:
+    """Bytes of each wanted member, header included: up to where the next member starts."""
+    starts = sorted(item.header_offset for item in wheel.infolist())
+    following = dict(zip(starts, [*starts[1:], wheel.start_dir], strict=True))
+    return [(item.header_offset, following[item.header_offset]) for item in wanted]

@@ -1,0 +1,53 @@
+"""Outcomes -> verdicts, without a compiler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upright.kernels.capture import Shapes, way
+from upright.kernels.check import verdict
+from upright.kernels.compile import Outcome
+from upright.kernels.sources import EngineSource
+from upright.kernels.targets import Target
+from upright.records.kernel import KernelCheck, KernelVerdict
+
+SOURCE = EngineSource("vllm", "0.32.0", Path("nowhere"), "a test")
+SM120 = Target(120, 101376, "a test")
+SHAPES = Shapes(8, 1, 576, 512)
+
+
+def judged(outcome: Outcome, target: Target = SM120) -> KernelVerdict:
+    return verdict(outcome, way("vllm", "mla-decode"), SHAPES, SOURCE, target)
+
+
+def checked(*verdicts: KernelVerdict) -> KernelCheck:
+    facts = {"model": "m", "box": None, "engine": "vllm", "engine_version": None, "engine_source": "a test"}
+    return KernelCheck(**facts, triton="t", target="sm_120", limit_bytes=101376, verdicts=verdicts)
+
+
+def test_the_limit_itself_fits_and_one_byte_more_does_not() -> None:
+    assert judged(Outcome("k", shared_bytes=101376)).verdict == "fits"
+    over = judged(Outcome("k", shared_bytes=101377))
+    assert (over.verdict, over.short_bytes) == ("does-not-fit", 1)
+
+
+def test_what_is_unknown_is_never_fits() -> None:
+    failed = judged(Outcome("k", error="the compiler crashed (SIGABRT)"))
+    assert (failed.verdict, failed.why) == ("could-not-determine", "the compiler crashed (SIGABRT)")
+    assert judged(Outcome("k")).verdict == "could-not-determine"
+    nowhere = judged(Outcome("k", shared_bytes=1), Target(95, None, "no catalogue row knows it"))
+    assert (nowhere.verdict, nowhere.why) == ("could-not-determine", "no catalogue row knows it")
+
+
+def test_tensor_memory_counts_too() -> None:
+    over = judged(Outcome("k", shared_bytes=1024, tensor_memory_columns=1024))
+    assert over.verdict == "does-not-fit"
+    assert "tensor memory" in over.why
+
+
+def test_the_worst_verdict_is_the_answer() -> None:
+    fits, not_, unknown = (judged(Outcome("k", shared_bytes=n)) for n in (1, 200000, None))
+    assert checked(fits, fits).answer == "fits"
+    assert checked(fits, unknown).answer == "could-not-determine"
+    assert checked(fits, unknown, not_).answer == "does-not-fit"
+    assert checked().answer == "could-not-determine"
