@@ -18,9 +18,24 @@ if TYPE_CHECKING:
     from upright.catalog.rows.base import Row
     from upright.catalog.rows.hardware import BoxRow, GpuRow, LinkRow
     from upright.catalog.rows.model import ModelRow
+    from upright.catalog.rows.setting import SettingRow
     from upright.records.box import Box
 
-__all__ = ["KINDS", "box", "box_record", "boxes", "find_gpu", "get", "gpu", "gpus", "links", "model", "models", "rows"]
+__all__ = [
+    "KINDS",
+    "box",
+    "box_record",
+    "boxes",
+    "find_gpu",
+    "get",
+    "gpu",
+    "gpus",
+    "links",
+    "model",
+    "models",
+    "rows",
+    "settings",
+]
 
 
 def get(kind: str, name: str) -> Row:
@@ -82,6 +97,10 @@ def box_record(name: str) -> Box:
 
 def links() -> tuple[LinkRow, ...]:
     return cast("tuple[LinkRow, ...]", tuple(rows("links").values()))
+
+
+def settings() -> tuple[SettingRow, ...]:
+    return cast("tuple[SettingRow, ...]", tuple(rows("settings").values()))
 
 
 def models() -> tuple[ModelRow, ...]:

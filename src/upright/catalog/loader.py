@@ -43,6 +43,7 @@ _ALL = (
     Kind("boxes", "hardware:BoxRow", "machines: GPUs, host memory, topology"),
     Kind("links", "hardware:LinkRow", "measured paths between GPUs: bandwidth and latency"),
     Kind("models", "model:ModelRow", "models: shapes, artifacts, parsers, sampling, licence"),
+    Kind("settings", "setting:SettingRow", "host settings that break or slow GPU boxes"),
 )
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 

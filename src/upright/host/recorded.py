@@ -117,8 +117,8 @@ def write(
 
 def signature(argv: Sequence[str]) -> tuple[str, ...]:
     """What a recording knows a command by."""
-    if len(argv) >= 4 and list(argv[:2]) == ["sh", "-c"]:
-        return ("sh", *argv[3:])
+    if len(argv) >= 4 and argv[1] == "-c":
+        return (argv[0], *argv[3:])
     return tuple(word.partition("=")[0] if word.startswith("--") else word for word in argv)
 
 

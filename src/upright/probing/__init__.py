@@ -1,5 +1,6 @@
 """Host -> Box: what a machine is, as its own tools tell it."""
 
+from upright.probing.lookup import box_of
 from upright.probing.rounds import probe
 
-__all__ = ["probe"]
+__all__ = ["box_of", "probe"]

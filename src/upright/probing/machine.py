@@ -1,20 +1,39 @@
-"""lscpu, nproc, /proc/meminfo -> the processors and the main memory."""
+"""lscpu, /proc/meminfo, sysfs -> processors, main memory, NUMA nodes."""
 
 from __future__ import annotations
 
 import json
 import re
 
-from upright.probing.questions import Answers, told
+from upright.probing.questions import Answers, script, told
 from upright.records.base import Figure, unknown
-from upright.records.box import Cpu
+from upright.records.box import Cpu, NumaNode
 from upright.units import KIB
 
 QUESTIONS = {
     "lscpu": ("lscpu", "--json"),
     "nproc": ("nproc",),
-    "cpuinfo": ("cat", "/proc/cpuinfo"),
+    "cpuinfo": script("cpuinfo", "sed '/^$/q' /proc/cpuinfo; grep -c ^processor /proc/cpuinfo"),
     "meminfo": ("cat", "/proc/meminfo"),
+    "memory-limit": script(
+        "memory-limit",
+        """
+        for pair in memory.max:memory.current memory/memory.limit_in_bytes:memory/memory.usage_in_bytes; do
+            limit=/sys/fs/cgroup/${pair%%:*} used=/sys/fs/cgroup/${pair##*:}
+            [ -r "$limit" ] && printf '%s\\t%s\\t%s\\n' "$limit" "$(cat "$limit")" "$(cat "$used")"
+        done
+        exit 0
+        """,
+    ),
+    "numa": script(
+        "numa",
+        """
+        for node in /sys/devices/system/node/node[0-9]*; do
+            total=$(sed -n 's/.*MemTotal: *\\([0-9]*\\) kB/\\1/p' "$node/meminfo")
+            printf '%s\\t%s\\t%s\\n' "${node##*node}" "$(cat "$node/cpulist")" "$total"
+        done
+        """,
+    ),
 }
 
 _FLAGS_THAT_MATTER = re.compile(r"^(avx2|f16c|fma|avx_vnni|avx512.*|amx_.*|sve2?|i8mm|bf16|asimddp|svei8mm)$")
@@ -23,21 +42,38 @@ _MEMINFO = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 
 def read_cpu(answers: Answers) -> Cpu:
     fields = _lscpu(told(answers, "lscpu")) or _cpuinfo(told(answers, "cpuinfo") or "")
-    sockets = _count(fields.get("Socket(s)"), 1)
-    threads = _count(told(answers, "nproc") or fields.get("CPU(s)"), 1)
+    sockets, each = _count(fields.get("Socket(s)")), _count(fields.get("Core(s) per socket"))
     return Cpu(
-        name=fields.get("Model name", "unknown processor"),
+        name=fields.get("Model name") or "unknown processor",
         sockets=sockets,
-        cores=_count(fields.get("Core(s) per socket"), threads) * sockets,
-        threads=threads,
+        cores=each * sockets if each and sockets else None,
+        threads=_count(told(answers, "nproc")) or _count(fields.get("CPU(s)")),
         flags=tuple(sorted(flag for flag in fields.get("Flags", "").split() if _FLAGS_THAT_MATTER.match(flag))),
+        hypervisor=fields.get("Hypervisor vendor"),
     )
 
 
 def read_memory(answers: Answers) -> tuple[Figure, Figure]:
-    """Total, and what a new process can have."""
+    """Total, and what a new process can have: a container's or a slice's limit counts."""
     rows = {name: int(kib) * KIB for name, kib in _MEMINFO.findall(told(answers, "meminfo") or "")}
-    return _row(rows, "MemTotal"), _row(rows, "MemAvailable")
+    available = _row(rows, "MemAvailable")
+    for line in (told(answers, "memory-limit") or "").splitlines():
+        path, limit, used = line.split("\t")
+        room = int(limit) - int(used) if limit.isdigit() and used.isdigit() else None
+        if room is not None and available.value is not None and room < available.value:
+            available = Figure(value=max(room, 0), basis="probed", source=f"{path} minus what is used")
+    return _row(rows, "MemTotal"), available
+
+
+def read_numa(answers: Answers) -> tuple[NumaNode, ...]:
+    nodes = []
+    for line in (told(answers, "numa") or "").splitlines():
+        index, cpus, kib = line.split("\t")
+        memory = int(kib) * KIB if kib.isdigit() else 0
+        if index.isdigit() and (cpus or memory):
+            figure = Figure(value=memory, basis="probed", source=f"/sys/devices/system/node/node{index}/meminfo")
+            nodes.append(NumaNode(index=int(index), cpus=cpus, memory_bytes=figure))
+    return tuple(sorted(nodes, key=lambda node: node.index))
 
 
 def _row(rows: dict[str, int], name: str) -> Figure:
@@ -50,7 +86,7 @@ def _lscpu(text: str | None) -> dict[str, str]:
     """`lscpu --json` nests what belongs together in some versions and not in others."""
     try:
         pending = list(json.loads(text or "{}").get("lscpu", []))
-    except ValueError:
+    except (ValueError, AttributeError):
         return {}
     fields: dict[str, str] = {}
     while pending:
@@ -61,18 +97,19 @@ def _lscpu(text: str | None) -> dict[str, str]:
 
 
 def _cpuinfo(text: str) -> dict[str, str]:
-    """What /proc/cpuinfo says in lscpu's words, for machines without util-linux."""
-    rows = [re.split(r"\s*:\s*", line, maxsplit=1) for line in text.splitlines() if ":" in line]
-    first = dict(reversed(rows))
-    sockets = {value for name, value in rows if name == "physical id"}
+    """What /proc/cpuinfo says of the first processor in lscpu's words, for machines without util-linux."""
+    rows = dict(re.split(r"\s*:\s*", line, maxsplit=1) for line in text.splitlines() if ":" in line)
+    count = text.strip().rpartition("\n")[2]
+    siblings, threads = rows.get("siblings", ""), count if count.isdigit() else ""
+    known = siblings.isdigit() and int(siblings) > 0 and threads
     return {
-        "Model name": first.get("model name", "unknown processor"),
-        "Socket(s)": str(len(sockets) or 1),
-        "Core(s) per socket": first.get("cpu cores", ""),
-        "CPU(s)": str(sum(name == "processor" for name, _ in rows)),
-        "Flags": first.get("flags", first.get("Features", "")),
+        "Model name": rows.get("model name", ""),
+        "Socket(s)": str(max(int(threads) // int(siblings), 1)) if known else "",
+        "Core(s) per socket": rows.get("cpu cores", ""),
+        "CPU(s)": threads,
+        "Flags": rows.get("flags", rows.get("Features", "")),
     }
 
 
-def _count(text: str | None, otherwise: int) -> int:
-    return int(text) if text is not None and text.strip().isdigit() else otherwise
+def _count(text: str | None) -> int | None:
+    return int(text) if text is not None and text.strip().isdigit() else None

@@ -2,24 +2,78 @@
 
 from __future__ import annotations
 
+from upright import catalog
 from upright.host import Host
-from upright.probing import machine, software
-from upright.probing.questions import ask
-from upright.records.box import Box
+from upright.probing import bandwidth, engines, links, machine, modules, nvidia, settings, software, storage
+from upright.probing.questions import Answers, ask
+from upright.records.base import Figure, unknown
+from upright.records.box import Box, Gpu
+from upright.units import GB, KIB
 
-FIRST_ROUND = {**machine.QUESTIONS, **software.QUESTIONS}
+_ROOMS = (machine, modules, nvidia, links, storage, software, engines, settings)
+FIRST_ROUND = {name: argv for room in _ROOMS for name, argv in room.QUESTIONS.items()}
+NOT_MEASURED = unknown("not measured: upright probe --measure")
 
 
-def probe(host: Host) -> Box:
+def probe(host: Host, *, measure: bool = False) -> Box:
     """Never fails for what a machine does not tell: that becomes an unknown with its reason."""
     answers = ask(host, FIRST_ROUND)
-    answers = {**answers, **ask(host, software.engine_questions(answers))}
+    answers = {**answers, **ask(host, engines.engine_questions(answers))}
     total, available = machine.read_memory(answers)
+    dimms, theoretical = modules.read_modules(answers)
+    numa, pairs = machine.read_numa(answers), links.read_links(answers)
+    gpus = _gpus(answers, total, available)
     return Box(
-        name=host.name,
+        name=software.read_name(answers) or host.name,
         basis="probed",
         cpu=machine.read_cpu(answers),
         memory_bytes=total,
         memory_available_bytes=available,
-        engines=software.read_engines(answers),
+        memory_modules=dimms,
+        memory_bandwidth_bytes_per_second=theoretical,
+        memory_bandwidth_measured_bytes_per_second=bandwidth.measure(host, available) if measure else NOT_MEASURED,
+        numa=numa,
+        gpus=gpus,
+        links=pairs,
+        disks=storage.read_disks(answers),
+        model_cache=storage.read_model_cache(answers),
+        software=software.read_software(answers),
+        containers=software.read_containers(answers),
+        engines=engines.read_engines(answers),
+        settings=settings.read_settings(settings.Seen(answers, gpus, pairs, numa)),
     )
+
+
+def _gpus(answers: Answers, memory_bytes: Figure, memory_available_bytes: Figure) -> tuple[Gpu, ...]:
+    """What the driver says, the matrix's NUMA column where sysfs is silent, and the catalogue's silicon figures."""
+    affinities = links.numa_affinities(answers)
+    gpus = []
+    for gpu in nvidia.read_gpus(answers):
+        row = catalog.find_gpu(gpu.name)
+        changes: dict[str, object] = {}
+        if gpu.numa_node is None:
+            changes["numa_node"] = affinities.get(gpu.index)
+        if row is None:
+            why = unknown(f"no row of the catalogue's gpus has the device name {gpu.name}")
+            changes |= {"memory_bandwidth_bytes_per_second": why, "shared_memory_block_bytes": why}
+        else:
+            changes |= {
+                "row": row.id,
+                "memory_bandwidth_bytes_per_second": row.memory_bandwidth_gb_s.figure(f"gpus/{row.id}", GB),
+                "shared_memory_block_bytes": row.shared_memory_block_kib.figure(f"gpus/{row.id}", KIB),
+            }
+            # Guard: nvidia-smi reports [N/A] for memory that GPU and CPU share, as on GB10.
+            # https://github.com/Syllo/nvtop/issues/426
+            if row.unified_memory and gpu.memory_bytes.value is None:
+                changes |= {
+                    "memory_bytes": _shared(memory_bytes),
+                    "memory_free_bytes": _shared(memory_available_bytes),
+                }
+        gpus.append(gpu.model_copy(update=changes))
+    return tuple(gpus)
+
+
+def _shared(figure: Figure) -> Figure:
+    if figure.value is None:
+        return figure
+    return Figure(value=figure.value, basis="derived", source=f"shared with main memory: {figure.source}")

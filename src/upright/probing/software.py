@@ -1,58 +1,98 @@
-"""--version, --help -> the engines on a machine, with the flags they accept.
-
-No engine is imported: importing vLLM costs ten seconds and a CUDA context.
-"""
+"""uname, os-release, the driver, docker, podman -> the ground that engines stand on."""
 
 from __future__ import annotations
 
+import json
 import re
 
-from upright.probing.questions import Answers, Questions, script, told
-from upright.records.box import EngineInstall
+from upright.probing import nvidia
+from upright.probing.questions import NOT_ASKED, Answers, script, told
+from upright.records.box import ContainerRuntime, Software
 
 QUESTIONS = {
-    "engines": script(
-        "engines",
-        """
-        for name in llama-server vllm sglang; do
-            path=$(command -v "$name") && printf '%s\\t%s\\n' "$name" "$path"
-        done
-        [ -n "$UPRIGHT_LLAMA_SERVER" ] && printf 'llama-server\\t%s\\n' "$UPRIGHT_LLAMA_SERVER"
-        exit 0
-        """,
-    ),
+    "uname": ("uname", "-nrm"),
+    "os-release": ("cat", "/etc/os-release"),
+    "driver-module": ("cat", "/proc/driver/nvidia/version"),
+    "nvcc": script("nvcc", "nvcc --version 2>/dev/null || /usr/local/cuda/bin/nvcc --version"),
+    "docker": ("docker", "version", "--format", "{{.Server.Version}}"),
+    "docker-runtimes": ("docker", "info", "--format", "{{json .Runtimes}}"),
+    "podman": ("podman", "info", "--format", "{{.Version.Version}}"),
+    "nvidia-ctk": ("nvidia-ctk", "--version"),
+    "cdi": script("cdi", "grep -ls 'nvidia.com/gpu' /etc/cdi/* /var/run/cdi/*"),
 }
 
-_VERSION = re.compile(r"version:\s*(.+)")
-_FLAG = re.compile(r"(?<![\w-])(--?[a-zA-Z][\w-]*)")
+
+def read_name(answers: Answers) -> str | None:
+    return _uname(answers)[0]
 
 
-def engine_questions(answers: Answers) -> Questions:
-    """The second round: each engine that the first round found is asked for its version and its help."""
-    questions: dict[str, tuple[str, ...]] = {}
-    for name, program in _found(answers):
-        if name == "llama-server":
-            questions[f"{program} --version"] = (program, "--version")
-            questions[f"{program} --help"] = (program, "--help")
-    return questions
-
-
-def read_engines(answers: Answers) -> tuple[EngineInstall, ...]:
-    return tuple(_llama(answers, program) for name, program in _found(answers) if name == "llama-server")
-
-
-def _found(answers: Answers) -> list[tuple[str, str]]:
-    lines = (told(answers, "engines") or "").splitlines()
-    found = dict.fromkeys((name, program) for name, _, program in (line.partition("\t") for line in lines) if program)
-    return list(found)
-
-
-def _llama(answers: Answers, program: str) -> EngineInstall:
-    version = answers[f"{program} --version"]
-    match = _VERSION.search(version.err + version.out)
-    help_text = answers[f"{program} --help"].out
-    # Guard: only the fork has MLA modes. https://github.com/ikawrakow/ik_llama.cpp/pull/188
-    fork = "-mla" in _FLAG.findall(help_text)
-    return EngineInstall(
-        engine="ik_llama.cpp" if fork else "llama.cpp", version=match[1].strip() if match else None, program=program
+def read_software(answers: Answers) -> Software:
+    _, kernel, architecture = _uname(answers)
+    long_form = told(answers, "nvidia-long") or ""
+    module = told(answers, "driver-module")
+    return Software(
+        system=_first(r'^PRETTY_NAME="?([^"\n]*)"?$', told(answers, "os-release")),
+        kernel=kernel,
+        architecture=architecture,
+        driver=_driver(answers) or _first(r"^(?:Driver|KMD) Version\s*: (\S+)", long_form),
+        driver_open=None if module is None else "Open Kernel Module" in module,
+        cuda=_first(r"^CUDA (?:UMD )?Version\s*: (\d\S*)", long_form),
+        cuda_toolkit=_first(r"release (\S+),", told(answers, "nvcc")),
     )
+
+
+def read_containers(answers: Answers) -> tuple[ContainerRuntime, ...]:
+    return tuple(runtime for runtime in (_docker(answers), _podman(answers)) if runtime is not None)
+
+
+def _driver(answers: Answers) -> str | None:
+    return next((row.get("driver_version") for row in nvidia.query_rows(answers)), None)
+
+
+def _docker(answers: Answers) -> ContainerRuntime | None:
+    asked = answers.get("docker", NOT_ASKED)
+    if asked.code == NOT_ASKED.code:
+        return None
+    gpus = None
+    if "nvidia" in _runtimes(told(answers, "docker-runtimes")):
+        gpus = "nvidia runtime"
+    elif told(answers, "nvidia-ctk"):
+        gpus = "cdi" if told(answers, "cdi") else "nvidia runtime"
+    return _runtime("docker", asked.code, asked.out, asked.err, gpus)
+
+
+def _podman(answers: Answers) -> ContainerRuntime | None:
+    asked = answers.get("podman", NOT_ASKED)
+    if asked.code == NOT_ASKED.code:
+        return None
+    return _runtime("podman", asked.code, asked.out, asked.err, "cdi" if told(answers, "cdi") else None)
+
+
+def _runtime(name: str, code: int, out: str, err: str, gpus: str | None) -> ContainerRuntime:
+    usable = code == 0
+    reason = err.strip().splitlines()
+    return ContainerRuntime(
+        name=name,
+        version=out.strip() or None if usable else None,
+        usable=usable,
+        gpus=gpus,
+        problem=None if usable else (reason[-1][:160] if reason else f"exit code {code}"),
+    )
+
+
+def _runtimes(text: str | None) -> set[str]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return set()
+    return set(found) if isinstance(found, dict) else set()
+
+
+def _uname(answers: Answers) -> tuple[str | None, str | None, str | None]:
+    words = (told(answers, "uname") or "").split()
+    return (words[0], words[1], words[2]) if len(words) == 3 else (None, None, None)
+
+
+def _first(pattern: str, text: str | None) -> str | None:
+    match = re.search(pattern, text or "", re.MULTILINE)
+    return match[1].strip() or None if match else None

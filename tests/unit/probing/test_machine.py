@@ -19,12 +19,33 @@ def test_a_machine_that_tells_nothing_gives_unknowns_and_no_exception():
     assert total.value is None
     assert total.source == "/proc/meminfo has no MemTotal"
     assert available.value is None
-    assert machine.read_cpu({}).name == "unknown processor"
+    cpu = machine.read_cpu({})
+    assert (cpu.name, cpu.sockets, cpu.cores, cpu.threads) == ("unknown processor", None, None, None)
 
 
 def test_cpuinfo_serves_where_lscpu_is_missing():
-    one = "processor : {n}\nmodel name : Some CPU\nphysical id\t: {socket}\ncpu cores\t: 2\nflags\t: avx2 amx_tile\n"
-    cpuinfo = "\n".join(one.format(n=n, socket=n // 2) for n in range(4))
+    cpuinfo = (
+        "processor\t: 0\nmodel name\t: Some CPU\nsiblings\t: 4\ncpu cores\t: 2\nflags\t\t: sse avx2 amx_tile\n\n8\n"
+    )
     cpu = machine.read_cpu({"lscpu": Result(127, "", "not found"), "cpuinfo": Result(0, cpuinfo, "")})
-    assert (cpu.name, cpu.sockets, cpu.cores, cpu.threads) == ("Some CPU", 2, 4, 4)
+    assert (cpu.name, cpu.sockets, cpu.cores, cpu.threads) == ("Some CPU", 2, 4, 8)
     assert cpu.flags == ("amx_tile", "avx2")
+
+
+def test_a_containers_limit_is_what_is_available():
+    answers = {
+        "meminfo": Result(0, "MemTotal:       64000000 kB\nMemAvailable:   60000000 kB\n", ""),
+        "memory-limit": Result(0, "/sys/fs/cgroup/memory.max\t8589934592\t1073741824\n", ""),
+    }
+    total, available = machine.read_memory(answers)
+    assert total.value == 64_000_000 * 1024
+    assert available.value == 7 * 1024**3
+    assert available.source == "/sys/fs/cgroup/memory.max minus what is used"
+
+
+def test_no_limit_is_no_limit():
+    answers = {
+        "meminfo": Result(0, "MemTotal:       64000000 kB\nMemAvailable:   60000000 kB\n", ""),
+        "memory-limit": Result(0, "/sys/fs/cgroup/memory.max\tmax\t1073741824\n", ""),
+    }
+    assert machine.read_memory(answers)[1].source == "/proc/meminfo MemAvailable"
