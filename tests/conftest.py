@@ -8,10 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).parent.parent
 TINY_MODEL = ROOT / "tests/assets/tiny-kimi/tiny-kimi-q8_0.gguf"
+hypothesis.settings.register_profile("house", deadline=None, max_examples=60)  # busy machines are not bugs
+hypothesis.settings.load_profile("house")
 Upright = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

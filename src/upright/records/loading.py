@@ -18,6 +18,7 @@ from upright.records.base import Record, from_dict
 KINDS = {
     "box": "upright.records.box:Box",
     "model": "upright.records.model:Model",
+    "kernel-check": "upright.records.kernel:KernelCheck",
     "plan": "upright.records.plan:Plan",
     "recipe": "upright.records.recipe:Recipe",
     "deployment": "upright.records.deployment:Deployment",
@@ -116,6 +117,11 @@ def _dumper() -> Any:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
+    def text(dumper: Any, value: str) -> Any:
+        plain = value.replace("\n", "").isprintable()  # what is not must be escaped, or YAML folds it away
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if plain else '"')
+
+    Dumper.add_representer(str, text)
     return Dumper
 
 

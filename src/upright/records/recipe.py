@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from upright.records.base import Part, Record
 
@@ -15,7 +17,7 @@ class Setting(Part):
 
     name: str
     """`--ctx-size`, or the name of the variable."""
-    value: str | None = None
+    value: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
     """None for a flag that stands alone."""
     reason: str
     """Why it is there."""

@@ -104,7 +104,7 @@ class _Chain:
         if self.digests.get(line.seq) == line.digest:
             yield self._found("duplicated", number, f"repeats line {self.places[line.seq]} (entry {line.seq})")
             return
-        if line.seq in self.places:
+        if line.seq in self.digests:
             yield self._found("replaced", number, f"is another entry {line.seq} than line {self.places[line.seq]}")
             return
         if line.seq < self.newest:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.store.samples import observation
@@ -192,7 +192,6 @@ def test_an_entry_of_a_newer_schema_is_refused_with_a_hint(
     assert "upgrade upright" in caught.value.hint
 
 
-@settings(max_examples=60, deadline=None)
 @given(texts=st.lists(st.text(max_size=60), max_size=6), tail=st.binary(max_size=80).filter(lambda b: b"\n" not in b))
 def test_any_text_comes_back_and_any_tail_is_repaired(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], tail: bytes
