@@ -87,7 +87,7 @@ def cli() -> None:
 def main() -> None:
     """The console script: expected errors become two lines and exit code 2; bugs keep their traceback."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(prog_name="upright", standalone_mode=False)
     except UprightError as error:
         _complain(error.message, error.hint)
         sys.exit(2)

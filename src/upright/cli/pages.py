@@ -79,6 +79,7 @@ def evidence_page(console: Console, evidence: Evidence) -> None:
 def run_page(console: Console, run: Run) -> None:
     assert run.deployment is not None
     assert run.evidence is not None
+    assert run.settings is not None
     plan = run.prepared.plan
     passed = sum(item.verdict == "passed" for item in run.evidence.observations)
     table = _pairs(
@@ -86,12 +87,12 @@ def run_page(console: Console, run: Run) -> None:
             ("stands", "yes" if run.stands else "no"),
             ("model", f"{run.prepared.model.name}, {units.size(run.prepared.model.tensor_bytes)} (read)"),
             ("box", f"{run.prepared.box.name}: {run.prepared.box.cpu.name}"),
-            (
-                "context",
-                f"{units.tokens(plan.context_tokens)} tokens, room for {units.tokens(plan.kv.capacity_tokens)}",
-            ),
+            ("context", f"{units.tokens(plan.context_tokens)} tokens for each of {plan.goal.users} user(s)"),
+            ("room", f"{units.tokens(plan.kv.capacity_tokens)} tokens of cache would fit (derived)"),
             ("engine", f"{run.deployment.engine} {run.deployment.engine_version or ''}"),
             ("proof", f"{passed} of {len(run.evidence.observations)} checks passed, up to {run.evidence.to_rung}"),
+            ("client", f"{run.settings.base_url}, model {run.settings.model}"),
+            ("key", f"in {run.settings.key_file}"),
             ("state", run.deployment.state),
             ("report", str(run.page)),
         ]

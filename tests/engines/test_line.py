@@ -1,0 +1,229 @@
+"""The whole line as a user walks it: subprocesses, the real llama-server, the tiny trained model."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Upright
+from upright.launching.processes import identify
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def box(upright: Upright, llama_server: Path, tiny_model: Path, tmp_path: Path) -> Iterator[Upright]:
+    """A user's machine: llama-server on the PATH, a home of its own; at the end nothing may be left running."""
+    environment = {"PATH": f"{llama_server.parent}:{os.environ['PATH']}"}
+
+    def run(*args: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
+        return upright(*args, **environment, **more)
+
+    yield run
+    for _ in json.loads(run("ps", "--json").stdout):
+        run("down")
+    assert left_running(tmp_path) == []
+
+
+def left_running(home: Path) -> list[str]:
+    """Processes whose command line names this test's directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(home) in words and "upright ps" not in words and int(path.parent.name) != os.getpid():
+            found.append(words)
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answer(done: subprocess.CompletedProcess[str], code: int = 0) -> Any:
+    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_every_verb_of_the_line(box: Upright, tiny_model: Path, tmp_path: Path):
+    port = str(free_port())
+    assert answer(box("probe", "--json"))["engines"][0]["engine"] == "llama.cpp"
+    model = answer(box("read", tiny_model, "--json"))
+    assert model["architecture"]["attention"][0]["kind"] == "mla"
+    plan = answer(box("plan", tiny_model, "--context", "2k", "--json"))
+    assert plan["fits"]
+    recipe = answer(box("render", tiny_model, "--context", "2k", "--port", port, "--json"))
+    assert recipe["context_tokens"] == 2048
+
+    up = box("up", tiny_model, "--context", "2k", "--port", port, "--json")
+    deployment = answer(up)
+    assert deployment["state"] == "ready"
+    assert deployment["ready_seconds"] > 0
+    assert last_line(up) == "next: upright prove tiny-kimi"
+
+    assert [item["state"] for item in answer(box("ps", "--json"))] == ["ready"]
+    assert "listening on" in box("logs").stdout
+    evidence = answer(box("prove", "--to", "smoke", "--json"))
+    assert [item["verdict"] for item in evidence["observations"]] == ["passed"] * 9
+    assert {item["check"] for item in evidence["observations"]} == {"language", "arithmetic", "json"}
+    settings = answer(box("connect", "--json"))
+    assert settings["base_url"] == f"http://127.0.0.1:{port}/v1"
+    page = tmp_path / "page.html"
+    assert answer(box("report", "-o", page, "--json"))["page"] == str(page)
+    assert "It stands" in page.read_text()
+    down = answer(box("down", "--json"))
+    assert down["state"] == "stopped"
+    assert [step["state"] for step in down["history"]][-2:] == ["ready", "stopped"]
+
+    key = Path(settings["key_file"]).read_text().strip()
+    spoken = [page.read_text(), box("logs").stdout, *map(str, (up, evidence, settings, down))]
+    assert all(key not in text for text in spoken)
+    others = [path for path in (tmp_path / "home").rglob("*") if path.is_file() and path.name != "key"]
+    assert all(key not in path.read_text(errors="replace") for path in others)
+
+
+def test_run_is_all_of_it(box: Upright, tiny_model: Path):
+    done = box("run", tiny_model, "--context", "2k", "--port", str(free_port()), "--json")
+    outcome = answer(done)
+    assert outcome["stands"]
+    assert outcome["deployment"]["state"] == "stopped"
+    assert Path(outcome["page"]).exists()
+    assert last_line(done) == f"next: upright up {tiny_model}"
+
+
+def test_the_key_is_not_in_the_process_list(box: Upright, tiny_model: Path, tmp_path: Path):
+    answer(box("up", tiny_model, "--context", "1k", "--port", str(free_port()), "--json"))
+    key = Path(answer(box("connect", "--json"))["key_file"]).read_text().strip()
+    everyone = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert any(b"llama-server" in words for words in everyone)
+    assert not any(key.encode() in words for words in everyone)
+
+
+def test_a_model_that_does_not_fit_is_an_answer_not_an_error(box: Upright, tiny_model: Path):
+    done = box("run", tiny_model, "--context", "900m", "--port", str(free_port()), "--json")
+    plan = answer(done, code=1)
+    assert plan["objections"]
+    assert answer(box("ps", "--json")) == []
+
+
+def test_a_broken_model_file(box: Upright, tiny_model: Path, tmp_path: Path):
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(tiny_model.read_bytes()[:600_000])
+    for verb in ("read", "plan", "up", "run"):
+        done = box(verb, broken)
+        assert done.returncode == 2, verb
+        assert done.stderr.splitlines()[-2].startswith("error: "), done.stderr
+        assert "broken.gguf" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert answer(box("ps", "--json")) == []
+
+
+def test_an_engine_that_refuses_the_file(box: Upright, tiny_model: Path, tmp_path: Path):
+    """The header reads well and the sizes add up, but the engine does not know the architecture."""
+    content = tiny_model.read_bytes()
+    assert content.count(b"deepseek2") > 10
+    odd = tmp_path / "odd.gguf"
+    odd.write_bytes(content.replace(b"kimi-k2", b"kimi-xx", 1))  # the tokenizer's name
+    done = box("up", odd, "--context", "1k", "--port", str(free_port()))
+    assert done.returncode == 2
+    assert "did not come up: llama.cpp ended with code 1" in done.stderr
+    assert "hint:  upright logs" in done.stderr
+    assert [item["state"] for item in answer(box("ps", "--json"))] == ["failed"]
+
+
+def test_a_taken_port(box: Upright, tiny_model: Path, tmp_path: Path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = box("up", tiny_model, "--context", "1k", "--port", str(port))
+    assert done.returncode == 2
+    assert f"error: port {port} on 127.0.0.1 cannot be had: Address already in use" in done.stderr
+    assert "--port" in done.stderr
+    assert left_running(tmp_path) == []
+
+
+def test_an_engine_killed_while_serving(box: Upright, tiny_model: Path):
+    deployment = answer(box("up", tiny_model, "--context", "1k", "--port", str(free_port()), "--json"))
+    os.kill(deployment["process"]["pid"], signal.SIGKILL)
+    state = wait_for_state(box, "failed")
+    assert state["exit_code"] == -signal.SIGKILL
+    assert state["reason"] == "llama.cpp was killed by SIGKILL"
+    done = box("prove")
+    assert done.returncode == 2
+    assert "tiny-kimi is failed: llama.cpp was killed by SIGKILL" in done.stderr
+    assert "hint:  upright logs tiny-kimi" in done.stderr
+    assert box("connect").returncode == 2
+    assert box("down").returncode == 0
+
+
+def test_an_engine_killed_during_the_proof_fails_the_rung(box: Upright, tiny_model: Path, tmp_path: Path):
+    deployment = answer(box("up", tiny_model, "--context", "1k", "--port", str(free_port()), "--json"))
+    engine = deployment["process"]["pid"]
+    os.kill(engine, signal.SIGSTOP)  # the proof now waits for its first answer
+    environment = {**os.environ, "UPRIGHT_HOME": str(tmp_path / "home")}
+    proof = subprocess.Popen(
+        [sys.executable, "-m", "upright", "prove", "--json"], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    time.sleep(2)
+    assert proof.poll() is None
+    os.kill(engine, signal.SIGKILL)
+    evidence = json.loads(proof.communicate(timeout=30)[0])
+    assert proof.returncode == 1
+    assert {item["verdict"] for item in evidence["observations"]} == {"failed"}
+    assert "cannot be reached" in evidence["observations"][0]["reason"]
+
+
+def test_a_supervisor_killed_takes_its_engine_along(box: Upright, tiny_model: Path):
+    deployment = answer(box("up", tiny_model, "--context", "1k", "--port", str(free_port()), "--json"))
+    os.kill(deployment["supervisor"]["pid"], signal.SIGKILL)
+    state = wait_for_state(box, "failed")
+    assert state["reason"] == "the supervisor was killed; its engine was ended too"
+    assert identify(deployment["process"]["pid"]) is None
+
+
+def test_the_engine_outlives_the_terminal(box: Upright, tiny_model: Path, llama_server: Path, tmp_path: Path):
+    """`up` in a real terminal that is then closed."""
+    tmux = shutil.which("tmux")
+    assert tmux, "tmux is installed by .ci/run"
+    port, server = free_port(), ["-S", str(tmp_path / "tmux")]
+    environment = {
+        **os.environ,
+        "UPRIGHT_HOME": str(tmp_path / "home"),
+        "PATH": f"{llama_server.parent}:{os.environ['PATH']}",
+    }
+    line = [sys.executable, "-m", "upright", "up", str(tiny_model), "--context", "1k", "--port", str(port)]
+    subprocess.run([tmux, *server, "new-session", "-d", *line], env=environment, check=True)
+    wait_for_state(box, "ready")
+    subprocess.run([tmux, *server, "kill-server"], check=False, capture_output=True)
+    time.sleep(0.5)
+    assert answer(box("prove", "--json"))["observations"]
+
+
+def wait_for_state(box: Upright, state: str, seconds: float = 20) -> Any:
+    deadline = time.monotonic() + seconds
+    while True:
+        listed = answer(box("ps", "--json"))
+        if listed and listed[-1]["state"] == state:
+            return listed[-1]
+        assert time.monotonic() < deadline, listed
+        time.sleep(0.2)
