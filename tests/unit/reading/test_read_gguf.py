@@ -8,7 +8,7 @@ from pathlib import Path
 import gguf as library
 import pytest
 
-from conftest import Upright
+from tests.conftest import Upright
 from upright.errors import ReadError
 from upright.reading import read
 from upright.reading.blobs import LocalBlob, Window
