@@ -34,6 +34,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "report": "Write the report: one page, self-contained.",
     },
     "Depth": {
+        "store": "Look after the directories that deployments leave.",
         "kernels": "Prove without a GPU that an engine's kernels fit a silicon.",
     },
 }

@@ -16,6 +16,7 @@ from upright.records.recipe import Recipe
 
 if TYPE_CHECKING:
     from upright.line import Run
+    from upright.store import Listed
 
 _COLOURS = {
     "passed": "green", "ready": "green", "failed": "red", "degraded": "yellow", "hung": "red", "unsupported": "yellow",
@@ -38,12 +39,16 @@ def deployment_page(console: Console, deployment: Deployment) -> None:
     console.print(_pairs([(name, value) for name, value in facts if value is not None]))
 
 
-def ps_page(console: Console, deployments: list[Deployment]) -> None:
-    if not deployments:
+def ps_page(console: Console, listed: list[Listed]) -> None:
+    if not listed:
         console.print("no deployments")
         return
     table = _table("name", "state", "engine", "endpoint", "why")
-    for item in deployments:
+    for entry in listed:
+        item = entry.deployment
+        if item is None:
+            table.add_row(entry.directory.name, Text("unreadable", style="red"), "", "", Text(entry.problem or ""))
+            continue
         endpoint = item.base_url if item.state == "ready" else ""
         table.add_row(item.name, _coloured(item.state), item.engine, endpoint, item.reason or "")
     console.print(table)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from upright.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from upright.store import DeploymentDir, Listed
 
 
 @click.command()
@@ -13,12 +18,29 @@ def command(output: Output) -> None:
     """List deployments and their state."""
     from upright import store
     from upright.cli.pages import ps_page
-    from upright.launching import status
 
-    states = [status(directory) for directory in store.deployments()]
-    output.answer([state.to_dict() for state in states], lambda console: ps_page(console, states))
-    last = states[-1] if states else None
+    listed = [_look(directory) for directory in store.deployments()]
+    output.answer([_row(item) for item in listed], lambda console: ps_page(console, listed))
+    last = listed[-1].deployment if listed else None
     if last is not None and last.state in ("ready", "failed"):
         output.next("connect" if last.state == "ready" else "logs", last.name)
     else:
         output.next("up", "MODEL")
+
+
+def _look(directory: DeploymentDir) -> Listed:
+    """The state now; a directory that cannot be read is listed with the reason, and the others after it."""
+    from upright.errors import UprightError
+    from upright.launching import status
+    from upright.store import Listed
+
+    try:
+        return Listed(directory, status(directory), None)
+    except UprightError as error:
+        return Listed(directory, None, error.message)
+
+
+def _row(item: Listed) -> dict[str, Any]:
+    if item.deployment is not None:
+        return item.deployment.to_dict()
+    return {"name": item.directory.name, "state": "unreadable", "reason": item.problem}

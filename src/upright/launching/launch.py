@@ -99,12 +99,7 @@ def supervising(directory: DeploymentDir) -> Iterator[bool]:
 
 def changed(deployment: Deployment, **fields: Any) -> Deployment:
     """The same deployment with other fields; a new state is a new line of its history."""
-    now = utc_now()
-    after = {**dict(deployment), **fields, "changed_at": now}
-    if after["state"] != deployment.state:
-        step = Change(state=after["state"], at=now, reason=after["reason"])
-        after["history"] = (*deployment.history, step)
-    return Deployment.model_validate(after)
+    return deployment.changed(utc_now(), **fields)
 
 
 def utc_now() -> str:

@@ -5,6 +5,7 @@ HOME/deployments/NAME/  box.json model.json plan.json recipe.json deployment.jso
                         engine.log  supervisor.log  key (0600)  report.html
 """
 
+from upright.home import home as home
 from upright.store.checking import Finding as Finding
 from upright.store.checking import check as check
 from upright.store.deployments import DeploymentDir as DeploymentDir
@@ -12,7 +13,6 @@ from upright.store.deployments import Listed as Listed
 from upright.store.deployments import create as create
 from upright.store.deployments import deployments as deployments
 from upright.store.deployments import find as find
-from upright.store.deployments import home as home
 from upright.store.deployments import listing as listing
 from upright.store.files import write_atomically as write_atomically
 from upright.store.journal import Journal as Journal

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from upright.errors import RecordError, UprightError, UsageError
+from upright.home import home
 from upright.records.base import Entry, Record, from_json, upgraded
 from upright.records.deployment import Deployment
 from upright.records.evidence import Observation
@@ -28,15 +29,6 @@ E = TypeVar("E", bound=Entry)
 
 _PATIENCE_SECONDS = 5.0
 """How long a single append waits for another one to finish."""
-
-
-def home() -> Path:
-    """UPRIGHT_HOME, or the user's data directory."""
-    if named := os.environ.get("UPRIGHT_HOME"):
-        return Path(named).absolute()
-    from platformdirs import user_data_path
-
-    return user_data_path("upright")
 
 
 @dataclass(frozen=True)

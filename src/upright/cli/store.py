@@ -1,0 +1,148 @@
+"""store: deployments on disk -> a list, or what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upright.cli.options import deployment_argument
+from upright.cli.output import Output, output_options, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.store import DeploymentDir, Finding, Listed
+
+
+@click.group(name="store")
+def command() -> None:
+    """Look after the directories that deployments leave."""
+
+
+@command.command("list")
+@output_options
+def list_(output: Output) -> None:
+    """List what is kept, with how much evidence and how many bytes.
+
+    This reads records only; `upright ps` also looks whether the engines are still there.
+    """
+    from upright import store
+
+    rows = [_row(item) for item in store.listing()]
+    output.answer(rows, lambda console: _list_page(console, rows))
+    say(f"kept in {store.home() / 'deployments'}")
+    output.next(*(("store", "check") if rows else ("up", "MODEL")))
+
+
+@command.command()
+@click.argument("deployments", nargs=-1, metavar="[DEPLOYMENT|DIR]...")
+@output_options
+def check(deployments: tuple[str, ...], output: Output) -> None:
+    """Find lines and records that were changed, lost or moved.
+
+    Takes deployments by name or by directory, all of them if none is named. The answer is no (exit code 1) if
+    anything was changed, is missing, out of order, doubled or cut after it was acknowledged. Nothing is written.
+    """
+    from upright import store
+
+    chosen = [_directory(name) for name in deployments] or store.deployments()
+    found = {directory: store.check(directory.path) for directory in chosen}
+    answer = [_checked(directory, findings) for directory, findings in found.items()]
+    output.answer(answer, lambda console: _check_page(console, found))
+    output.next(*(("store", "list") if chosen else ("up", "MODEL")))
+    if not all(row["sound"] for row in answer):
+        output.no()
+
+
+@command.command()
+@deployment_argument
+@output_options
+def path(deployment: str | None, output: Output) -> None:
+    """Print a deployment's directory; of the last one if none is named."""
+    from upright import store
+
+    directory = store.find(deployment)
+    output.answer({"path": str(directory.path)}, lambda console: console.print(str(directory.path), soft_wrap=True))
+    output.next("store", "check", directory.name)
+
+
+def _row(item: Listed) -> dict[str, Any]:
+    from upright.errors import UprightError
+
+    directory, problem = item.directory, item.problem
+    try:
+        last = directory.last()
+    except UprightError as error:
+        last, problem = None, problem or error.message
+    return {
+        "name": directory.name,
+        "path": str(directory.path),
+        "state": item.deployment.state if item.deployment else None,
+        "created_at": item.deployment.created_at if item.deployment else None,
+        "entries": last.seq if last else None if problem else 0,
+        "size_bytes": sum(file.stat().st_size for file in directory.path.iterdir() if file.is_file()),
+        "problem": problem,
+    }
+
+
+def _list_page(console: Console, rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from upright.units import size
+
+    if not rows:
+        console.print("no deployments")
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("name", "state", "created (UTC)"):
+        table.add_column(name, overflow="fold")
+    for name in ("entries", "size"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        created = (row["created_at"] or "")[:16].replace("T", " ")
+        entries = "?" if row["entries"] is None else f"{row['entries']:,}"
+        table.add_row(row["name"], row["state"] or Text("unreadable", "red"), created, entries, size(row["size_bytes"]))
+    console.print(table)
+    for row in rows:
+        if row["problem"]:
+            console.print(Text(f"{row['name']}: {row['problem']}", "red"), soft_wrap=True)
+
+
+def _directory(name: str) -> DeploymentDir:
+    """By name, or any directory: a broken one must be checkable too."""
+    from upright import store
+
+    place = Path(name)
+    if place.is_dir() and (place.is_absolute() or len(place.parts) > 1 or (place / "evidence.jsonl").exists()):
+        return store.DeploymentDir(place.resolve())
+    kept = store.home() / "deployments" / name
+    return store.DeploymentDir(kept) if kept.is_dir() else store.find(name)
+
+
+def _checked(directory: DeploymentDir, findings: list[Finding]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "name": directory.name,
+        "path": str(directory.path),
+        "sound": all(finding.severity == "note" for finding in findings),
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def _check_page(console: Console, found: dict[DeploymentDir, list[Finding]]) -> None:
+    from rich.text import Text
+
+    if not found:
+        console.print("no deployments")
+    for directory, findings in found.items():
+        problems = sum(finding.severity == "problem" for finding in findings)
+        words = f"{problems} problem{'s' if problems > 1 else ''}" if problems else "sound"
+        console.print(Text.assemble(directory.name, ": ", (words, "red" if problems else "green")))
+        for finding in findings:
+            place = f"{finding.file} line {finding.line}" if finding.line is not None else finding.file
+            mark = ("problem", "red") if finding.severity == "problem" else ("note", "yellow")
+            console.print(Text.assemble("  ", mark, f"  {place}: {finding.message}"), soft_wrap=True)
