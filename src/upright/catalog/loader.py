@@ -44,6 +44,8 @@ _ALL = (
     Kind("links", "hardware:LinkRow", "measured paths between GPUs: bandwidth and latency"),
     Kind("models", "model:ModelRow", "models: shapes, artifacts, parsers, sampling, licence"),
     Kind("settings", "setting:SettingRow", "host settings that break or slow GPU boxes"),
+    Kind("overheads", "memory:OverheadRow", "memory that engines take beside weights and cache, with bands"),
+    Kind("pools", "memory:PoolRow", "published KV pools, which the overheads were fitted on"),
 )
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 

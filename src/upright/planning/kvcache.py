@@ -69,10 +69,15 @@ class CacheShape:
         return self.bytes_per_state + sum(window.tokens * window.bytes_per_token for window in self.windows)
 
 
-def cache_shape(architecture: Architecture, dtype: str, *, window_slack_tokens: int = 0) -> CacheShape:
-    """One copy, exactly. `window_slack_tokens` is what the engine keeps beyond a window (llama.cpp: a ubatch)."""
+def cache_shape(
+    architecture: Architecture, dtype: str, *, window_slack_tokens: int = 0, draft_layers: int = 0
+) -> CacheShape:
+    """One copy, exactly. `window_slack_tokens` is what the engine keeps beyond a window (llama.cpp: a ubatch).
+
+    Draft layers are of the main model's first kind: an EAGLE-3 MLA draft adds one layer to Kimi's 61.
+    """
     grows, states, windows, words, unknown = 0, 0, [], [], []
-    for kind in architecture.attention:
+    for kind in _with_draft(architecture.attention, draft_layers):
         if isinstance(kind, LinearAttention):
             states += kind.layers * (kind.state_bytes or 0)
             words.append(f"{kind.layers} recurrent layers: a state a sequence, nothing a token")
@@ -109,6 +114,14 @@ def rank_share(shape: CacheShape, tensor: int, decode_context: int) -> Fraction:
 def copies(shape: CacheShape, tensor: int, decode_context: int) -> int:
     """How often the ranks together hold the same token."""
     return max(1, int(rank_share(shape, tensor, decode_context) * tensor))
+
+
+def _with_draft(attention: Sequence[Attention], layers: int) -> Sequence[Attention]:
+    for index, kind in enumerate(attention):
+        if layers and not isinstance(kind, LinearAttention):
+            grown = kind.model_copy(update={"layers": kind.layers + layers})
+            return (*attention[:index], grown, *attention[index + 1 :])
+    return attention
 
 
 def _layer_bytes(kind: Attention, dtype: str) -> tuple[Fraction, str]:

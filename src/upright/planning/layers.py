@@ -1,175 +1,234 @@
-"""Box + Model + Goal -> Plan for the llama.cpp family: whole layers on devices, experts where there is room.
-
-Without a GPU everything lives in main memory.
-"""
+"""Box + Model + Goal -> Plan for the llama.cpp family: whole layers on devices, experts where there is room."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from upright.planning.buffers import Buffer, compute_buffer, padded_context
-from upright.planning.kvcache import CacheShape, cache_shape
+from upright.catalog.rows.memory import End
+from upright.planning.answer import exact, finish, rounded_down
+from upright.planning.buffers import COMPUTE_BAND, padded_context
+from upright.planning.devices import HOST, HOST_RESERVE, UNKNOWN_HOST_BYTES, gpus, host_bytes
+from upright.planning.kvcache import cache_shape
+from upright.planning.overhead import overheads
+from upright.planning.placement import Job, Load, Overheads, budget_of, capacity_tokens, over, place
+from upright.planning.weights import layer_bytes
+from upright.records.base import Basis, Figure
 from upright.records.box import Box
 from upright.records.model import Model
-from upright.records.plan import DeviceBudget, Goal, KvCache, LedgerLine, Objection, Plan
-from upright.units import MIB, memory, tokens
+from upright.records.plan import DeviceBudget, ExpertPlace, Goal, KvCache, LedgerLine, Note, Objection, Plan
+from upright.units import GIB, memory, tokens
 
 UBATCH_TOKENS = 512
-# An idle llama-server b11669 beside its buffers took 20 MiB with a vocabulary of 640; a large one adds to it.
-_PROCESS = (20 * MIB, 100 * MIB, 256 * MIB)
+# llama.cpp's own --fit-target leaves this much of each GPU free.
+GPU_MARGIN_BYTES = GIB
+# Far above any context, so that the search ends.
+MOST_TOKENS = 2**26
 
 
 @dataclass(frozen=True)
-class _Case:
+class LayerCase:
     """Everything that decides the bytes."""
 
     box: Box
     model: Model
     goal: Goal
+    engine: str
+    version: str | None
     context_tokens: int
-    shape: CacheShape
     dtype: str
-
-    @property
-    def total_tokens(self) -> int:
-        return padded_context(self.context_tokens) * self.goal.users
+    made_from: tuple[str, ...]
 
 
-def plan_in_memory(box: Box, model: Model, goal: Goal, *, engine: str, context_tokens: int) -> Plan:
-    """The plan on a machine without a GPU."""
-    dtype = goal.kv_dtype or "f16"
-    shape = cache_shape(model.architecture, dtype, window_slack_tokens=UBATCH_TOKENS)
-    case = _Case(box, model, goal, context_tokens, shape, dtype)
-    budget = _host_budget(box)
-    fixed = (_weights(model), _scratch(case), _process())
-    cache = _cache(case)
-    ledger = (*fixed, cache)
-    free = budget.capacity_bytes - sum(line.high_bytes for line in fixed)
-    capacity = _tokens_within(free, shape, goal.users)
-    limit = model.architecture.context_limit_tokens
-    return Plan(
-        made_from=(box.reference, model.reference),
-        engine=engine,
-        engine_version=goal.engine_version or _installed(box, engine),
-        goal=goal,
-        model=model.name,
-        box=box.name,
-        context_tokens=context_tokens,
+@dataclass(frozen=True)
+class _Bands:
+    low: Overheads
+    best: Overheads
+    high: Overheads
+
+
+def plan_in_layers(case: LayerCase) -> Plan:
+    """The plan, with objections if it does not fit."""
+    job, bands = _job(case), _bands(case)
+    # Placed so that even the high ends fit, then counted with the best figures for the same placement.
+    sure = place(job, case.context_tokens, bands.high)
+    shape, limit = job.shape, case.model.architecture.context_limit_tokens
+    most = max(limit or 0, case.context_tokens) * max(16, case.goal.users)
+    low = capacity_tokens(job, bands.high, most=min(most, MOST_TOKENS))
+    best = max(low, capacity_tokens(job, bands.best, most=min(most, MOST_TOKENS)))
+    plan = Plan(
+        made_from=case.made_from,
+        engine=case.engine,
+        engine_version=case.version,
+        goal=case.goal,
+        model=case.model.name,
+        box=case.box.name,
+        context_tokens=case.context_tokens,
         ubatch_tokens=UBATCH_TOKENS,
-        budgets=(budget,),
-        ledger=ledger,
+        expert_places=_expert_places(sure) if job.gpus else (),
+        budgets=_budgets(case, job),
+        ledger=tuple(line for load in sure for line in _lines(case, load, bands)),
         kv=KvCache(
-            dtype=dtype,
+            dtype=case.dtype,
             bytes_per_token=shape.bytes_per_token,
             bytes_per_sequence=shape.bounded_bytes,
-            capacity_tokens=capacity,
-            planned_tokens=case.total_tokens,
+            capacity_tokens=best,
+            low_tokens=low,
+            high_tokens=best,
+            planned_tokens=padded_context(case.context_tokens) * case.goal.users,
             formula=shape.formula,
         ),
-        largest_context_tokens=min(capacity, limit or capacity),
-        users_at_context=capacity // padded_context(context_tokens),
-        objections=_objections(case, budget, ledger, capacity),
+        objections=_objections(case, job, sure, low),
+        notes=_notes(case, job, sure),
     )
+    return finish(plan, case.model)
 
 
-def _host_budget(box: Box) -> DeviceBudget:
-    known = box.memory_available_bytes if box.memory_available_bytes.value is not None else box.memory_bytes
-    return DeviceBudget(
-        device="host",
-        capacity_bytes=int(known.value or 0),
-        basis=known.basis or "assumed",
-        why=f"memory a new process can have ({known.source or 'unknown'})",
+def _job(case: LayerCase) -> Job:
+    devices = gpus(case.box)
+    shape = cache_shape(case.model.architecture, case.dtype, window_slack_tokens=UBATCH_TOKENS)
+    offered = int(int(host_bytes(case.box).value or UNKNOWN_HOST_BYTES) * (1 - HOST_RESERVE if devices else 1))
+    if any(device.unified for device in devices):
+        offered = 0
+    budgets = tuple(max(0, device.cuda_bytes - GPU_MARGIN_BYTES) for device in devices)
+    return Job(case.model, shape, devices, budgets, offered, case.goal.users, UBATCH_TOKENS)
+
+
+def _bands(case: LayerCase) -> _Bands:
+    rows = {row.term: row for row in overheads(case.engine, case.version)}
+    expert_layer = max(layer_bytes(case.model, ("routed_experts",)).values(), default=0)
+    unified = any(device.unified for device in gpus(case.box))
+    share = rows["upload"].share
+    assert share is not None
+
+    def end(name: End, factor: float) -> Overheads:
+        return Overheads(
+            runtime=rows["runtime"].bytes(name),
+            upload=int(expert_layer * getattr(share, name)),
+            process=0 if unified else rows["process"].bytes(name),
+            compute_factor=factor,
+        )
+
+    return _Bands(end("low", COMPUTE_BAND[0]), end("best", 1.0), end("high", COMPUTE_BAND[1]))
+
+
+def _budgets(case: LayerCase, job: Job) -> tuple[DeviceBudget, ...]:
+    found = [
+        DeviceBudget(
+            device=device.name,
+            capacity_bytes=budget,
+            basis=device.basis,
+            why=f"CUDA's {memory(device.cuda_bytes)} less a margin of {memory(GPU_MARGIN_BYTES)}",
+        )
+        for device, budget in zip(job.gpus, job.gpu_budgets, strict=True)
+    ]
+    known = host_bytes(case.box)
+    found.append(
+        DeviceBudget(
+            device=HOST,
+            capacity_bytes=job.host_budget,
+            basis=known.basis or "assumed",
+            why=_host_words(job, known),
+        )
     )
+    return tuple(found)
 
 
-def _weights(model: Model) -> LedgerLine:
-    return _exact("weights", model.tensor_bytes, f"{len(model.files)} files, every tensor as stored", basis=model.basis)
+def _host_words(job: Job, known: Figure) -> str:
+    source = known.source
+    if known.value is None:
+        return f"nobody says how much main memory there is: {memory(UNKNOWN_HOST_BYTES)} are taken for granted"
+    if job.unified:
+        return "the GPU shares the machine's memory: it is counted there"
+    if job.gpus:
+        return f"memory a new process can have, less {HOST_RESERVE:.0%} for the system ({source or 'unknown'})"
+    return f"memory a new process can have ({source or 'unknown'})"
 
 
-def _cache(case: _Case) -> LedgerLine:
-    total = case.goal.users * case.shape.sequence_bytes(padded_context(case.context_tokens))
-    why = f"{case.goal.users} x {tokens(case.context_tokens)} tokens x {case.shape.bytes_per_token:,} B ({case.dtype})"
-    return _exact("kv_cache", total, why)
-
-
-def _scratch(case: _Case) -> LedgerLine:
-    buffer: Buffer = compute_buffer(
-        case.model.architecture, ubatch_tokens=UBATCH_TOKENS, context_tokens=case.context_tokens
-    )
-    return LedgerLine(
-        device="host",
-        term="compute",
-        bytes=buffer.bytes,
-        low_bytes=buffer.low_bytes,
-        high_bytes=buffer.high_bytes,
-        basis="derived",
-        why=buffer.why,
-    )
-
-
-def _process() -> LedgerLine:
-    low, best, high = _PROCESS
-    return LedgerLine(
-        device="host",
-        term="process",
-        bytes=best,
-        low_bytes=low,
-        high_bytes=high,
-        basis="measured",
-        why="an idle llama-server beside its buffers: 20 MiB seen (b11669, small vocabulary)",
-    )
-
-
-def _exact(term: str, count: int, why: str, *, basis: str = "derived") -> LedgerLine:
-    return LedgerLine.model_validate(
-        {
-            "device": "host",
-            "term": term,
-            "bytes": count,
-            "low_bytes": count,
-            "high_bytes": count,
-            "basis": basis,
-            "why": why,
-        }
-    )
-
-
-def _tokens_within(free_bytes: int, shape: CacheShape, users: int) -> int:
-    left = free_bytes - users * shape.bounded_bytes
-    if left <= 0:
-        return 0
-    if shape.bytes_per_token == 0:
-        return 2**31 - 1
-    return left // shape.bytes_per_token
-
-
-def _objections(
-    case: _Case, budget: DeviceBudget, ledger: tuple[LedgerLine, ...], capacity: int
-) -> tuple[Objection, ...]:
-    limit = case.model.architecture.context_limit_tokens
-    found = []
-    if limit is not None and case.context_tokens > limit:
+def _lines(case: LayerCase, load: Load, bands: _Bands) -> list[LedgerLine]:
+    basis: Basis = case.model.basis
+    layers = len(load.expert_layers)
+    users = f"{case.goal.users} x {tokens(case.context_tokens)} tokens"
+    found = [exact(load.device, "weights", load.weights, "every tensor as stored, experts aside", basis)]
+    if load.experts:
+        found.append(exact(load.device, "experts", load.experts, f"routed experts of {layers} layers", basis))
+    if load.cache:
+        found.append(exact(load.device, "kv_cache", load.cache, f"{users}, {case.dtype}, with the layers here"))
+    if load.compute:
+        scratch = load.compute / bands.high.compute_factor
         found.append(
-            Objection(
-                code="context-too-long",
-                message=f"{case.model.name} was made for {tokens(limit)} tokens, not {tokens(case.context_tokens)}",
-                remedy=f"--context {limit}",
+            LedgerLine(
+                device=load.device,
+                term="compute",
+                bytes=int(scratch),
+                low_bytes=int(scratch * bands.low.compute_factor),
+                high_bytes=load.compute,
+                basis="derived",
+                why=f"scratch for {UBATCH_TOKENS} tokens at once: logits, hidden states, mask",
             )
         )
-    short = sum(line.high_bytes for line in ledger) - budget.capacity_bytes
-    if short > 0:
-        largest = capacity // case.goal.users // 256 * 256
+    terms = [term for term in ("runtime", "upload", "process") if getattr(load, term)]
+    found += [_banded(case, load.device, term, bands) for term in terms]
+    return [line for line in found if line.bytes or line.high_bytes]
+
+
+def _banded(case: LayerCase, device: str, term: str, bands: _Bands) -> LedgerLine:
+    row = next(row for row in overheads(case.engine, case.version) if row.term == term)
+    return LedgerLine(
+        device=device,
+        term=term,
+        bytes=getattr(bands.best, term),
+        low_bytes=getattr(bands.low, term),
+        high_bytes=getattr(bands.high, term),
+        basis=row.basis,
+        why=f"{row.why} (overheads/{row.id})",
+    )
+
+
+def _expert_places(loads: tuple[Load, ...]) -> tuple[ExpertPlace, ...]:
+    return tuple(ExpertPlace(device=load.device, layers=load.expert_layers) for load in loads if load.expert_layers)
+
+
+def _objections(case: LayerCase, job: Job, loads: tuple[Load, ...], low: int) -> tuple[Objection, ...]:
+    found = []
+    for load in loads:
+        short = over(job, load)
+        if short <= 0:
+            continue
+        where = "main memory" if load.device == HOST else load.device
+        largest = rounded_down(low // case.goal.users, 256)
         found.append(
             Objection(
                 code="does-not-fit",
-                message=f"{memory(short)} too much for {memory(budget.capacity_bytes)} of main memory",
-                device="host",
+                message=f"{memory(short)} too much for {memory(budget_of(job, load.device))} of {where}",
+                device=load.device,
                 short_bytes=short,
-                remedy=f"--context {largest}" if largest else "a smaller quant, or a machine with more memory",
+                remedy=f"--context {largest}" if largest else None,
+            )
+        )
+    if case.model.ik_only and case.engine == "llama.cpp":
+        found.append(
+            Objection(
+                code="ik-only-types",
+                message=f"{case.model.name} has tensor types that mainline llama.cpp refuses",
+                remedy="--engine ik_llama.cpp",
             )
         )
     return tuple(found)
 
 
-def _installed(box: Box, engine: str) -> str | None:
-    return next((found.version for found in box.engines if found.engine == engine), None)
+def _notes(case: LayerCase, job: Job, loads: tuple[Load, ...]) -> tuple[Note, ...]:
+    found = []
+    if job.gpus and loads[-1].expert_layers:
+        kept = sum(len(load.expert_layers) for load in loads[:-1])
+        found.append(
+            Note(
+                code="hybrid",
+                message=(
+                    f"experts of {kept} layers on the GPUs, of {len(loads[-1].expert_layers)} in main memory: "
+                    f"{memory(loads[-1].experts)}, pinned while the engine runs"
+                ),
+            )
+        )
+    if job.shape.unknown:
+        found.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(job.shape.unknown)}"))
+    return tuple(found)

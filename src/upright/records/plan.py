@@ -82,7 +82,11 @@ class KvCache(Part):
     copies: int = 1
     """How often the engine keeps the same token: ranks that replicate the cache, less those that share it."""
     capacity_tokens: int
-    """Tokens that fit in what is left after every other term."""
+    """Tokens that fit in what is left after every other term, by the best figures."""
+    low_tokens: int = 0
+    """Tokens that are sure to fit: the lower end of the band. Plans promise no more than this."""
+    high_tokens: int = 0
+    """Upper end of the band."""
     planned_tokens: int
     """Tokens that the plan's setting asks for: context times users."""
     formula: str
@@ -144,6 +148,8 @@ class Nearest(Part):
     """The same as words of `upright plan`."""
     artifact: str | None = None
     """Another artifact of the model, if that is the change."""
+    engine: str
+    """The engine of the checked plan."""
     context_tokens: int
     """Context for each user then."""
     capacity_tokens: int

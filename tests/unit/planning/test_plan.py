@@ -9,7 +9,7 @@ from upright.units import GIB
 
 
 def test_a_model_that_fits():
-    (found,) = plan(box(memory_gib=32), model(8))
+    found, *_ = plan(box(memory_gib=32), model(8))
     assert found.fits
     assert found.engine == "llama.cpp"
     assert found.context_tokens == 65_536
@@ -20,40 +20,40 @@ def test_a_model_that_fits():
 
 
 def test_the_context_starts_at_what_the_model_has():
-    (found,) = plan(box(), model(1, architecture(context_limit_tokens=8192)))
+    found, *_ = plan(box(), model(1, architecture(context_limit_tokens=8192)))
     assert found.context_tokens == 8192
 
 
 def test_too_little_memory_is_an_objection_with_bytes_and_a_remedy_that_works():
     small = box(memory_gib=10)
-    (refused,) = plan(small, model(8), Goal(context_tokens=65_536))
+    refused, *_ = plan(small, model(8), Goal(context_tokens=65_536))
     (objection,) = refused.objections
     assert objection.code == "does-not-fit"
     assert objection.short_bytes == refused.high_bytes("host") - 10 * GIB
     option, value = objection.remedy.split()
     assert option == "--context"
-    (accepted,) = plan(small, model(8), Goal(context_tokens=int(value)))
+    accepted, *_ = plan(small, model(8), Goal(context_tokens=int(value)))
     assert accepted.fits
 
 
 def test_a_context_beyond_the_models_limit_is_refused():
-    (found,) = plan(box(memory_gib=1000), model(8), Goal(context_tokens=524_288))
+    found, *_ = plan(box(memory_gib=1000), model(8), Goal(context_tokens=524_288))
     assert [objection.code for objection in found.objections] == ["context-too-long"]
 
 
 def test_users_multiply_the_cache():
-    (one,) = plan(box(), model(1), Goal(context_tokens=8192))
-    (four,) = plan(box(), model(1), Goal(context_tokens=8192, users=4))
+    one, *_ = plan(box(), model(1), Goal(context_tokens=8192))
+    four, *_ = plan(box(), model(1), Goal(context_tokens=8192, users=4))
     cache = {p.goal.users: next(line.bytes for line in p.ledger if line.term == "kv_cache") for p in (one, four)}
     assert cache[4] == 4 * cache[1]
 
 
 def test_the_plan_names_what_it_was_made_from():
     machine, artifact = box(), model(1)
-    (found,) = plan(machine, artifact)
+    found, *_ = plan(machine, artifact)
     assert found.made_from == (machine.reference, artifact.reference)
 
 
 def test_a_small_change_of_the_architecture_changes_the_cache():
-    (deep,) = plan(box(), model(1, architecture(kimi_attention(layers=30))))
+    deep, *_ = plan(box(), model(1, architecture(kimi_attention(layers=30))))
     assert deep.kv.bytes_per_token == 30 * 576 * 2

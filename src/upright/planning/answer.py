@@ -1,0 +1,39 @@
+"""Plan -> the three numbers that people ask for, and lines that need no band."""
+
+from __future__ import annotations
+
+from upright.records.base import Basis
+from upright.records.model import Model
+from upright.records.plan import LedgerLine, Objection, Plan
+from upright.units import tokens
+
+
+def exact(device: str, term: str, count: int, why: str, basis: Basis = "derived") -> LedgerLine:
+    return LedgerLine(device=device, term=term, bytes=count, low_bytes=count, high_bytes=count, basis=basis, why=why)
+
+
+def rounded_down(count: int, step: int) -> int:
+    return count // step * step
+
+
+def finish(plan: Plan, model: Model) -> Plan:
+    """The plan with the longest context for one user, the users at its context, and the model's own limit."""
+    limit = model.architecture.context_limit_tokens
+    sure = plan.kv.low_tokens
+    found = list(plan.objections)
+    if limit is not None and plan.context_tokens > limit:
+        found.insert(
+            0,
+            Objection(
+                code="context-too-long",
+                message=f"{model.name} was made for {tokens(limit)} tokens, not {tokens(plan.context_tokens)}",
+                remedy=f"--context {limit}",
+            ),
+        )
+    return plan.model_copy(
+        update={
+            "largest_context_tokens": min(sure, limit) if limit else sure,
+            "users_at_context": sure // plan.context_tokens,
+            "objections": tuple(found),
+        }
+    )

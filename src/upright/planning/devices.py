@@ -1,0 +1,66 @@
+"""Box -> the devices that bytes can be put on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upright import catalog
+from upright.catalog.rows.hardware import GpuRow
+from upright.planning.overhead import driver_bytes
+from upright.records.base import Basis, Figure
+from upright.records.box import Box, Gpu
+from upright.units import GIB
+
+HOST = "host"
+# What the system and its page cache should keep of main memory.
+HOST_RESERVE = 0.03
+# Any machine with such GPUs has this much; experts are not put on memory that nobody vouches for.
+UNKNOWN_HOST_BYTES = 16 * GIB
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU, or main memory."""
+
+    name: str
+    reported_bytes: int
+    """What nvidia-smi shows."""
+    cuda_bytes: int
+    """What CUDA shows: less what the driver keeps."""
+    capability: str | None
+    basis: Basis
+    unified: bool = False
+    """The GPU has no memory of its own."""
+
+
+NO_GPU = Device(name="gpu0", reported_bytes=0, cuda_bytes=0, capability=None, basis="assumed")
+
+
+def gpus(box: Box) -> tuple[Device, ...]:
+    return tuple(_gpu(gpu) for gpu in box.gpus)
+
+
+def host_bytes(box: Box) -> Figure:
+    """Memory a new process can have, or the whole if nobody looked."""
+    if box.memory_available_bytes.value is not None:
+        return box.memory_available_bytes
+    return box.memory_bytes
+
+
+def same_kind(devices: tuple[Device, ...]) -> bool:
+    return len({(device.reported_bytes, device.capability) for device in devices}) <= 1
+
+
+def _gpu(gpu: Gpu) -> Device:
+    row = catalog.rows("gpus").get(gpu.row) if gpu.row else None
+    unified = isinstance(row, GpuRow) and row.unified_memory
+    total = int(gpu.memory_bytes.value or 0)
+    kept = 0 if unified else min(driver_bytes(), total)
+    return Device(
+        name=f"gpu{gpu.index}",
+        reported_bytes=total,
+        cuda_bytes=total - kept,
+        capability=gpu.compute_capability,
+        basis=gpu.memory_bytes.basis or "assumed",
+        unified=unified,
+    )

@@ -1,0 +1,117 @@
+"""A plan that does not fit -> the nearest things that would, each of them planned.
+
+Settings first (the same weights), then other artifacts of the model. Nothing is offered that was not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from upright.planning.answer import rounded_down
+from upright.planning.fraction import HIGHEST_SGLANG, HIGHEST_VLLM
+from upright.records.model import Model
+from upright.records.plan import Goal, Nearest, Plan
+from upright.units import memory, size, tokens
+
+Planner = Callable[[Model, Goal], Plan]
+MOST = 5
+_STEP_TOKENS = 1024
+SMALL_CONTEXT_TOKENS = 8_192
+
+
+@dataclass(frozen=True)
+class _Change:
+    words: str
+    goal: Goal
+    options: tuple[str, ...]
+
+
+def nearest(plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner) -> tuple[Nearest, ...]:
+    """At most a handful, in the order a person should consider them."""
+    found = []
+    within_reach = plan.kv.capacity_tokens > 0
+    for change in _changes(plan) if within_reach else ():
+        done = planner(model, change.goal)
+        if done.fits:
+            found.append(_nearest(done, change.words, change.options, None))
+    if not found and within_reach:
+        found += _smaller_context(plan, model, planner)
+    for other in artifacts:
+        if other.name != plan.model:
+            found += _other_artifact(plan, other, planner)
+    return tuple(found[:MOST])
+
+
+def _changes(plan: Plan) -> Iterator[_Change]:
+    """One setting at a time, then all of them."""
+    goal = plan.goal
+    words: list[str] = []
+    options: list[str] = []
+    together: dict[str, object] = {}
+    if plan.engine == "vllm" and goal.decode_context_parallel not in (None, plan.parallel.tensor):
+        together["decode_context_parallel"] = plan.parallel.tensor
+        words.append(f"the cache shared by all {plan.parallel.tensor} ranks")
+        options += ["--dcp", str(plan.parallel.tensor)]
+        yield _Change(words[-1], goal.model_copy(update=dict(together)), tuple(options))
+    highest = HIGHEST_SGLANG if plan.engine == "sglang" else HIGHEST_VLLM
+    if plan.memory_fraction is not None and plan.memory_fraction < highest:
+        change: dict[str, object] = {"memory_fraction": highest, "engine": plan.engine}
+        together |= change
+        words.append(f"memory fraction {highest}")
+        options += ["--gpu-memory-utilization", str(highest)]
+        yield _Change(words[-1], goal.model_copy(update=change), ("--gpu-memory-utilization", str(highest)))
+    smaller = {"bf16": "fp8", "f16": "q8_0"}.get(plan.kv.dtype)
+    if smaller is not None:
+        change = {"kv_dtype": smaller}
+        together |= change
+        words.append(f"cache in {smaller}")
+        options += ["--kv-dtype", smaller]
+        yield _Change(words[-1], goal.model_copy(update=change), ("--kv-dtype", smaller))
+    if len(words) > 1:
+        yield _Change(" and ".join(words), goal.model_copy(update=together), tuple(options))
+    if goal.users > 1:
+        yield _Change("one user", goal.model_copy(update={"users": 1}), ("--users", "1"))
+
+
+def _smaller_context(plan: Plan, model: Model, planner: Planner) -> Iterator[Nearest]:
+    largest = rounded_down(plan.kv.low_tokens // plan.goal.users, _STEP_TOKENS)
+    limit = model.architecture.context_limit_tokens or largest
+    largest = min(largest, limit, plan.context_tokens)
+    if largest < _STEP_TOKENS:
+        return
+    done = planner(model, plan.goal.model_copy(update={"context_tokens": largest, "engine": plan.engine}))
+    if done.fits:
+        yield _nearest(done, f"a context of {tokens(largest)}", ("--context", str(largest)), None)
+
+
+def _other_artifact(plan: Plan, other: Model, planner: Planner) -> Iterator[Nearest]:
+    goal = plan.goal.model_copy(
+        update={"engine": None, "kv_dtype": None, "memory_fraction": None, "tensor_parallel": None}
+    )
+    goal = goal.model_copy(update={"decode_context_parallel": None, "pipeline_parallel": None, "engine_version": None})
+    done = planner(other, goal)
+    if not done.fits:
+        context = min(plan.context_tokens, SMALL_CONTEXT_TOKENS)
+        done = planner(other, goal.model_copy(update={"context_tokens": context}))
+    if done.fits:
+        yield _nearest(done, _artifact_words(done, other), (), other.source)
+
+
+def _artifact_words(plan: Plan, other: Model) -> str:
+    host = next((line.bytes for line in plan.ledger if line.device == "host" and line.term == "experts"), 0)
+    where = f"{memory(host)} of experts in main memory" if host else "all of it in GPU memory"
+    if not any(budget.device.startswith("gpu") for budget in plan.budgets):
+        where = "in main memory"
+    return f"{other.name} ({size(other.tensor_bytes)}) with {plan.engine}, {where}"
+
+
+def _nearest(plan: Plan, words: str, options: tuple[str, ...], artifact: str | None) -> Nearest:
+    return Nearest(
+        change=words,
+        options=options,
+        artifact=artifact,
+        engine=plan.engine,
+        context_tokens=plan.context_tokens,
+        capacity_tokens=plan.kv.low_tokens,
+    )

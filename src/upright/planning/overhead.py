@@ -1,0 +1,65 @@
+"""Engine, version, silicon -> the rows of memory beside weights and cache.
+
+The rows are facts in the catalogue (`upright catalog list overheads`), each with a band, a source, and where it was
+fitted the pools it was fitted on.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from upright import catalog
+from upright.catalog import versions
+from upright.catalog.rows.memory import OverheadRow
+from upright.records.plan import LedgerLine
+
+
+@cache
+def overheads(
+    engine: str, version: str | None, *, capability: str | None = None, draft: bool = False
+) -> tuple[OverheadRow, ...]:
+    """The rows that apply, at most one a term: the most particular wins. An unknown version takes the newest rows."""
+    found: dict[str, OverheadRow] = {}
+    for row in catalog.rows("overheads").values():
+        assert isinstance(row, OverheadRow)
+        if row.engine not in ("*", engine) or row.draft not in (None, draft):
+            continue
+        if version is not None and not versions.inside(version, row.versions):
+            continue
+        if row.capability != "*" and (capability is None or not versions.inside(capability, row.capability)):
+            continue
+        known = found.get(row.term)
+        if known is None or _particular(row) >= _particular(known):
+            found[row.term] = row
+    return tuple(found.values())
+
+
+def overhead(
+    engine: str, version: str | None, term: str, *, capability: str | None = None, draft: bool = False
+) -> OverheadRow | None:
+    rows = overheads(engine, version, capability=capability, draft=draft)
+    return next((row for row in rows if row.term == term), None)
+
+
+def driver_bytes() -> int:
+    """What the driver keeps of the total that nvidia-smi shows: CUDA's total is smaller by this."""
+    row = overhead("*", None, "driver")
+    assert row is not None
+    return row.bytes("best")
+
+
+def line(row: OverheadRow, device: str, term: str | None = None) -> LedgerLine:
+    """The row as a line of the ledger."""
+    return LedgerLine(
+        device=device,
+        term=term or row.term,
+        bytes=row.bytes("best"),
+        low_bytes=row.bytes("low"),
+        high_bytes=row.bytes("high"),
+        basis=row.basis,
+        why=f"{row.why} (overheads/{row.id})",
+    )
+
+
+def _particular(row: OverheadRow) -> tuple[bool, bool, bool, bool]:
+    return (row.engine != "*", row.capability != "*", row.draft is not None, row.versions != "*")

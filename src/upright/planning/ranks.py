@@ -1,0 +1,252 @@
+"""Box + Model + Goal -> Plan for engines whose ranks each take a fraction of a GPU (vLLM, SGLang).
+
+The engine fills the fraction with cache: what is left of it after weights and overheads is the pool. The plan's ledger
+holds what the goal needs of the pool; the rest is headroom.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from upright.catalog.rows.memory import OverheadRow
+from upright.planning import fraction as fractions
+from upright.planning.answer import exact, finish, rounded_down
+from upright.planning.devices import Device
+from upright.planning.kvcache import CacheShape, cache_shape, copies, rank_share
+from upright.planning.overhead import line, overheads
+from upright.planning.weights import RankWeights, Vision, rank_weights
+from upright.records.box import Box
+from upright.records.model import Model
+from upright.records.plan import DeviceBudget, Goal, KvCache, LedgerLine, Note, Objection, Parallel, Plan
+from upright.units import memory, tokens
+
+BLOCK_TOKENS = {"vllm": 16, "sglang": 1}
+DRAFT_LAYERS = 1
+BATCHED_TOKENS = 8192
+
+
+@dataclass(frozen=True)
+class RankCase:
+    """Everything that decides the bytes of every rank."""
+
+    box: Box
+    model: Model
+    goal: Goal
+    engine: str
+    version: str | None
+    gpus: tuple[Device, ...]
+    parallel: Parallel
+    context_tokens: int
+    dtype: str
+    fraction: float
+    fraction_why: str
+    made_from: tuple[str, ...]
+
+    @cached_property
+    def shape(self) -> CacheShape:
+        layers = DRAFT_LAYERS if self.goal.draft else 0
+        return cache_shape(self.model.architecture, self.dtype, draft_layers=layers)
+
+    @cached_property
+    def rows(self) -> dict[str, OverheadRow]:
+        capability = self.gpus[0].capability
+        found = overheads(self.engine, self.version, capability=capability, draft=self.goal.draft)
+        return {row.term: row for row in found}
+
+    @cached_property
+    def stages(self) -> tuple[RankWeights, ...]:
+        vision: Vision = "divided" if self.engine == "vllm" else "replicated"
+        return rank_weights(
+            self.model,
+            tensor=self.parallel.tensor,
+            pipeline=self.parallel.pipeline,
+            vision=vision,
+            draft=self.goal.draft,
+        )
+
+    @property
+    def need_tokens(self) -> int:
+        return self.context_tokens * self.goal.users
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """One GPU's ledger."""
+
+    device: Device
+    budget: DeviceBudget
+    fixed: tuple[LedgerLine, ...]
+    outside: tuple[LedgerLine, ...]
+    token_bytes: Fraction
+
+    @property
+    def pool_bytes(self) -> int:
+        return self.budget.capacity_bytes - sum(found.bytes for found in self.fixed)
+
+
+def plan_on_ranks(case: RankCase) -> Plan:
+    """The plan, with objections if it does not fit."""
+    ranks = _ranks(case)
+    smallest = min(ranks, key=lambda rank: rank.pool_bytes)
+    shape, block = case.shape, BLOCK_TOKENS[case.engine] * case.parallel.decode_context
+    band = case.rows["pool-band"].share
+    assert band is not None
+    best, low, high = (_pool_tokens(smallest, shape, case, share, block) for share in (band.best, band.low, band.high))
+    ledger = [found for rank in ranks for found in (*rank.fixed, _cache_line(case, rank), *rank.outside)]
+    ledger.append(_process(case))
+    plan = Plan(
+        made_from=case.made_from,
+        engine=case.engine,
+        engine_version=case.version,
+        goal=case.goal,
+        model=case.model.name,
+        box=case.box.name,
+        context_tokens=case.context_tokens,
+        parallel=case.parallel,
+        memory_fraction=case.fraction,
+        ubatch_tokens=BATCHED_TOKENS,
+        budgets=tuple(rank.budget for rank in ranks),
+        ledger=tuple(ledger),
+        kv=KvCache(
+            dtype=case.dtype,
+            bytes_per_token=shape.bytes_per_token,
+            bytes_per_sequence=shape.bounded_bytes,
+            copies=copies(shape, case.parallel.tensor, case.parallel.decode_context),
+            capacity_tokens=best,
+            low_tokens=low,
+            high_tokens=high,
+            planned_tokens=case.need_tokens,
+            formula=shape.formula,
+        ),
+        objections=_objections(case, ranks, low),
+        notes=_notes(case, smallest, best, low),
+    )
+    return finish(plan, case.model)
+
+
+def _ranks(case: RankCase) -> tuple[_Rank, ...]:
+    share = rank_share(case.shape, case.parallel.tensor, case.parallel.decode_context)
+    found = []
+    for index, device in enumerate(case.gpus):
+        stage = case.stages[index // case.parallel.tensor]
+        depth = Fraction(stage.layers, case.model.architecture.layers)
+        per_token = case.shape.bytes_per_token * share * depth
+        fixed = _fixed(case, device, stage)
+        runtime = next(found.bytes for found in fixed if found.term == "runtime")
+        budget = fractions.budget(case.engine, device, case.fraction, case.fraction_why, runtime)
+        found.append(_Rank(device, budget, fixed, _outside(case, device), per_token))
+    return tuple(found)
+
+
+def _fixed(case: RankCase, device: Device, stage: RankWeights) -> tuple[LedgerLine, ...]:
+    """What the fraction must hold beside the pool."""
+    tensor, basis = case.parallel.tensor, case.model.basis
+    lines = [
+        exact(device.name, "weights", stage.divided_bytes, f"1/{tensor} of what tensor parallelism divides", basis)
+    ]
+    if stage.replicated_bytes:
+        why = "on every rank: projections into the latent space, router, norms, indexer"
+        lines.append(exact(device.name, "replicated_weights", stage.replicated_bytes, why, basis))
+    if stage.absorbed_bytes:
+        why = "second copies of kv_b_proj that MLA backends make after loading"
+        lines.append(exact(device.name, "absorbed_weights", stage.absorbed_bytes, why))
+    rows = case.rows
+    terms = ["runtime", "draft"] if case.goal.draft else ["runtime"]
+    if fractions.graphs_counted(case.engine, case.version):
+        terms.append("graphs")
+    return (*lines, *(line(rows[term], device.name) for term in terms if term in rows))
+
+
+def _outside(case: RankCase, device: Device) -> tuple[LedgerLine, ...]:
+    """What comes on top of the fraction."""
+    if "graphs" in case.rows and not fractions.graphs_counted(case.engine, case.version):
+        return (line(case.rows["graphs"], device.name, "graphs_outside"),)
+    return ()
+
+
+def _cache_line(case: RankCase, rank: _Rank) -> LedgerLine:
+    sequence = case.shape.sequence_bytes(case.context_tokens) * case.goal.users
+    held = rank.token_bytes / case.shape.bytes_per_token if case.shape.bytes_per_token else Fraction(1)
+    why = f"{case.goal.users} x {tokens(case.context_tokens)} tokens x {float(rank.token_bytes):,.0f} B on this rank"
+    return exact(rank.device.name, "kv_cache", int(sequence * held), why)
+
+
+def _process(case: RankCase) -> LedgerLine:
+    return line(case.rows["process"], "host")
+
+
+def _pool_tokens(rank: _Rank, shape: CacheShape, case: RankCase, share: float, block: int) -> int:
+    if shape.bytes_per_token == 0:
+        return 0
+    held = rank.token_bytes / shape.bytes_per_token
+    pool = Fraction(rank.pool_bytes) * Fraction(share).limit_denominator(1000)
+    left = pool - case.goal.users * shape.bounded_bytes * held
+    return max(0, rounded_down(int(left / rank.token_bytes), block))
+
+
+def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tuple[Objection, ...]:
+    tightest = min(ranks, key=lambda rank: rank.pool_bytes)
+    found = []
+    if tightest.pool_bytes <= 0:
+        found.append(_weights_too_large(case, tightest, -tightest.pool_bytes))
+    if not found and low_tokens < case.need_tokens:
+        short = int((case.need_tokens - low_tokens) * tightest.token_bytes)
+        found.append(
+            Objection(
+                code="pool-too-small",
+                message=(
+                    f"{case.goal.users} x {tokens(case.context_tokens)} tokens of context are asked for, "
+                    f"{tokens(low_tokens)} are sure to fit: {memory(short)} a GPU are missing"
+                ),
+                device=tightest.device.name,
+                short_bytes=short,
+            )
+        )
+    for rank in ranks[:1]:
+        spare = rank.device.cuda_bytes - rank.budget.capacity_bytes - sum(each.bytes for each in rank.outside)
+        if spare < 0:
+            found.append(
+                Objection(
+                    code="nothing-left-outside",
+                    message=f"CUDA graphs come on top of the fraction {case.fraction}: {memory(-spare)} are missing",
+                    device=rank.device.name,
+                    short_bytes=-spare,
+                    remedy=f"--gpu-memory-utilization {max(0.5, case.fraction - 0.04):.2f}",
+                )
+            )
+    return tuple(found)
+
+
+def _weights_too_large(case: RankCase, rank: _Rank, short: int) -> Objection:
+    return Objection(
+        code="weights-too-large",
+        message=(
+            f"weights and overheads take {memory(rank.budget.capacity_bytes + short)} of each GPU, "
+            f"{case.engine} may use {memory(rank.budget.capacity_bytes)}: {memory(short)} too much"
+        ),
+        device=rank.device.name,
+        short_bytes=short,
+    )
+
+
+def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]:
+    found = []
+    if best and (
+        note := fractions.unused(case.engine, rank.device, case.fraction, rank.budget, rank.token_bytes, best)
+    ):
+        found.append(note)
+    if low < case.need_tokens <= best:
+        found.append(Note(code="tight", message="by the best figure it fits, within the band of 15 % it may not"))
+    if case.dtype.startswith("fp8") and (rank.device.capability or "").startswith("12."):
+        found.append(
+            Note(
+                code="prove-first",
+                message="fp8 cache on SM120 can end with 'Hardware limit: 101376' in upstream vLLM: prove before use",
+                remedy="--kv-dtype bf16, with --dcp to make up for it",
+            )
+        )
+    if case.shape.unknown:
+        found.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(case.shape.unknown)}"))
+    return tuple(found)

@@ -1,0 +1,46 @@
+"""A plan that fits -> the safe start, and the way up to the goal and beyond, one setting at a time.
+
+Native weights, no speculation, 65,536 tokens, text only; then longer contexts, then the draft, then pictures. Whether
+memory allows a rung is known before; whether the engine stands there is for the ladder to prove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from upright.records.model import Model
+from upright.records.plan import Goal, Plan, Rung
+from upright.units import tokens
+
+Planner = Callable[[Goal], Plan]
+CONTEXTS = (98_304, 131_072, 262_144)
+SAFE_CONTEXT_TOKENS = 65_536
+_DRAFTED_ENGINES = ("vllm", "sglang")
+
+
+def rungs(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]:
+    limit = model.architecture.context_limit_tokens or SAFE_CONTEXT_TOKENS
+    start = min(SAFE_CONTEXT_TOKENS, limit, plan.context_tokens)
+    text = "text only, no speculation" if model.architecture.vision else "no speculation"
+    found = [Rung(name="safe-start", context_tokens=start, fits=True, why=f"the weights as they are, {text}")]
+    longer = sorted({plan.context_tokens, *(each for each in CONTEXTS if each <= limit), limit})
+    found += [_context(plan, context, planner) for context in longer if context > start]
+    if plan.engine in _DRAFTED_ENGINES and not plan.goal.draft:
+        drafted = planner(plan.goal.model_copy(update={"draft": True, "engine": plan.engine}))
+        cost = plan.kv.capacity_tokens - drafted.kv.capacity_tokens
+        why = f"a draft model, if it wins on your load; takes about {tokens(max(0, cost))} tokens of the pool"
+        found.append(Rung(name="draft", context_tokens=plan.context_tokens, draft=True, fits=drafted.fits, why=why))
+    if model.architecture.vision and plan.engine in _DRAFTED_ENGINES:
+        why = "pictures: the tower is in the plan; what it needs while it runs is not known"
+        found.append(Rung(name="vision", context_tokens=plan.context_tokens, vision=True, fits=plan.fits, why=why))
+    return tuple(found)
+
+
+def _context(plan: Plan, context: int, planner: Planner) -> Rung:
+    words = "the goal" if context == plan.context_tokens else f"{tokens(context)} tokens for each user"
+    if context * plan.goal.users <= plan.kv.low_tokens:
+        return Rung(name="context", context_tokens=context, fits=True, why=words)
+    other = planner(plan.goal.model_copy(update={"context_tokens": context, "engine": plan.engine}))
+    if other.fits and other.parallel.decode_context > plan.parallel.decode_context:
+        words += f", with the cache shared by {other.parallel.decode_context} ranks"
+    return Rung(name="context", context_tokens=context, fits=other.fits, why=words)
