@@ -108,7 +108,7 @@ def _gpus(box: Box) -> Iterator[str]:
 def _silicon(gpu: Gpu) -> Iterator[str]:
     pcie, words = gpu.pcie, []
     if pcie.generation_max.value is not None and pcie.width_lanes.value is not None:
-        idle = "" if pcie.generation.value == pcie.generation_max.value else f" (now {pcie.generation.value}, idle)"
+        idle = "" if pcie.generation.value == pcie.generation_max.value else f" (resting at {pcie.generation.value})"
         words.append(f"PCIe {pcie.generation_max.value} x{pcie.width_lanes.value}{idle}")
     if gpu.bar1_bytes.value is not None:
         words.append(f"BAR1 {memory(gpu.bar1_bytes.value)}")
@@ -181,7 +181,7 @@ def _settings(box: Box) -> Iterator[str]:
     for setting in box.settings:
         if setting.verdict == "attention":
             yield f"! {setting.name}: {setting.state}"
-            yield f"  change: {setting.change}"
+            yield f"  {setting.change}"
     counts = {
         verdict: [each.name for each in box.settings if each.verdict == verdict] for verdict in ("good", "unknown")
     }

@@ -157,6 +157,8 @@ def _aspm(seen: Seen) -> State:
     policy = re.search(r"\[(\w+)\]", told(seen.answers, "aspm") or "")
     if policy is None:
         return "the kernel shows no policy", "unknown"
+    if policy[1] == "default":
+        return "the firmware decides (policy default)", "unknown"
     return f"policy {policy[1]}", "good" if policy[1] == "performance" else "attention"
 
 

@@ -15,6 +15,8 @@ class SettingRow(Row):
     trouble: Words
     """What happens otherwise."""
     change: Words
-    """How to change it."""
+    """How to change it, on one line."""
+    details: Words
+    """What else to know when changing it: permanence, exceptions."""
     matters: Literal["any", "gpu", "gpus", "numa"]
     """Where it counts: any machine, one GPU or more, two GPUs or more, two NUMA nodes or more."""
