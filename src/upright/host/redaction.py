@@ -19,7 +19,7 @@ _IPV6 = re.compile(r"(?<![\w:.])[0-9a-fA-F:]*:[0-9a-fA-F:]*:[0-9a-fA-F:.]*(?![\w
 _SERIAL = re.compile(r"(?im)^(.*\b(?:serial(?:[ _]?(?:number|no))?|asset[ _]?tag|service[ _]?tag)\s*[:=][ \t]*)(\S.*)$")
 _TOKEN = re.compile(r"\b(?:hf_|sk-|ghp_|github_pat_|nvapi-|glpat-|xox[abp]-)[\w-]{8,}")
 _HOME = re.compile(r"(/(?:home|Users|var/home|export/home)/)([^/\s:'\"]+)")
-_SHARE = re.compile(r"(?m)^(?:[^\s:/]+(?=:/[^/])|//[^\s/]+)")
+_SHARE = re.compile(r"(?m)(?:^|(?<=\t))(?:[^\s:/]+(?=:/[^/])|//[^\s/]+)")
 _HARMLESS_SERIALS = {"not specified", "unknown", "none", "n/a", "[n/a]", "to be filled by o.e.m."}
 _KEPT_NAMES = {"root", "localhost", "box", "user", "ubuntu"}
 
