@@ -46,6 +46,7 @@ _ALL = (
     Kind("settings", "setting:SettingRow", "host settings that break or slow GPU boxes"),
     Kind("overheads", "memory:OverheadRow", "memory that engines take beside weights and cache, with bands"),
     Kind("pools", "memory:PoolRow", "published KV pools, which the overheads were fitted on"),
+    Kind("patches", "patch:PatchRow", "patches: one edit of an installed engine, with its proof and its end"),
 )
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.output import Output, output_options
+from upright.cli.engine_source import engine_options
+from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from upright.records.kernel import KernelCheck
     from upright.records.model import Attention
 
-F = TypeVar("F", bound=Callable[..., Any])
 MARKS = {"fits": "yes", "does-not-fit": "NO", "could-not-determine": "?"}
 WORDS = {"fits": "fits", "does-not-fit": "does not fit", "could-not-determine": "could not determine"}
 
@@ -29,38 +27,13 @@ def command() -> None:
     """Prove without a GPU that an engine's kernels fit a silicon."""
 
 
-def engine_options(function: F) -> F:
-    """Which engine, where its files are, whose Triton compiles; the function receives `source` and `compiler`."""
-
-    @click.option("--engine", type=click.Choice(["vllm", "sglang"]), required=True, help="Whose kernels.")
-    @click.option("--engine-version", metavar="V", help="A released version; only its Python files are fetched.")
-    @click.option("--env", "environment", metavar="DIR", help="The environment that holds the engine.")
-    @click.option("--source", "place", metavar="PATH", help="A wheel, or a directory that holds the package.")
-    @click.option("--python", metavar="PYTHON", help="A Python that has Triton, if the environment has none.")
-    @click.option(
-        "--limit", "limit_seconds", default=90.0, show_default=True, help="Seconds that one compile may take."
-    )
-    @functools.wraps(function)
-    def wrapper(
-        *, engine: str, engine_version: str | None, environment: str | None, place: str | None,
-        python: str | None, limit_seconds: float, **arguments: Any,
-    ) -> Any:  # fmt: skip
-        from upright.kernels import Compiler, find_source, interpreter
-
-        chosen = interpreter(environment, python)
-        source = find_source(engine, version=engine_version, source=place, environment=chosen)
-        return function(source=source, compiler=Compiler(chosen, limit_seconds), **arguments)
-
-    return wrapper  # type: ignore[return-value]
-
-
 @command.command()
 @click.argument("model")
 @click.option("--box", help="A catalogue name; this machine if neither this nor --target is given.")
 @click.option("--target", "target_name", metavar="TARGET", help="Only a silicon: sm_120, 12.0, a GPU's name.")
 @click.option("--devices", type=click.IntRange(min=1), help="GPUs that share each layer; all of the box by default.")
 @click.option("--kv-dtype", default="auto", show_default=True, help="Type of the KV cache, as the engine spells it.")
-@engine_options
+@engine_options()
 @output_options
 def check(
     output: Output,
@@ -83,6 +56,8 @@ def check(
     )  # fmt: skip
     output.answer(found, lambda console: _page(console, found))
     if found.answer != "fits":
+        if remedy := next((one.remedy for one in found.verdicts if one.remedy), None):
+            say(f"next: {remedy.split(' (')[0].split(';')[0]}" if remedy.startswith("upright ") else f"try:  {remedy}")
         output.no()
     output.next("plan", model, *(["--box", box] if box else []))
 

@@ -36,6 +36,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Depth": {
         "store": "Look after the directories that deployments leave.",
         "kernels": "Prove without a GPU that an engine's kernels fit a silicon.",
+        "patch": "Patch an installed engine, with proof, and take it back.",
     },
 }
 VERBS = {verb: summary for verbs in SECTIONS.values() for verb, summary in verbs.items()}

@@ -6,9 +6,21 @@ compile   in a child interpreter, remembered                      check     the 
 
 from __future__ import annotations
 
-from upright.kernels.check import Compiler, check, kv_type
+from upright.kernels.check import check, kv_type
 from upright.kernels.interpreter import interpreter
+from upright.kernels.interpreter import plain as plain_interpreter
+from upright.kernels.runs import Compiler
 from upright.kernels.sources import find_source
 from upright.kernels.targets import Target, of_capability, target
 
-__all__ = ["Compiler", "Target", "check", "find_source", "interpreter", "kv_type", "of_capability", "target"]
+__all__ = [
+    "Compiler",
+    "Target",
+    "check",
+    "find_source",
+    "interpreter",
+    "kv_type",
+    "of_capability",
+    "plain_interpreter",
+    "target",
+]

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from upright.errors import EngineError
 from upright.kernels.capture import FP8, Call, Shapes, Way, call, way
-from upright.kernels.compile import LIMIT_SECONDS, Outcome, Task, Tell, compile_tasks
-from upright.kernels.interpreter import Interpreter
+from upright.kernels.compile import Outcome, Task
+from upright.kernels.judging import judged
+from upright.kernels.remedies import remedy
+from upright.kernels.runs import Compiler
 from upright.kernels.sources import EngineSource
 from upright.kernels.targets import Target
 from upright.records.kernel import KernelCheck, KernelVerdict
 from upright.records.model import Attention, GqaAttention, LinearAttention, MlaAttention
-
-TENSOR_MEMORY_COLUMNS = 512
-"""What a block can have of Blackwell's tensor memory; Triton refuses more."""
-_SHOWN = ("BLOCK_M", "BLOCK_N", "BLOCK_H", "BLOCK_Q", "TILE_SIZE", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K")
-
-
-@dataclass(frozen=True)
-class Compiler:
-    """Whose Triton compiles, and how long one kernel may take."""
-
-    interpreter: Interpreter
-    limit_seconds: float = LIMIT_SECONDS
-    workers: int | None = None
-    tell: Tell | None = None
-
-    def outcomes(self, tasks: Sequence[Task], target: Target) -> list[list[Outcome]]:
-        limits = {"limit_seconds": self.limit_seconds, "workers": self.workers}
-        return compile_tasks(tasks, target.capability, self.interpreter, tell=self.tell, **limits)  # type: ignore[arg-type]
 
 
 def check(
@@ -67,6 +50,7 @@ def check(
 def judge(
     ways: Sequence[tuple[Way, Shapes]], source: EngineSource, target: Target, compiler: Compiler
 ) -> list[KernelVerdict]:
+    """A verdict for every launch; one that does not fit comes with what would help."""
     calls: list[Call] = []
     verdicts: list[KernelVerdict] = []
     for item, shapes in ways:
@@ -74,53 +58,15 @@ def judge(
             calls.append(call(item, source.root, shapes))
         except EngineError as error:
             failed = Outcome(kernel=item.launcher, error=error.message)
-            verdicts.append(verdict(failed, item, shapes, source, target))
+            verdicts.append(judged(failed, item, shapes, source, target))
     outcomes = compiler.outcomes([Task(each) for each in calls], target)
     for each, found in zip(calls, outcomes, strict=True):
-        verdicts += [verdict(outcome, each.way, each.shapes, source, target) for outcome in found]
+        here = [judged(outcome, each.way, each.shapes, source, target) for outcome in found]
+        if any(one.verdict == "does-not-fit" for one in here):
+            helps = {"remedy": remedy(each.way, each.shapes, source, target, compiler)}
+            here = [one.model_copy(update=helps) if one.verdict == "does-not-fit" else one for one in here]
+        verdicts += here
     return verdicts
-
-
-def verdict(outcome: Outcome, item: Way, shapes: Shapes, source: EngineSource, target: Target) -> KernelVerdict:
-    """Triton's own predicate: a launch is refused when it needs more shared memory than a block can have."""
-    needed, limit = outcome.shared_bytes, target.limit_bytes
-    short = columns = None
-    if outcome.error is not None or needed is None:
-        answer, why = "could-not-determine", outcome.error or "the compiler gave no figure"
-    elif limit is None:
-        answer, why = "could-not-determine", target.source
-    elif needed > limit:
-        short = needed - limit
-        answer, why = "does-not-fit", f"needs {needed:,} bytes of shared memory, {target.name} has {limit:,}"
-    elif (columns := outcome.tensor_memory_columns) is not None and columns > TENSOR_MEMORY_COLUMNS:
-        answer, why = "does-not-fit", f"needs {columns} columns of tensor memory, there are {TENSOR_MEMORY_COLUMNS}"
-    else:
-        answer, why = "fits", f"needs {needed:,} of {limit:,} bytes of shared memory"
-    return KernelVerdict(
-        path=item.name,
-        kernel=outcome.kernel,
-        engine=source.engine,
-        engine_version=source.version,
-        target=target.name,
-        verdict=answer,
-        launch="; ".join(part for part in (str(shapes), launched(outcome)) if part),
-        needed_bytes=needed,
-        limit_bytes=limit,
-        short_bytes=short,
-        registers=outcome.registers,
-        spill_bytes=outcome.spill_bytes,
-        why=why,
-    )
-
-
-def launched(outcome: Outcome) -> str:
-    """`BLOCK_M 32, BLOCK_N 64, 8 warps, 1 stage`."""
-    parts = [f"{name} {outcome.constants[name]}" for name in _SHOWN if name in outcome.constants]
-    if outcome.num_warps is not None:
-        parts.append(f"{outcome.num_warps} warps")
-    if outcome.num_stages is not None:
-        parts.append(f"{outcome.num_stages} stage{'s' if outcome.num_stages != 1 else ''}")
-    return ", ".join(parts)
 
 
 def _ways(attention: Sequence[Attention], engine: str, devices: int, kv_dtype: str) -> Iterator[tuple[Way, Shapes]]:
@@ -175,7 +121,3 @@ def kv_type(name: str) -> str:
     if name not in known:
         raise EngineError(f"{name} is no KV type that kernels are checked for", hint=f"known: {', '.join(known)}")
     return known[name]
-
-
-def within(root: Path, path: Path) -> str:
-    return path.relative_to(root).as_posix()

@@ -43,6 +43,17 @@ SETTINGS = {
 }
 """Environment switches -> the module that states their defaults, and whether a switch is read with `.get()`."""
 
+_DECORATORS = {
+    "triton",
+    "jit",
+    "functools",
+    "lru_cache",
+    "cache",
+    "dataclass",
+    "dataclasses",
+    "property",
+    "classmethod",
+}
 _IMPORTABLE = set(sys.stdlib_module_names) | {"triton"}
 
 
@@ -215,7 +226,7 @@ class _Cleaner(ast.NodeTransformer):
     """Takes out what only the real engine needs: annotations of torch types, decorators of its runtime."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        jit = any(_callee(decorator) in ("triton.jit", "jit", "triton.heuristics") for decorator in node.decorator_list)
+        jit = any(_callee(decorator) in ("triton.jit", "jit") for decorator in node.decorator_list)
         node.returns = None
         for argument in [
             *node.args.posonlyargs,
@@ -260,10 +271,7 @@ def _decorator(node: ast.expr, function: str) -> ast.expr | None:
     if callee.endswith("autotune"):
         count = _configurations(node)
         return ast.parse(f"__import__('payload.standins').standins.autotuned({function!r}, {count})", mode="eval").body
-    keep = callee in ("triton.jit", "jit", "triton.heuristics") or callee.split(".")[0] in ("functools", "dataclass")
-    return (
-        node if keep or callee in ("dataclasses.dataclass", "lru_cache", "cache", "property", "classmethod") else None
-    )
+    return node if callee.split(".")[0] in _DECORATORS else None
 
 
 def _configurations(node: ast.expr) -> int | None:

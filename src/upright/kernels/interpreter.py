@@ -68,6 +68,11 @@ def interpreter(environment: str | None = None, named: str | None = None) -> Int
     raise EngineError(f"no Triton in {', '.join(tried)}", hint=HINT)
 
 
+def plain(environment: str | None = None) -> Interpreter:
+    """As `interpreter`, for those who only look for an engine and compile nothing."""
+    return look(*_candidates(environment, None)[0])
+
+
 @lru_cache
 def look(program: str, how: str) -> Interpreter:
     try:

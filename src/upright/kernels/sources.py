@@ -39,6 +39,10 @@ class EngineSource:
     """The directory that holds the package's directory."""
     where: str
     """In words, for people."""
+    words: tuple[str, ...] = ()
+    """The options that name it."""
+    installed: bool = False
+    """Whether these are files that an engine runs from, not a copy of ours."""
 
 
 def find_source(
@@ -50,7 +54,11 @@ def find_source(
     if source is not None:
         found = _from_path(engine, Path(source))
     elif environment is not None and (installed := environment.engine(engine)):
-        found = EngineSource(engine, installed[0], installed[1].parent, f"environment of {environment.program}")
+        words = ("--env", environment.program)
+        place = installed[1].parent
+        found = EngineSource(
+            engine, installed[0], place, f"environment of {environment.program}", words, installed=True
+        )
         if version not in (None, installed[0]):
             found = released(engine, version)
     elif version is not None:
@@ -72,7 +80,9 @@ def _from_path(engine: str, path: Path) -> EngineSource:
     root = path.parent if path.name == engine and (path / "__init__.py").exists() else path
     if not (root / engine).is_dir():
         raise UsageError(f"{path} does not hold {engine}")
-    return EngineSource(engine, _version_beside(engine, root), root.absolute(), f"directory {path}")
+    return EngineSource(
+        engine, _version_beside(engine, root), root.absolute(), f"directory {path}", ("--source", str(path)), True
+    )
 
 
 def _version_beside(engine: str, root: Path) -> str | None:
@@ -92,7 +102,7 @@ def from_wheel(engine: str, path: Path) -> EngineSource:
     if not folder.exists():
         with path.open("rb") as file:
             _unpack(file, path.name, folder)
-    return EngineSource(engine, named["version"], folder, f"wheel {path.name}")
+    return EngineSource(engine, named["version"], folder, f"wheel {path.name}", ("--source", str(path)))
 
 
 def released(engine: str, version: str) -> EngineSource:
@@ -105,7 +115,7 @@ def released(engine: str, version: str) -> EngineSource:
 
         with RangedFile(_wheel_url(engine, version)) as file:
             _unpack(BufferedReader(file), f"{engine} {version}", folder, file.prefetch)
-    return EngineSource(engine, version, folder, f"released {engine} {version}")
+    return EngineSource(engine, version, folder, f"released {engine} {version}", ("--engine-version", version))
 
 
 def _wheel_url(engine: str, version: str) -> str:

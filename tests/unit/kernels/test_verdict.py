@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from upright.kernels.capture import Shapes, way
-from upright.kernels.check import verdict
 from upright.kernels.compile import Outcome
+from upright.kernels.judging import judged as verdict
 from upright.kernels.sources import EngineSource
 from upright.kernels.targets import Target
 from upright.records.kernel import KernelCheck, KernelVerdict

@@ -1,0 +1,49 @@
+"""Options that name an engine's files and the Triton that compiles them -> EngineSource and Compiler."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ENGINE = (
+    click.option("--engine", type=click.Choice(["vllm", "sglang"]), required=True, help="Whose kernels."),
+    click.option("--engine-version", metavar="V", help="A released version; only its Python files are fetched."),
+    click.option("--env", "environment", metavar="DIR", help="The environment that holds the engine."),
+    click.option("--source", "place", metavar="PATH", help="A wheel, or a directory that holds the package."),
+)
+_COMPILER = (
+    click.option("--python", metavar="PYTHON", help="A Python that has Triton, if the environment has none."),
+    click.option("--limit", "limit_seconds", default=90.0, show_default=True, help="Seconds that a compile may take."),
+)
+
+
+def engine_options(*, compiles: bool = True) -> Callable[[F], F]:
+    """The function receives `source`, and `compiler` if it compiles."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def wrapper(
+            engine: str, engine_version: str | None, environment: str | None, place: str | None, **arguments: Any
+        ) -> Any:
+            from upright.kernels import Compiler, find_source, interpreter, plain_interpreter
+
+            if compiles:
+                limit_seconds = arguments.pop("limit_seconds")
+                chosen = interpreter(environment, arguments.pop("python"))
+                arguments["compiler"] = Compiler(chosen, limit_seconds)
+            else:
+                chosen = plain_interpreter(environment)
+            source = find_source(engine, version=engine_version, source=place, environment=chosen)
+            return function(source=source, **arguments)
+
+        decorated: Any = wrapper
+        for option in reversed([*_ENGINE, *(_COMPILER if compiles else ())]):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate

@@ -1,0 +1,55 @@
+"""What a launch needs + what a silicon has -> KernelVerdict."""
+
+from __future__ import annotations
+
+from upright.kernels.capture import Shapes, Way
+from upright.kernels.compile import Outcome
+from upright.kernels.sources import EngineSource
+from upright.kernels.targets import Target
+from upright.records.kernel import KernelVerdict
+
+TENSOR_MEMORY_COLUMNS = 512
+"""What a block can have of Blackwell's tensor memory; Triton refuses more."""
+_SHOWN = ("BLOCK_M", "BLOCK_N", "BLOCK_H", "BLOCK_Q", "TILE_SIZE", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K")
+
+
+def judged(outcome: Outcome, item: Way, shapes: Shapes, source: EngineSource, target: Target) -> KernelVerdict:
+    """Triton's own predicate: a launch is refused when it needs more shared memory than a block can have."""
+    needed, limit = outcome.shared_bytes, target.limit_bytes
+    short = columns = None
+    if outcome.error is not None or needed is None:
+        answer, why = "could-not-determine", outcome.error or "the compiler gave no figure"
+    elif limit is None:
+        answer, why = "could-not-determine", target.source
+    elif needed > limit:
+        short = needed - limit
+        answer, why = "does-not-fit", f"needs {needed:,} bytes of shared memory, {target.name} has {limit:,}"
+    elif (columns := outcome.tensor_memory_columns) is not None and columns > TENSOR_MEMORY_COLUMNS:
+        answer, why = "does-not-fit", f"needs {columns} columns of tensor memory, there are {TENSOR_MEMORY_COLUMNS}"
+    else:
+        answer, why = "fits", f"needs {needed:,} of {limit:,} bytes of shared memory"
+    return KernelVerdict(
+        path=item.name,
+        kernel=outcome.kernel,
+        engine=source.engine,
+        engine_version=source.version,
+        target=target.name,
+        verdict=answer,
+        launch="; ".join(part for part in (str(shapes), launched(outcome)) if part),
+        needed_bytes=needed,
+        limit_bytes=limit,
+        short_bytes=short,
+        registers=outcome.registers,
+        spill_bytes=outcome.spill_bytes,
+        why=why,
+    )
+
+
+def launched(outcome: Outcome) -> str:
+    """`BLOCK_M 32, BLOCK_N 64, 8 warps, 1 stage`."""
+    parts = [f"{name} {outcome.constants[name]}" for name in _SHOWN if name in outcome.constants]
+    if outcome.num_warps is not None:
+        parts.append(f"{outcome.num_warps} warps")
+    if outcome.num_stages is not None:
+        parts.append(f"{outcome.num_stages} stage{'s' if outcome.num_stages != 1 else ''}")
+    return ", ".join(parts)

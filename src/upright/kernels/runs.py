@@ -1,0 +1,32 @@
+"""Whose Triton compiles, for how long, on how many cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from upright.kernels.compile import LIMIT_SECONDS, Outcome, Task, Tell, compile_tasks
+from upright.kernels.interpreter import Interpreter
+from upright.kernels.targets import Target
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """An interpreter with Triton, and the limits of one compile."""
+
+    interpreter: Interpreter
+    limit_seconds: float = LIMIT_SECONDS
+    workers: int | None = None
+    """Compiles at once; None for one a core."""
+    tell: Tell | None = None
+    """Called with how many launches are done, of how many."""
+
+    def outcomes(self, tasks: Sequence[Task], target: Target) -> list[list[Outcome]]:
+        return compile_tasks(
+            tasks,
+            target.capability,
+            self.interpreter,
+            limit_seconds=self.limit_seconds,
+            workers=self.workers,
+            tell=self.tell,
+        )
