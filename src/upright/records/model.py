@@ -52,6 +52,7 @@ class MlaAttention(Part):
     """Multi-head latent attention: one compressed vector a token and layer, shared by all heads."""
 
     kind: Literal["mla"] = "mla"
+    """Tells the kinds of attention apart."""
     layers: int
     """How many layers are of this kind."""
     heads: int
@@ -76,6 +77,7 @@ class GqaAttention(Part):
     """Grouped-query attention; a window makes it sliding."""
 
     kind: Literal["gqa"] = "gqa"
+    """Tells the kinds of attention apart."""
     layers: int
     """How many layers are of this kind."""
     heads: int
@@ -94,6 +96,7 @@ class LinearAttention(Part):
     """A recurrent layer (Gated DeltaNet and kin): a state of fixed size a sequence, none a token."""
 
     kind: Literal["linear"] = "linear"
+    """Tells the kinds of attention apart."""
     layers: int
     """How many layers are of this kind."""
     state_bytes: int | None = None

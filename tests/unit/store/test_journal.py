@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import resource
 import subprocess
@@ -32,15 +30,19 @@ def test_an_empty_log_has_no_observations_and_no_last_line(directory: Deployment
     assert directory.last() is None
 
 
-def test_the_chain_can_be_followed_without_upright(directory: DeploymentDir) -> None:
+def test_the_chain_can_be_followed_without_upright(directory: DeploymentDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the lines of Python that docs/store.md gives, as they stand there."""
+    page = (Path(__file__).parents[3] / "docs/store.md").read_text()
+    script = page.partition("```python\n")[2].partition("```")[0]
     for number in range(3):
         directory.append(observation(number))
-    previous = NO_DIGEST
-    for number, raw in enumerate(directory.evidence_file.read_bytes().splitlines(), start=1):
-        line = json.loads(raw)
-        assert (line["seq"], line["previous"]) == (number, previous)
-        assert hashlib.sha256(raw[: raw.rindex(b',"digest"')]).hexdigest() == line["digest"]
-        previous = line["digest"]
+    monkeypatch.chdir(directory.path)
+    done = {"previous": NO_DIGEST}
+    exec(script, done)
+    assert done["previous"] == directory.last().digest
+    directory.evidence_file.write_bytes(directory.evidence_file.read_bytes().replace(b"answer 1", b"answer 9"))
+    with pytest.raises(AssertionError):
+        exec(script, {})
 
 
 def test_the_head_names_the_last_acknowledged_line(directory: DeploymentDir) -> None:

@@ -1,0 +1,51 @@
+"""The habits of records: a one-line string under every field, a unit at the end of every name that needs one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from upright.records.base import Part
+from upright.records.fields import field_doc, field_docs
+from upright.records.loading import KINDS, record_class
+
+ROOT = Path(__file__).parents[2]
+
+
+def _parts() -> list[type[Part]]:
+    for kind in KINDS:
+        record_class(kind)
+    found: list[type[Part]] = []
+    waiting = [Part]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            waiting.append(kind)
+            if kind.__module__.startswith("upright."):
+                found.append(kind)
+    return sorted(found, key=lambda kind: (kind.__module__, kind.__name__))
+
+
+@pytest.mark.parametrize("part", _parts(), ids=lambda part: f"{part.__module__}.{part.__name__}")
+def test_every_field_says_in_one_line_what_it_is(part: type[Part]) -> None:
+    docs = field_docs(part)
+    assert [name for name in part.model_fields if name not in docs] == [], "put a string under the field"
+    assert [name for name, words in docs.items() if "\n" in words or not words.strip()] == [], "one line, not empty"
+    assert part.__doc__, "say what it is"
+
+
+def test_a_field_is_explained_where_it_is_inherited() -> None:
+    from upright.records.plan import Plan
+
+    assert field_doc(Plan, "made_from") == "`kind:sha256` of each record that this one was made from."
+    assert field_doc(Plan, "nothing") is None
+    assert list(field_docs(Plan)) == list(Plan.model_fields)
+
+
+def test_the_generated_pages_are_current() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/generate-docs", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"run scripts/generate-docs and commit what it writes\n{done.stderr}"
