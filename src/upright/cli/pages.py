@@ -36,7 +36,7 @@ def deployment_page(console: Console, deployment: Deployment) -> None:
         ),
         ("why", deployment.reason),
     ]
-    console.print(_pairs([(name, value) for name, value in facts if value is not None]))
+    _print_pairs(console, [(name, value) for name, value in facts if value is not None])
 
 
 def ps_page(console: Console, listed: list[Listed]) -> None:
@@ -87,7 +87,8 @@ def run_page(console: Console, run: Run) -> None:
     assert run.settings is not None
     plan = run.prepared.plan
     passed = sum(item.verdict == "passed" for item in run.evidence.observations)
-    table = _pairs(
+    _print_pairs(
+        console,
         [
             ("stands", "yes" if run.stands else "no"),
             ("model", f"{run.prepared.model.name}, {units.size(run.prepared.model.tensor_bytes)} (read)"),
@@ -100,9 +101,8 @@ def run_page(console: Console, run: Run) -> None:
             ("key", f"in {run.settings.key_file}"),
             ("state", run.deployment.state),
             ("report", str(run.page)),
-        ]
+        ],
     )
-    console.print(table)
 
 
 def _coloured(word: str) -> Text:
@@ -116,10 +116,8 @@ def _table(*headings: str) -> Table:
     return table
 
 
-def _pairs(rows: list[tuple[str, str]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
+def _print_pairs(console: Console, rows: list[tuple[str, str]]) -> None:
+    """Names and values, a line each; a value is never folded, so that a path can be copied."""
+    width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        table.add_row(f"  {name}", Text(value))
-    return table
+        console.print(Text.assemble((f"  {name:<{width}}  ", "dim"), value), soft_wrap=True)

@@ -1,0 +1,33 @@
+"""A fresh install is small and brings neither torch nor numpy."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+LIMIT_MB = 80
+
+
+@pytest.mark.engine  # half a minute, so with the later stage
+def test_a_fresh_install_is_small(tmp_path: Path, capsys):
+    pinned = re.findall(r"^([\w.-]+==\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("\n".join(pinned))
+    environment = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", environment / "bin/python"]
+    subprocess.run([*pip, "install", "-q", "-c", constraints, ROOT], check=True, capture_output=True, timeout=170)
+    packages = next((environment / "lib").glob("python*/site-packages"))
+    size_mb = sum(path.stat().st_blocks * 512 for path in packages.rglob("*")) / 1e6
+    with capsys.disabled():
+        print(f"\nfresh install: {size_mb:.0f} MB (limit {LIMIT_MB} MB)")
+    assert size_mb <= LIMIT_MB
+    assert not [path.name for path in packages.iterdir() if path.name in ("torch", "numpy")]
+    done = subprocess.run([environment / "bin/upright", "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"upright \d+\.\d+\.\d+\n", done.stdout)

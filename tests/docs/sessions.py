@@ -1,0 +1,72 @@
+"""```console blocks of a page -> commands that are really run, and their output held against what the page shows.
+
+`$ ` starts a command; what follows is its output, stdout and stderr as a terminal mixes them. `…` inside a line stands
+for any text, a line of `…` alone for any lines, and a last line `[exit N]` for an exit code other than 0.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_EXIT = re.compile(r"\[exit (\d+)\]")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a page and what the page says it prints."""
+
+    command: str
+    shown: tuple[str, ...]
+    exit_code: int
+
+
+def steps(page: Path) -> list[Step]:
+    found = []
+    for block in _BLOCK.findall(page.read_text()):
+        command, shown = None, []
+        for line in [*block.splitlines(), "$ "]:
+            if not line.startswith("$ "):
+                shown.append(line)
+                continue
+            if command is not None:
+                code = _EXIT.fullmatch(shown[-1]) if shown else None
+                found.append(Step(command, tuple(shown[:-1] if code else shown), int(code[1]) if code else 0))
+            command, shown = line[2:], []
+    return found
+
+
+def run_page(page: Path, folder: Path, environment: dict[str, str]) -> list[str]:
+    """Run every command of the page in order, in one folder; returns what does not agree."""
+    complaints = []
+    for step in steps(page):
+        done = subprocess.run(
+            ["bash", "-c", step.command],
+            cwd=folder,
+            env={**os.environ, **environment, "NO_COLOR": "1", "COLUMNS": "80"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        printed = done.stdout.rstrip("\n").splitlines()
+        if done.returncode != step.exit_code:
+            complaints.append(
+                f"$ {step.command}\nexit code {done.returncode}, page says {step.exit_code}\n{done.stdout}"
+            )
+        elif not agrees(step.shown, printed):
+            shown = "\n".join(step.shown)
+            complaints.append(f"$ {step.command}\n--- the page shows\n{shown}\n--- it printed\n{done.stdout}")
+    return complaints
+
+
+def agrees(shown: tuple[str, ...], printed: list[str]) -> bool:
+    pattern = "".join(
+        r"(?:[^\n]*\n)*?" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in shown
+    )
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
