@@ -23,6 +23,12 @@ _HOMES = {
     "plan": "upright.planning",
     "probe": "upright.probing",
     "read": "upright.reading",
+    "connect": "upright.connecting",
+    "launch": "upright.launching",
+    "prove": "upright.proving",
+    "render": "upright.rendering",
+    "report": "upright.reporting",
+    "stop": "upright.launching",
 }
 
 __all__ = [
@@ -36,15 +42,24 @@ __all__ = [
     "Recipe",
     "UprightError",
     "__version__",
+    "connect",
+    "launch",
     "plan",
     "probe",
+    "prove",
     "read",
+    "render",
+    "report",
+    "stop",
 ]
 
 if TYPE_CHECKING:
+    from upright.connecting import connect
     from upright.errors import UprightError
+    from upright.launching import launch, stop
     from upright.planning import plan
     from upright.probing import probe
+    from upright.proving import prove
     from upright.reading import read
     from upright.records.base import Figure
     from upright.records.box import Box
@@ -53,6 +68,8 @@ if TYPE_CHECKING:
     from upright.records.model import Model
     from upright.records.plan import Goal, Plan
     from upright.records.recipe import Recipe
+    from upright.rendering import render
+    from upright.reporting import report
 
 
 def __getattr__(name: str) -> Any:

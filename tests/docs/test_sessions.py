@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+import upright
 from tests.conftest import ROOT
 from tests.docs.sessions import agrees, run_page, steps
+from upright import store
+from upright.launching import stop
 
 PAGES = [ROOT / "README.md", ROOT / "docs/quickstart.md"]
 
@@ -41,3 +45,29 @@ def test_the_pages_sessions_do_what_they_show(page: Path, llama_server: Path, ti
 )
 def test_the_comparison_can_fail(shown: list[str], printed: list[str], verdict: bool):
     assert agrees(tuple(shown), printed) is verdict
+
+
+@pytest.mark.engine
+def test_the_library_page_runs_as_written(
+    llama_server: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """One namespace, block after block; and every exported name is used on the page."""
+    page = (ROOT / "docs/api.md").read_text()
+    shutil.copy(tiny_model, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", f"{llama_server.parent}:{os.environ['PATH']}")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    namespace: dict[str, object] = {}
+    try:
+        for block in blocks:
+            exec(compile(block, "docs/api.md", "exec"), namespace)
+    finally:
+        for directory in store.deployments():
+            stop(directory)
+
+
+def test_every_exported_name_is_on_the_library_page():
+    page = (ROOT / "docs/api.md").read_text()
+    missing = [name for name in upright.__all__ if name != "__version__" and f"upright.{name}" not in page]
+    assert not missing
