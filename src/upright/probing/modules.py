@@ -86,7 +86,7 @@ def _from_dmidecode(text: str) -> list[_Module]:
             row.get("Locator", ""),
         )
         for row in rows
-        if row.get("Size", "")[:1].isdigit()
+        if row.get("Size", "")[:1].isdecimal()
     ]
 
 

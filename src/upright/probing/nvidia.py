@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import re
 
-from upright.probing.questions import Answers, script, told
+from upright.probing.questions import Answers, rows, script, told
 from upright.records.base import Figure, unknown
 from upright.records.box import Gpu, PcieLink
 from upright.units import MIB
@@ -51,7 +51,8 @@ QUESTIONS = {
     ),
 }
 
-NVIDIA = "0x10de"
+NVIDIA = "NVIDIA"
+_VENDORS = {"0x10de": NVIDIA, "0x1002": "AMD", "0x8086": "Intel", "0x1a03": "ASPEED"}
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _UNIT = re.compile(r"\s*\[.*\]$")
 
@@ -66,14 +67,13 @@ def query_rows(answers: Answers) -> list[dict[str, str]]:
     lines = [line for line in (told(answers, "nvidia-query") or "").splitlines() if line.count(",") >= 2]
     reader = csv.reader(lines, skipinitialspace=True)
     header = [_UNIT.sub("", name) for name in next(reader, [])]
-    rows = [dict(zip(header, row, strict=False)) for row in reader]
-    return [row for row in rows if row.get("index", "").isdigit()]
+    named = [dict(zip(header, row, strict=False)) for row in reader]
+    return [row for row in named if row.get("index", "").isdecimal()]
 
 
-def devices_on_the_bus(answers: Answers) -> list[str]:
-    """PCI addresses of NVIDIA display devices, whether or not a driver serves them."""
-    lines = [line.split("\t") for line in (told(answers, "display-devices") or "").splitlines()]
-    return [line[0] for line in lines if len(line) == 3 and line[1] == NVIDIA]
+def devices_on_the_bus(answers: Answers) -> list[tuple[str, str]]:
+    """PCI address and vendor of every display device, whether or not a driver serves it."""
+    return [(address, _VENDORS.get(vendor, vendor)) for address, vendor, _ in rows(answers, "display-devices", 3)]
 
 
 def addressing_modes(answers: Answers) -> set[str]:
@@ -141,9 +141,4 @@ def _bar1(text: str) -> dict[str, str]:
 
 def _numa(answers: Answers) -> dict[str, int]:
     """A node of -1 means that the kernel does not know."""
-    found: dict[str, int] = {}
-    for line in (told(answers, "display-devices") or "").splitlines():
-        words = line.split("\t")
-        if len(words) == 3 and words[2].isdigit():
-            found[words[0]] = int(words[2])
-    return found
+    return {address: int(node) for address, _, node in rows(answers, "display-devices", 3) if node.isdecimal()}

@@ -31,3 +31,9 @@ def told(answers: Answers, name: str) -> str | None:
     """The output of a command that succeeded; None if it did not."""
     result = answers.get(name, NOT_ASKED)
     return result.out if result.ok and result.out.strip() else None
+
+
+def rows(answers: Answers, name: str, width: int) -> list[list[str]]:
+    """The tab-separated lines of an answer that have this many columns."""
+    lines = [line.split("\t") for line in (told(answers, name) or "").splitlines()]
+    return [line for line in lines if len(line) == width]

@@ -7,7 +7,7 @@ from upright.host import Host
 from upright.probing import bandwidth, engines, links, machine, modules, nvidia, settings, software, storage
 from upright.probing.questions import Answers, ask
 from upright.records.base import Figure, unknown
-from upright.records.box import Box, Gpu
+from upright.records.box import Box, EngineInstall, Gpu
 from upright.units import GB, KIB
 
 _ROOMS = (machine, modules, nvidia, links, storage, software, engines, settings)
@@ -15,8 +15,14 @@ FIRST_ROUND = {name: argv for room in _ROOMS for name, argv in room.QUESTIONS.it
 NOT_MEASURED = unknown("not measured: upright probe --measure")
 
 
-def probe(host: Host, *, measure: bool = False) -> Box:
-    """Never fails for what a machine does not tell: that becomes an unknown with its reason."""
+HELP_SECONDS = 180
+
+
+def probe(host: Host, *, measure: bool = False, flags: bool = False) -> Box:
+    """Never fails for what a machine does not tell: that becomes an unknown with its reason.
+
+    `measure` reads main memory for a few seconds; `flags` asks Python engines for their help, which imports torch.
+    """
     answers = ask(host, FIRST_ROUND)
     answers = {**answers, **ask(host, engines.engine_questions(answers))}
     total, available = machine.read_memory(answers)
@@ -39,9 +45,16 @@ def probe(host: Host, *, measure: bool = False) -> Box:
         model_cache=storage.read_model_cache(answers),
         software=software.read_software(answers),
         containers=software.read_containers(answers),
-        engines=engines.read_engines(answers),
+        engines=_engines(host, answers, flags),
         settings=settings.read_settings(settings.Seen(answers, gpus, pairs, numa)),
     )
+
+
+def _engines(host: Host, answers: Answers, flags: bool) -> tuple[EngineInstall, ...]:
+    found = engines.read_engines(answers)
+    if not flags:
+        return found
+    return engines.with_flags(found, ask(host, engines.help_questions(found), timeout_seconds=HELP_SECONDS))
 
 
 def _gpus(answers: Answers, memory_bytes: Figure, memory_available_bytes: Figure) -> tuple[Gpu, ...]:

@@ -71,14 +71,16 @@ def read_settings(seen: Seen) -> tuple[Setting, ...]:
 
 
 def _nvidia_driver(seen: Seen) -> State:
-    there = nvidia.devices_on_the_bus(seen.answers)
+    devices = nvidia.devices_on_the_bus(seen.answers)
+    there = [address for address, vendor in devices if vendor == nvidia.NVIDIA]
     if len(there) > len(seen.gpus):
         asked = seen.answers.get("nvidia-query", NOT_ASKED)
         reason = (asked.out + asked.err).strip().splitlines()
         why = f": {reason[0][:100]}" if reason and not asked.ok else ""
         return f"{len(there)} on the bus, {len(seen.gpus)} served{why}", "attention"
     if not seen.gpus:
-        return "no NVIDIA GPU on the bus", "irrelevant"
+        others = sorted({vendor for _, vendor in devices} - {nvidia.NVIDIA, "ASPEED"})
+        return "no NVIDIA GPU on the bus" + (f" (but {', '.join(others)})" if others else ""), "irrelevant"
     return f"{len(seen.gpus)} served", "good"
 
 
@@ -182,7 +184,7 @@ def _persistence_mode(seen: Seen) -> State:
 
 def _shared_memory(seen: Seen) -> State:
     words = (told(seen.answers, "shared-memory") or "").strip().rpartition("\n")[2].split()
-    if len(words) < 6 or not words[1].isdigit():
+    if len(words) < 6 or not words[1].isdecimal():
         return "no /dev/shm", "unknown"
     size = int(words[1]) * KIB
     return memory(size), "good" if size >= ENOUGH_SHARED_MEMORY_BYTES else "attention"

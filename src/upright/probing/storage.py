@@ -54,7 +54,7 @@ def read_model_cache(answers: Answers) -> ModelCache | None:
         return None
     # device, size, used, available, capacity, mount
     words = rows.get("df", "").split(maxsplit=5)
-    known = len(words) == 6 and words[3].isdigit()
+    known = len(words) == 6 and words[3].isdecimal()
     return ModelCache(
         path=rows["path"],
         mount=words[5] if known else None,
@@ -66,7 +66,7 @@ def read_model_cache(answers: Answers) -> ModelCache | None:
 def _used(kib: str | None) -> Figure:
     if kib is None:
         return Figure(value=0, basis="probed", source="the folder does not exist yet")
-    return _kib(kib, "du") if kib.isdigit() else unknown("du took longer than 10 s")
+    return _kib(kib, "du") if kib.isdecimal() else unknown("du took longer than 10 s")
 
 
 def _kib(text: str, source: str) -> Figure:

@@ -93,3 +93,26 @@ def test_sglang_without_a_command_is_a_module_of_the_interpreter(path, tmp_path,
     (engine,) = [each for each in probe(LocalHost()).engines if each.engine == "sglang"]
     assert (engine.version, engine.module) == ("0.5.23", "sglang.launch_server")
     assert "python" in engine.program
+
+
+ARGPARSE = """usage: vllm serve [model_tag] [options]
+
+options:
+  --headless            Run in headless mode. See --help.
+  --tensor-parallel-size TENSOR_PARALLEL_SIZE, -tp TENSOR_PARALLEL_SIZE
+                        Number of tensor parallel groups. (default: 1)
+  --enable-expert-parallel, --no-enable-expert-parallel
+                        Use expert parallelism.
+  --kv-cache-dtype {auto,bfloat16,fp8,fp8_e4m3}
+"""
+
+
+def test_python_engines_are_asked_for_flags_only_on_request(path):
+    program = _program(path / "vllm", f"#!/bin/sh\n[ \"$*\" = 'serve --help=all' ] && cat <<'END'\n{ARGPARSE}END\n")
+    (silent,) = [each for each in probe(LocalHost()).engines if each.program == program]
+    assert silent.flags is None
+    (asked,) = [each for each in probe(LocalHost(), flags=True).engines if each.program == program]
+    assert asked.flags == (
+        "--enable-expert-parallel", "--headless", "--kv-cache-dtype", "--no-enable-expert-parallel",
+        "--tensor-parallel-size", "-tp",
+    )  # fmt: skip
