@@ -3,20 +3,49 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Upright
 from tests.unit.store.samples import deployment, observation
 from upright import store
+from upright.cli.main import main
 from upright.store import DeploymentDir
 
 
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Call = Callable[..., Done]
+
+
 @pytest.fixture
-def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[DeploymentDir]:
-    """A sound deployment, one with a changed line, and one whose record is torn."""
+def upright(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """`upright ARGS...` in this process: many calls, and startup is tested elsewhere."""
     monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def call(*args: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["upright", *args])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return Done(int(ended.value.code or 0), said.out, said.err)
+
+    return call
+
+
+@pytest.fixture
+def three(upright: Call) -> list[DeploymentDir]:
+    """A sound deployment, one with a changed line, and one whose record is torn."""
     made = []
     for number, name in enumerate(("sound", "changed", "torn")):
         directory = store.create(name)
@@ -31,7 +60,7 @@ def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[DeploymentDir
     return made
 
 
-def test_check_says_which_line_and_what(upright: Upright, three: list[DeploymentDir]) -> None:
+def test_check_says_which_line_and_what(upright: Call, three: list[DeploymentDir]) -> None:
     done = upright("store", "check")
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
@@ -44,7 +73,7 @@ def test_check_says_which_line_and_what(upright: Upright, three: list[Deployment
     assert done.stderr.splitlines()[-1] == "next: upright store list"
 
 
-def test_check_as_json_names_the_line(upright: Upright, three: list[DeploymentDir]) -> None:
+def test_check_as_json_names_the_line(upright: Call, three: list[DeploymentDir]) -> None:
     done = upright("store", "check", "changed", str(three[0].path), "--json")
     assert done.returncode == 1
     changed, sound = json.loads(done.stdout)
@@ -61,7 +90,7 @@ def test_check_as_json_names_the_line(upright: Upright, three: list[DeploymentDi
     assert (sound["name"], sound["sound"], sound["findings"]) == ("sound", True, [])
 
 
-def test_check_of_a_sound_one_is_yes_and_of_an_unknown_one_misuse(upright: Upright, three: list[DeploymentDir]) -> None:
+def test_check_of_a_sound_one_is_yes_and_of_an_unknown_one_misuse(upright: Call, three: list[DeploymentDir]) -> None:
     assert upright("store", "check", "sound").returncode == 0
     done = upright("store", "check", "sonud")
     assert done.returncode == 2
@@ -69,7 +98,7 @@ def test_check_of_a_sound_one_is_yes_and_of_an_unknown_one_misuse(upright: Uprig
 
 
 @pytest.mark.parametrize("verb", [("store", "list"), ("ps",)])
-def test_a_torn_record_does_not_hide_the_others(upright: Upright, three: list[DeploymentDir], verb: tuple[str]) -> None:
+def test_a_torn_record_does_not_hide_the_others(upright: Call, three: list[DeploymentDir], verb: tuple[str]) -> None:
     done = upright(*verb)
     assert done.returncode == 0, done.stderr
     assert "unreadable" in done.stdout
@@ -79,12 +108,12 @@ def test_a_torn_record_does_not_hide_the_others(upright: Upright, three: list[De
     assert "is not JSON" in (rows[2].get("problem") or rows[2]["reason"])
 
 
-def test_path_is_that_of_the_last_one(upright: Upright, three: list[DeploymentDir]) -> None:
+def test_path_is_that_of_the_last_one(upright: Call, three: list[DeploymentDir]) -> None:
     assert upright("store", "path").stdout == f"{three[2].path}\n"
     assert json.loads(upright("store", "path", "sound", "--json").stdout) == {"path": str(three[0].path)}
 
 
-def test_an_empty_store_is_an_answer(upright: Upright) -> None:
+def test_an_empty_store_is_an_answer(upright: Call) -> None:
     for verb in ("list", "check"):
         done = upright("store", verb)
         assert (done.returncode, done.stdout) == (0, "no deployments\n")
