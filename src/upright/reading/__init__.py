@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from upright.reading.artifact import read
+from upright.reading.source import read
 
 __all__ = ["read"]

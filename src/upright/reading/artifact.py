@@ -1,58 +1,157 @@
-"""A path, a repository or a catalogue name -> Model."""
+"""The files of one artifact -> Model."""
 
 from __future__ import annotations
 
-from math import prod
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from upright.errors import ReadError
-from upright.reading import gguf
-from upright.reading.blobs import Blob, LocalBlob, Window
-from upright.reading.gguf_keys import architecture
+from upright.reading import config as hf
+from upright.reading import gguf, gguf_keys, safetensors
+from upright.reading.blobs import Blob, Window
+from upright.reading.inventory import Stock
 from upright.reading.ledger import Ledger
-from upright.reading.names import gguf_namer
-from upright.reading.tensors import account
-from upright.records.model import Model
+from upright.reading.names import Namer, family_of, gguf_namer, hf_namer
+from upright.reading.places import Place, read_small
+from upright.reading.quantisation import Stored, declared, stored_formats
+from upright.reading.selection import Choice
+from upright.reading.tensors import Header, account
+from upright.records.model import Architecture, Group, Model, ModelFile
 
-_FIRST_BYTES = 1 << 20
+T = TypeVar("T")
+R = TypeVar("R")
+_GGUF_FIRST_BYTES = 1 << 20
+_SAFETENSORS_FIRST_BYTES = 1 << 16
+_AT_ONCE = 8
 
 
-def read(source: str) -> Model:
-    """Everything about a model that its headers say; the weights themselves are not read."""
-    path = Path(source).expanduser()
-    if not path.exists():
-        raise ReadError(f"no such file: {source}", hint="name a GGUF file, a model directory or a repository")
-    return _read_gguf(source, path)
-
-
-def _read_gguf(source: str, path: Path) -> Model:
-    blobs: list[Blob] = [LocalBlob(path)]
-    headers = [gguf.parse(Window(blob, _FIRST_BYTES)) for blob in blobs]
-    files = tuple(account(blob.name, blob.size_bytes, header) for blob, header in zip(blobs, headers, strict=True))
-    metadata = headers[0].metadata
-    built = architecture(metadata, blobs[0].name)
-    namer, ledger, ik_only = gguf_namer(built.layers), Ledger(), False
-    ik_types = {kind.name for kind in gguf.ggml_types().values() if kind.ik_only}
-    for header in headers:
-        for tensor in header.tensors:
-            place = namer.place(tensor.name)
-            size_bytes = tensor.end - tensor.start
-            key = (place.group, place.layer, tensor.dtype)
-            ledger.add(key, tensors=1, parameters=prod(tensor.shape), bytes=size_bytes)
-            if not place.known:
-                ledger.note_unknown(tensor.name, bytes=size_bytes)
-            ik_only = ik_only or tensor.dtype in ik_types
-    name = metadata.get("general.name")
+def read_artifact(place: Place, choice: Choice, *, source: str, name: str, path: str | None) -> Model:
+    reader = _read_gguf if choice.format == "gguf" else _read_safetensors
+    facts = reader(place, choice.files)
     return Model(
-        name=name if isinstance(name, str) and name else path.stem,
+        name=facts.pop("name", None) or name,
         source=source,
-        format="gguf",
+        revision=place.revision,
+        format=choice.format,
         basis="read",
-        architecture=built,
-        files=files,
-        weights=ledger.lines(),
-        chat_template=isinstance(metadata.get("tokenizer.chat_template"), str),
-        ik_only=ik_only,
-        path=str(path),
-        unknown=ledger.unknown(),
+        path=path,
+        **facts,
     )
+
+
+def _read_gguf(place: Place, files: Sequence[str]) -> dict[str, Any]:
+    blobs = [place.blob(file) for file in files]
+    headers = _each(lambda blob: gguf.parse(Window(blob, _first_bytes(blob))), blobs)
+    accounts = tuple(account(blob.name, blob.size_bytes, header) for blob, header in zip(blobs, headers, strict=True))
+    metadata = headers[0].metadata
+    _check_split(files, headers)
+    architecture = gguf_keys.architecture(metadata, files[0])
+    stock = Stock()
+    for header in headers:
+        stock.add(header)
+    stored = (Stored(kind, tally, kind.dtype, kind.elements) for kind, tally in stock.kinds.items())
+    ledger = _ledger(stored, gguf_namer(architecture.layers))
+    ik_types = {kind.name for kind in gguf.ggml_types().values() if kind.ik_only}
+    name = metadata.get("general.name")
+    return {
+        "name": name if isinstance(name, str) else None,
+        "architecture": architecture,
+        "files": accounts,
+        "weights": ledger.lines(),
+        "unknown": ledger.unknown(),
+        "chat_template": isinstance(metadata.get("tokenizer.chat_template"), str),
+        "ik_only": any(kind.dtype in ik_types for kind in stock.kinds),
+    }
+
+
+def _read_safetensors(place: Place, files: Sequence[str]) -> dict[str, Any]:
+    names = set(place.names())
+    if "config.json" not in names:
+        raise ReadError(
+            f"{place.title} has no config.json, so its architecture is unknown",
+            hint="put the model's config.json beside its safetensors files",
+        )
+    config = hf.parse_config(read_small(place, "config.json", hf.CONFIG_LIMIT_BYTES), "config.json")
+    architecture = hf.architecture(config, "config.json")
+    accounts, stock = _safetensors_stock([place.blob(file) for file in files])
+    namer = hf_namer(family_of(architecture.name), architecture.layers)
+    ledger = _ledger(stored_formats(stock.kinds, config), namer)
+    lines = ledger.lines()
+    groups = {line.group for line in lines}
+    return {
+        "architecture": _as_stored(architecture, groups),
+        "files": accounts,
+        "weights": lines,
+        "unknown": ledger.unknown(),
+        "chat_template": _has_chat_template(place, names),
+        "quantisation": declared(config),
+    }
+
+
+def _safetensors_stock(blobs: Sequence[Blob]) -> tuple[tuple[ModelFile, ...], Stock]:
+    """One shard first: the others' headers are about as long, and then one request fetches each."""
+    stock, expected = Stock(), _SAFETENSORS_FIRST_BYTES
+
+    def read_one(blob: Blob) -> ModelFile:
+        header = safetensors.parse(Window(blob, expected))
+        stock.add(header)
+        return account(blob.name, blob.size_bytes, header, gaps=False)
+
+    first = read_one(blobs[0])
+    expected = max(expected, first.header_bytes)
+    return (first, *_each(read_one, blobs[1:])), stock
+
+
+def _ledger(stored: Iterable[Stored], namer: Namer) -> Ledger:
+    ledger = Ledger()
+    for kind, tally, label, parameters in stored:
+        place = namer.place(kind.name)
+        key = (place.group, place.layer, label)
+        ledger.add(key, tensors=tally.tensors, parameters=parameters * tally.tensors, bytes=tally.bytes)
+        if not place.known:
+            ledger.note_unknown(kind.name, tensors=tally.tensors, bytes=tally.bytes)
+    return ledger
+
+
+def _each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Several at once: the time goes into waiting for answers."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(work, items))
+
+
+def _first_bytes(blob: Blob) -> int:
+    return min(_GGUF_FIRST_BYTES, max(1, blob.size_bytes))
+
+
+def _check_split(files: Sequence[str], headers: Sequence[Header]) -> None:
+    """A split GGUF says in each file which part it is."""
+    for number, (file, header) in enumerate(zip(files, headers, strict=True)):
+        part, parts = header.metadata.get("split.no", 0), header.metadata.get("split.count", 1)
+        if (part, max(parts, 1) if type(parts) is int else parts) != (number, len(files)):
+            raise ReadError(
+                f"{file} says it is part {part} of {parts}, its name says {number} of {len(files)} (counted from 0)",
+                hint="download the file again, or give it back its own name",
+            )
+
+
+def _as_stored(architecture: Architecture, groups: set[Group]) -> Architecture:
+    """The configuration may promise a vision tower or draft layers that the files do not hold."""
+    return architecture.model_copy(
+        update={
+            "vision": "vision" in groups,
+            "draft_layers": architecture.draft_layers if "draft" in groups else 0,
+        }
+    )
+
+
+def _has_chat_template(place: Place, names: set[str]) -> bool | None:
+    if "chat_template.jinja" in names or "chat_template.json" in names:
+        return True
+    if "tokenizer_config.json" not in names:
+        return None
+    text = read_small(place, "tokenizer_config.json", hf.CONFIG_LIMIT_BYTES)
+    settings: Mapping[str, Any] = hf.parse_config(text, "tokenizer_config.json")
+    return bool(settings.get("chat_template"))

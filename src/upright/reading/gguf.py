@@ -15,7 +15,7 @@ from typing import Any
 from upright.errors import ReadError
 from upright.reading.blobs import Window
 from upright.reading.rows import rows
-from upright.reading.tensors import TENSOR_LIMIT, Header, Tensor
+from upright.reading.tensors import TENSOR_LIMIT, Header, Layout
 
 MAGIC = b"GGUF"
 _U32, _U64, _PAIR = Struct("<I"), Struct("<Q"), Struct("<QQ")
@@ -75,17 +75,22 @@ def parse(window: Window) -> Header:
         if key in metadata:
             raise ReadError(f"{reader.name} is broken: key {key} is there twice")
         metadata[key] = reader.value(reader.u32(), key)
-    listed = [reader.tensor_info() for _ in range(tensor_count)]
+    infos = [reader.tensor_info() for _ in range(tensor_count)]
     data_start = _aligned(reader.offset, reader.alignment(metadata))
-    tensors = [
-        Tensor(name, dtype, shape, data_start + offset, data_start + offset + size_bytes)
-        for name, dtype, shape, offset, size_bytes in listed
-    ]
-    if len({tensor.name for tensor in tensors}) != len(tensors):
-        raise ReadError(f"{reader.name} is broken: {_first_double(tensors)} is there twice")
-    if not tensors:
+    if not infos:
         data_start = min(data_start, window.blob.size_bytes)
-    return Header(data_start, metadata, tensors)
+    names = [name for name, _, _ in infos]
+    if len(set(names)) != len(names):
+        raise ReadError(f"{reader.name} is broken: a tensor name is there twice")
+    numbers = {layout: number for number, layout in enumerate(dict.fromkeys(layout for _, layout, _ in infos))}
+    return Header(
+        header_bytes=data_start,
+        metadata=metadata,
+        layouts=list(numbers),
+        names=names,
+        layout=[numbers[layout] for _, layout, _ in infos],
+        offsets=[offset for _, _, offset in infos],
+    )
 
 
 class _Reader:
@@ -148,7 +153,7 @@ class _Reader:
         self.offset += scalar.size
         return value
 
-    def tensor_info(self) -> tuple[str, str, tuple[int, ...], int, int]:
+    def tensor_info(self) -> tuple[str, Layout, int]:
         name = self.text("tensor name")
         dimensions = self.u32()
         if not 1 <= dimensions <= _DIMENSIONS:
@@ -168,7 +173,7 @@ class _Reader:
         size_bytes = ggml.size_bytes(shape)
         if size_bytes is None:
             raise ReadError(f"{self.name} is broken: rows of {name} ({shape[0]}) are not whole {ggml.name} blocks")
-        return name, ggml.name, shape, offset, size_bytes
+        return name, Layout(ggml.name, shape, size_bytes), offset
 
     def alignment(self, metadata: Mapping[str, Any]) -> int:
         value = metadata.get("general.alignment", 32)
@@ -218,12 +223,3 @@ class _Reader:
 
 def _aligned(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
-
-
-def _first_double(tensors: list[Tensor]) -> str:
-    seen: set[str] = set()
-    for tensor in tensors:
-        if tensor.name in seen:
-            return f"tensor {tensor.name}"
-        seen.add(tensor.name)
-    raise AssertionError("no double")

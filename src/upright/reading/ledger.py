@@ -32,12 +32,12 @@ class Ledger:
             sums[1] += parameters
             sums[2] += bytes
 
-    def note_unknown(self, name: str, *, bytes: int) -> None:
+    def note_unknown(self, name: str, *, tensors: int, bytes: int) -> None:
         pattern = _NUMBERS.sub("*", name)
         if pattern not in self._unknown and len(self._unknown) >= _UNKNOWN_LIMIT:
             pattern = "(more names)"
         sums = self._unknown.setdefault(pattern, [0, 0])
-        sums[0] += 1
+        sums[0] += tensors
         sums[1] += bytes
 
     def lines(self) -> tuple[WeightLine, ...]:

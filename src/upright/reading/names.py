@@ -1,6 +1,6 @@
 """A tensor's name -> what the tensor is for, and in which layer.
 
-The patterns are rows: `families/*.yaml` for Hugging Face naming, `gguf_names.yaml` for llama.cpp's.
+The patterns are rows: `hf_names.yaml` and `families/*.yaml` for Hugging Face naming, `gguf_names.yaml` for llama.cpp's.
 """
 
 from __future__ import annotations
@@ -38,22 +38,13 @@ class Family:
 
 
 class Namer:
-    """Names to places. Experts differ only in their number, so one answer serves all experts of a layer."""
+    """Names to places, by the first pattern that matches the whole name."""
 
     def __init__(self, patterns: Iterable[Mapping[str, Any]], layers: int | None) -> None:
         self._patterns = [(re.compile(row["pattern"]), cast(Group, row["group"])) for row in patterns]
         self._layers = layers
-        self._places: dict[tuple[str, str], Place] = {}
 
     def place(self, name: str) -> Place:
-        before, experts, after = name.partition(".experts.")
-        key = (before, after.partition(".")[2]) if experts else (name, "")
-        place = self._places.get(key)
-        if place is None:
-            place = self._places[key] = self._look_up(name)
-        return place
-
-    def _look_up(self, name: str) -> Place:
         for pattern, group in self._patterns:
             if match := pattern.fullmatch(name):
                 layer = _number(match.groupdict().get("layer"))
@@ -92,10 +83,8 @@ def gguf_namer(layers: int | None) -> Namer:
 
 
 def hf_namer(family: Family | None, layers: int | None) -> Namer:
-    """An unknown family is read with everybody's patterns: most names are shared."""
-    if family is not None:
-        return Namer(family.names, layers)
-    return Namer([row for known in families().values() for row in known.names], layers)
+    """The family's own names first, then what most decoders share."""
+    return Namer([*(family.names if family else ()), *rows("hf_names.yaml")["names"]], layers)
 
 
 def _number(digits: str | None) -> int | None:

@@ -107,7 +107,30 @@ class LinearAttention(Part):
     """Numbers in the convolution's state of a sequence and layer."""
 
 
-Attention = Annotated[MlaAttention | GqaAttention | LinearAttention, Field(discriminator="kind")]
+class CompressedAttention(Part):
+    """One key-value head kept whole inside a window and compressed beyond it (DeepSeek V4)."""
+
+    kind: Literal["compressed"] = "compressed"
+    """Tells the kinds of attention apart."""
+    layers: int
+    """How many layers are of this kind."""
+    heads: int
+    """Query heads."""
+    head_dim: int
+    """Width of the one key that is also the value."""
+    rope_head_dim: int | None = None
+    """Width of its rotary part."""
+    window_tokens: int
+    """Tokens kept uncompressed."""
+    ratio: int
+    """Tokens that become one compressed entry; 0 if only the window is kept."""
+    indexer_head_dim: int | None = None
+    """Width of the sparse indexer's key; None if the layer has no indexer."""
+    indexer_top_k: int | None = None
+    """Compressed entries that the indexer lets through."""
+
+
+Attention = Annotated[MlaAttention | GqaAttention | LinearAttention | CompressedAttention, Field(discriminator="kind")]
 
 
 class Experts(Part):

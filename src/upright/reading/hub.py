@@ -1,0 +1,318 @@
+"""A repository of a Hugging Face hub -> names, sizes and blobs that are read by ranges.
+
+Endpoint, token and cache are huggingface_hub's own (HF_ENDPOINT, HF_TOKEN, HF_HOME, HF_HUB_OFFLINE). Redirects are
+followed here and not by the HTTP client: the token goes to the endpoint and to no other host.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from upright.errors import ReadError
+from upright.reading.blobs import Blob, LocalBlob
+from upright.reading.places import LocalDirectory
+
+if TYPE_CHECKING:
+    import httpx2
+
+_ATTEMPTS = 6
+_REDIRECTS = 5
+_LISTING_LIMIT_BYTES = 32_000_000
+_LONGEST_WAIT_SECONDS = 60.0
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass
+class Traffic:
+    """What reading has cost so far."""
+
+    requests: int = 0
+    """HTTP exchanges, redirects and repeated ones included."""
+    bytes_received: int = 0
+    """Bodies, as they came over the wire."""
+    retries: int = 0
+    """Exchanges that had to be repeated."""
+    lock: Lock = field(default_factory=Lock, repr=False, compare=False)
+
+    def count(self, *, requests: int = 0, bytes_received: int = 0, retries: int = 0) -> None:
+        with self.lock:
+            self.requests += requests
+            self.bytes_received += bytes_received
+            self.retries += retries
+
+
+@dataclass(frozen=True)
+class Hub:
+    """Where repositories are, and who asks."""
+
+    endpoint: str
+    token: str | None = field(repr=False)
+    offline: bool = False
+    sleep: Callable[[float], None] = time.sleep
+
+    @classmethod
+    def of_this_machine(cls) -> Hub:
+        from huggingface_hub import constants, get_token
+
+        return cls(constants.ENDPOINT.rstrip("/"), get_token(), bool(constants.HF_HUB_OFFLINE))
+
+
+class Repository:
+    """One revision of a repository; what the local cache has is read from there."""
+
+    def __init__(self, hub: Hub, repo: str, revision: str | None, traffic: Traffic) -> None:
+        self.title = repo
+        self.repo = repo
+        self._wire = Wire(hub, traffic)
+        self.revision, self._sizes = self._listing(revision or "main")
+
+    def names(self) -> list[str]:
+        return list(self._sizes)
+
+    def blob(self, name: str) -> Blob:
+        cached = _cached(self.repo, name, self.revision)
+        if cached is not None and cached.stat().st_size == self._sizes[name]:
+            return LocalBlob(cached, name)
+        return RemoteBlob(self._wire, self.repo, self.revision, name, self._sizes[name])
+
+    def close(self) -> None:
+        self._wire.close()
+
+    def _listing(self, revision: str) -> tuple[str, dict[str, int]]:
+        path = f"/api/models/{quote(self.repo)}/revision/{quote(revision, safe='')}?blobs=true"
+        body = self._wire.whole(path, _LISTING_LIMIT_BYTES, self.repo, revision)
+        try:
+            listing = json.loads(body)
+            sizes = {str(entry["rfilename"]): entry["size"] for entry in listing["siblings"]}
+            commit = listing["sha"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise ReadError(f"the hub's answer about {self.repo} is not a listing of its files") from None
+        if not isinstance(commit, str) or not commit.isalnum():
+            raise ReadError(f"the hub's answer about {self.repo} has no commit")
+        whole = {name: size for name, size in sizes.items() if type(size) is int and size >= 0 and _inside(name)}
+        return commit, whole
+
+
+class RemoteBlob:
+    """A file of a repository, read by ranges."""
+
+    def __init__(self, wire: Wire, repo: str, revision: str, name: str, size_bytes: int) -> None:
+        self.name = name
+        self.size_bytes = size_bytes
+        self._wire = wire
+        self._title = f"{name} of {repo}"
+        self._first_url = f"{wire.endpoint}/{quote(repo)}/resolve/{revision}/{quote(name)}"
+        self._url = self._first_url
+        self._etag: str | None = None
+
+    def read(self, start: int, length: int) -> bytes:
+        """The whole range, however often the connection drops on the way."""
+        wanted = min(length, self.size_bytes - start)
+        pieces, have, failures = [], 0, 0
+        while have < wanted:
+            before = have
+            try:
+                for piece in self._range(start + have, wanted - have):
+                    pieces.append(piece)
+                    have += len(piece)
+            except _TryAgainError as error:
+                failures = 1 if have > before else failures + 1
+                self._wire.pause(error, failures, self._title)
+                self._url = self._first_url  # a redirect may have expired
+        return b"".join(pieces)
+
+    def _range(self, start: int, length: int) -> Any:
+        headers = {"Range": f"bytes={start}-{start + length - 1}"}
+        with self._wire.exchange(self._url, headers, self._title) as response:
+            self._url = str(response.url)
+            if response.status_code != 206 and start:
+                raise ReadError(f"the server of {self._title} does not send ranges")
+            self._same_file(response.headers.get("etag"))
+            yield from self._wire.body(response, length)
+
+    def _same_file(self, etag: str | None) -> None:
+        if etag is not None and self._etag not in (None, etag):
+            raise ReadError(f"{self._title} changed while it was being read", hint="read it again")
+        self._etag = etag or self._etag
+
+
+class _TryAgainError(Exception):
+    """A passing fault: the connection dropped, or the server is busy."""
+
+    def __init__(self, why: str, wait_seconds: float | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.wait_seconds = wait_seconds
+
+
+class Wire:
+    """Exchanges with the hub and the hosts it sends us to."""
+
+    def __init__(self, hub: Hub, traffic: Traffic) -> None:
+        import httpx2
+
+        self.endpoint = hub.endpoint
+        self._hub = hub
+        self._traffic = traffic
+        self._origin = _origin(httpx2.URL(hub.endpoint))
+        self._client = httpx2.Client(
+            headers={"User-Agent": "upright", "Accept-Encoding": "identity"},
+            timeout=httpx2.Timeout(30.0, connect=10.0),
+            follow_redirects=False,
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    def whole(self, path: str, limit_bytes: int, repo: str, revision: str) -> bytes:
+        """A body that must not be long, as a whole."""
+        title = repo if revision == "main" else f"{repo}@{revision}"
+        failures = 0
+        while True:
+            try:
+                with self.exchange(self.endpoint + path, {}, title) as response:
+                    return b"".join(self.body(response, limit_bytes))
+            except _TryAgainError as error:
+                failures += 1
+                self.pause(error, failures, title)
+
+    def exchange(self, url: str, headers: dict[str, str], title: str) -> _Exchange:
+        return _Exchange(self, url, headers, title)
+
+    def body(self, response: httpx2.Response, limit_bytes: int) -> Any:
+        """The body in pieces, never more than the limit; a body cut short is a passing fault."""
+        import httpx2
+
+        left = limit_bytes
+        try:
+            for piece in response.iter_raw(1 << 16):
+                self._traffic.count(bytes_received=len(piece))
+                yield piece[:left]
+                left -= len(piece)
+                if left <= 0:
+                    return
+        except httpx2.TransportError as error:
+            raise _TryAgainError(f"the connection dropped ({type(error).__name__})") from None
+        if response.status_code == 206 and left:
+            raise _TryAgainError("the body was cut short")
+
+    def send(self, url: str, headers: dict[str, str], title: str) -> httpx2.Response:
+        """One request, and those that redirects ask for."""
+        import httpx2
+
+        for _ in range(_REDIRECTS + 1):
+            try:
+                request = self._client.build_request("GET", url, headers=headers | self._authorisation(url))
+                self._traffic.count(requests=1)
+                response = self._client.send(request, stream=True)
+            except httpx2.TransportError as error:
+                raise _TryAgainError(f"no connection to {_host(url)} ({type(error).__name__})") from None
+            except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
+                raise ReadError(f"the hub sends {title} to an address that cannot be read") from None
+            if response.is_redirect:
+                location = response.headers.get("location", "")
+                response.close()
+                url = _joined(url, location, title)
+                continue
+            self._judge(response, title)
+            return response
+        raise ReadError(f"{title}: more than {_REDIRECTS} redirects")
+
+    def pause(self, error: _TryAgainError, failures: int, title: str) -> None:
+        if failures >= _ATTEMPTS:
+            raise ReadError(f"{title}: {error.why}, {_ATTEMPTS} times in a row", hint="try again later") from None
+        self._traffic.count(retries=1)
+        wait = error.wait_seconds
+        if wait is None:
+            wait = 0.1 * 2**failures * (0.5 + random.random())  # noqa: S311  (spreads clients, guards nothing)
+        self._hub.sleep(min(wait, _LONGEST_WAIT_SECONDS))
+
+    def _authorisation(self, url: str) -> dict[str, str]:
+        import httpx2
+
+        if self._hub.token is None or _origin(httpx2.URL(url)) != self._origin:
+            return {}
+        return {"Authorization": f"Bearer {self._hub.token}"}
+
+    def _judge(self, response: httpx2.Response, title: str) -> None:
+        status = response.status_code
+        if status in (200, 206):
+            return
+        response.close()
+        if status in _TRANSIENT:
+            raise _TryAgainError(f"the server answers {status}", _retry_after(response))
+        if status in (401, 403):
+            hint = "accept its licence on the hub" if self._hub.token else "set HF_TOKEN, or run: hf auth login"
+            why = response.headers.get("x-error-message", "it is private, gated, or does not exist")[:200]
+            raise ReadError(f"the hub does not let us read {title} ({status}): {why}", hint=hint)
+        if status == 404:
+            raise ReadError(f"the hub has no {title}", hint="check the spelling: owner/name, @revision, :QUANT")
+        raise ReadError(f"{_host(str(response.url))} answers {status} for {title}")
+
+
+class _Exchange:
+    """`with wire.exchange(...) as response`, closed whatever happens."""
+
+    def __init__(self, wire: Wire, url: str, headers: dict[str, str], title: str) -> None:
+        self._arguments = (url, headers, title)
+        self._wire = wire
+
+    def __enter__(self) -> httpx2.Response:
+        self._response = self._wire.send(*self._arguments)
+        return self._response
+
+    def __exit__(self, *_: object) -> None:
+        self._response.close()
+
+
+def cached_snapshot(repo: str, revision: str | None) -> LocalDirectory | None:
+    """What the local cache has of a repository, without asking the hub."""
+    for name in ("config.json", "README.md", ".gitattributes"):
+        found = _cached(repo, name, revision)
+        if found is not None:
+            return LocalDirectory(found.parent)
+    return None
+
+
+def _cached(repo: str, name: str, revision: str | None) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(repo, name, revision=revision)
+    return Path(found) if isinstance(found, str) else None
+
+
+def _inside(name: str) -> bool:
+    return not name.startswith("/") and ".." not in name.split("/") and "\\" not in name
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _host(url: str) -> str:
+    return url.split("/")[2] if "//" in url else url
+
+
+def _joined(url: str, location: str, title: str) -> str:
+    import httpx2
+
+    try:
+        joined = httpx2.URL(url).join(location)
+    except httpx2.InvalidURL:
+        raise ReadError(f"the hub sends {title} to an address that cannot be read") from None
+    if joined.scheme not in ("http", "https") or not joined.host:
+        raise ReadError(f"the hub sends {title} to {joined.scheme or 'no'} address; refused")
+    return str(joined)
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    value = response.headers.get("retry-after", "")
+    return float(value) if value.isdigit() else None

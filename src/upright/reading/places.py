@@ -1,0 +1,52 @@
+"""A directory on this machine -> names, sizes and blobs. `hub.Repository` is the same for a repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from upright.errors import ReadError
+from upright.reading.blobs import Blob, LocalBlob
+from upright.units import size
+
+
+class Place(Protocol):
+    """Where the files of an artifact are."""
+
+    @property
+    def title(self) -> str:
+        """How messages name it."""
+        ...
+
+    @property
+    def revision(self) -> str | None: ...
+    def names(self) -> list[str]: ...
+    def blob(self, name: str) -> Blob: ...
+
+
+class LocalDirectory:
+    """A directory, and its sub-directories one level deep (GGUF repositories keep each quant in one)."""
+
+    revision = None
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.title = str(path)
+
+    def names(self) -> list[str]:
+        try:
+            found = [*self.path.glob("*"), *self.path.glob("*/*.gguf")]
+            return [path.relative_to(self.path).as_posix() for path in found if path.is_file()]
+        except OSError as error:
+            raise ReadError(f"cannot read {self.path}: {error.strerror}") from None
+
+    def blob(self, name: str) -> Blob:
+        return LocalBlob(self.path / name, name)
+
+
+def read_small(place: Place, name: str, limit_bytes: int) -> bytes:
+    """A whole file that must not be long."""
+    blob = place.blob(name)
+    if blob.size_bytes > limit_bytes:
+        raise ReadError(f"{name} of {place.title} has {size(blob.size_bytes)}; refused")
+    return blob.read(0, blob.size_bytes) if blob.size_bytes else b""

@@ -1,0 +1,85 @@
+"""What the caller named -> Model. A path, `owner/repo[@revision][:QUANT]`, or a catalogue name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from upright.errors import ReadError
+from upright.reading.artifact import read_artifact
+from upright.reading.hub import Hub, Repository, Traffic, cached_snapshot
+from upright.reading.places import LocalDirectory
+from upright.reading.selection import Choice, choose, parts_of
+from upright.records.model import Model
+
+_PATHLIKE = re.compile(r"[./~].*|.*\.(gguf|safetensors)")
+_REPOSITORY = re.compile(
+    r"(?P<repo>[\w.-]{1,96}/[\w.-]{1,96})(@(?P<revision>[\w./-]{1,128}))?(:(?P<quant>[\w.-]{1,64}))?", re.ASCII
+)
+
+
+def read(source: str, *, hub: Hub | None = None, traffic: Traffic | None = None) -> Model:
+    """Everything that a model's headers say; the weights themselves are neither read nor downloaded.
+
+    `hub` is this machine's unless given; `traffic` is filled with what reading a repository has cost.
+    """
+    path = Path(source).expanduser()
+    if path.is_file():
+        return _read_file(source, path)
+    if path.is_dir():
+        return _read_directory(source, path)
+    named = _REPOSITORY.fullmatch(source)
+    if named is None or _PATHLIKE.fullmatch(source):
+        raise ReadError(
+            f"no such file, and no repository's name: {source}",
+            hint="name a GGUF file, a model's directory, or owner/repo[@revision][:QUANT]",
+        )
+    return _read_repository(source, named, hub or Hub.of_this_machine(), traffic or Traffic())
+
+
+def _read_repository(source: str, named: re.Match[str], hub: Hub, traffic: Traffic) -> Model:
+    repo, revision, quant = named["repo"], named["revision"], named["quant"]
+    if hub.offline:
+        place = cached_snapshot(repo, revision)
+        if place is None:
+            raise ReadError(f"{repo} is not in the cache, and HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
+        choice = choose(place.names(), quant, repo)
+        return read_artifact(place, choice, source=source, name=repo.split("/")[1], path=str(place.path))
+    repository = Repository(hub, repo, revision, traffic)
+    try:
+        choice = choose(repository.names(), quant, repo)
+        return read_artifact(repository, choice, source=source, name=repo.split("/")[1], path=None)
+    finally:
+        repository.close()
+
+
+def _read_directory(source: str, path: Path) -> Model:
+    place = LocalDirectory(path)
+    choice = choose(place.names(), None, source)
+    engine_path = path if choice.format == "safetensors" else path / choice.files[0]
+    return read_artifact(place, choice, source=source, name=path.resolve().name, path=str(engine_path))
+
+
+def _read_file(source: str, path: Path) -> Model:
+    place = LocalDirectory(path.parent)
+    files = parts_of(path.name) or [path.name]
+    missing = [name for name in files if not (path.parent / name).is_file()]
+    if missing:
+        raise ReadError(
+            f"{path.name} is one of {len(files)} files, and {missing[0]} is missing",
+            hint="download the missing files",
+        )
+    format_ = "gguf" if _begins_like_gguf(path) else "safetensors"
+    choice = Choice("gguf" if format_ == "gguf" else "safetensors", tuple(files))
+    return read_artifact(place, choice, source=source, name=path.stem, path=str(path.parent / files[0]))
+
+
+def _begins_like_gguf(path: Path) -> bool:
+    """The name decides where it can, the first bytes where it cannot."""
+    if path.suffix in (".gguf", ".safetensors"):
+        return path.suffix == ".gguf"
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"GGUF"
+    except OSError as error:
+        raise ReadError(f"cannot read {path}: {error.strerror}") from None

@@ -1,0 +1,187 @@
+"""A Hugging Face hub on loopback: listings, resolve with redirects to a second host, ranges, ETags, tokens, faults.
+
+Two real servers: the hub, and the store that it redirects to. Both count what they send; faults come on cue.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import unquote, urlsplit
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@dataclass
+class Seen:
+    """One request as a server saw it."""
+
+    server: str
+    path: str
+    authorization: str | None
+    range: str | None
+
+
+@dataclass
+class LoopbackHub:
+    """What is served, how it misbehaves, and what was asked."""
+
+    folder: Path
+    redirect: bool = True
+    token: str | None = None
+    drop_every: int = 0
+    """Every n-th request for a file loses its connection half-way through the body."""
+    busy_first: int = 0
+    """So many requests are answered 429 before any other."""
+    retry_after: str = "0"
+    ignore_ranges: bool = False
+    seen: list[Seen] = field(default_factory=list)
+    bytes_sent: int = 0
+    hub_url: str = ""
+    store_url: str = ""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    _files: int = 0
+
+    def requests_per_file(self) -> Counter[str]:
+        paths = [entry.path for entry in self.seen if "/resolve/" in entry.path or "/store/" in entry.path]
+        return Counter(Path(path).name for path in paths)
+
+    def data_requests_per_file(self) -> Counter[str]:
+        """Without the redirects."""
+        server = "store" if self.redirect else "hub"
+        return Counter(Path(entry.path).name for entry in self.seen if entry.server == server and entry.range)
+
+    @contextmanager
+    def running(self) -> Iterator[LoopbackHub]:
+        handlers = [type(name, (_Handler,), {"hub": self, "server_name": name}) for name in ("hub", "store")]
+        servers = [_Server(("127.0.0.1", 0), handler) for handler in handlers]
+        self.hub_url, self.store_url = (f"http://127.0.0.1:{server.server_address[1]}" for server in servers)
+        threads = [threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True) for server in servers]
+        for thread in threads:
+            thread.start()
+        try:
+            yield self
+        finally:
+            for server in servers:
+                server.shutdown()
+                server.server_close()
+
+    @property
+    def bearer(self) -> str:
+        return f"Bearer {self.token}"
+
+    def drops_now(self) -> bool:
+        with self.lock:
+            self._files += 1
+            return bool(self.drop_every) and self._files % self.drop_every == 0
+
+    def is_busy(self) -> bool:
+        with self.lock:
+            self.busy_first -= 1
+            return self.busy_first >= 0
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A client that has read enough hangs up."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    hub: ClassVar[LoopbackHub]
+    server_name: ClassVar[str]
+    protocol_version = "HTTP/1.1"
+    timeout = 20
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        with self.hub.lock:
+            self.hub.seen.append(Seen(self.server_name, path, self.headers["Authorization"], self.headers["Range"]))
+        if self.hub.is_busy():
+            self.answer(429, b"slow down", {"Retry-After": self.hub.retry_after})
+        elif (
+            self.server_name == "hub" and self.hub.token and self.headers["Authorization"] != f"Bearer {self.hub.token}"
+        ):
+            self.answer(401, b"", {"X-Error-Message": "Invalid credentials"})
+        elif path.startswith("/api/models/"):
+            self.listing(path)
+        elif "/resolve/" in path:
+            self.resolve(path)
+        elif self.server_name == "store" and path.startswith("/store/"):
+            self.file(self.hub.folder / unquote(path.removeprefix("/store/")))
+        else:
+            self.answer(404, b"")
+
+    def listing(self, path: str) -> None:
+        revision = path.rpartition("/")[2]
+        if revision not in ("main", COMMIT, "v1"):
+            self.answer(404, b"")
+            return
+        files = [file for file in sorted(self.hub.folder.rglob("*")) if file.is_file()]
+        names = [file.relative_to(self.hub.folder).as_posix() for file in files]
+        siblings = [{"rfilename": name, "size": file.stat().st_size} for name, file in zip(names, files, strict=True)]
+        self.answer(200, json.dumps({"sha": COMMIT, "siblings": siblings}).encode())
+
+    def resolve(self, path: str) -> None:
+        name = path.split(f"/resolve/{COMMIT}/", 1)[-1]
+        if self.hub.redirect and name.endswith((".safetensors", ".gguf")):
+            self.answer(302, b"", {"Location": f"{self.hub.store_url}/store/{name}?signature=abc"})
+        else:
+            self.file(self.hub.folder / unquote(name))
+
+    def file(self, path: Path) -> None:
+        if not path.is_file():
+            self.answer(404, b"")
+            return
+        size = path.stat().st_size
+        start, stop, status = 0, size, 200
+        if (wanted := self.headers["Range"]) and not self.hub.ignore_ranges:
+            first, _, last = wanted.removeprefix("bytes=").partition("-")
+            start, stop, status = int(first), min(int(last) + 1, size), 206
+        self.send_response(status)
+        self.send_header("Content-Length", str(stop - start))
+        self.send_header("ETag", f'"{hashlib.sha256(f"{path.name}{size}".encode()).hexdigest()}"')
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{size}")
+        self.end_headers()
+        drops = self.hub.drops_now()
+        with path.open("rb") as file:
+            file.seek(start)
+            left = (stop - start) // 2 if drops else stop - start
+            while left > 0:
+                piece = file.read(min(left, 1 << 16))
+                self.count(len(piece))
+                self.wfile.write(piece)
+                left -= len(piece)
+        if drops:
+            self.close_connection = True
+
+    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.count(len(body))
+        self.wfile.write(body)
+
+    def count(self, number: int) -> None:
+        with self.hub.lock:
+            self.hub.bytes_sent += number
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+if __name__ == "__main__":
+    with LoopbackHub(Path(sys.argv[1])).running() as running:
+        print(running.hub_url, flush=True)
+        sys.stdin.read()
