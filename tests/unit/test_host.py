@@ -222,3 +222,19 @@ def test_a_recording_needs_a_folder_that_can_be_written(tmp_path):
     recorder.run(["true"])
     with pytest.raises(HostError, match="cannot write the recording"):
         recorder.save(Path(tmp_path / "file" / "r"), str, made_by="test")
+
+
+def test_a_recording_replaces_an_earlier_one_and_nothing_else(tmp_path):
+    recorder = RecordingHost(LocalHost())
+    recorder.run(["echo", "first"])
+    recorder.run(["echo", "second"])
+    recorder.save(tmp_path / "r", str, made_by="test")
+    shorter = RecordingHost(LocalHost())
+    shorter.run(["echo", "third"])
+    shorter.save(tmp_path / "r", str, made_by="test")
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == ["00-echo-third.out.txt", "recording.json"]
+    (tmp_path / "r" / "thesis.md").write_text("precious")
+    with pytest.raises(HostError, match="holds other files"):
+        shorter.save(tmp_path / "r", str, made_by="test")
+    assert (tmp_path / "r" / "thesis.md").read_text() == "precious"
+    assert (tmp_path / "r" / "00-echo-third.out.txt").exists()

@@ -18,6 +18,7 @@ from upright.host.contract import COULD_NOT_START, Host, Result
 
 INDEX = "recording.json"
 FORMAT = 1
+_FILE = re.compile(r"\d{2,}-.*\.(?:out|err)\.txt")
 
 
 class RecordedHost:
@@ -101,7 +102,7 @@ def write(
     """A recording on disk: the index and one file per stream that said something."""
     entries = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _clear(folder)
         for number, (argv, result) in enumerate(answers):
             entry: dict[str, Any] = {"argv": list(argv), "code": result.code}
             for stream, text in (("out", result.out), ("err", result.err)):
@@ -113,6 +114,17 @@ def write(
         (folder / INDEX).write_text(json.dumps({**index, "commands": entries}, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise HostError(f"cannot write the recording to {folder}: {error.strerror}") from None
+
+
+def _clear(folder: Path) -> None:
+    """A folder of its own: an earlier recording in it goes, and anything else there is refused."""
+    folder.mkdir(parents=True, exist_ok=True)
+    there = list(folder.iterdir())
+    ours = [path for path in there if path.name == INDEX or _FILE.fullmatch(path.name)]
+    if len(ours) != len(there):
+        raise HostError(f"{folder} holds other files: a recording wants a folder of its own", hint="name a new folder")
+    for path in ours:
+        path.unlink()
 
 
 def signature(argv: Sequence[str]) -> tuple[str, ...]:

@@ -17,10 +17,11 @@ LARGEST_BYTES = 4 * GIB
 SMALLEST_BYTES = 64 * MIB
 PASSES = 3
 TIMEOUT_SECONDS = 60
+_BUSY = 0.25
 
 _SCRIPT = """
 import ctypes, json, os, sys, threading, time
-total, passes = int(sys.argv[2]), int(sys.argv[3])
+total, passes, busy = int(sys.argv[2]), int(sys.argv[3]), os.getloadavg()[0]
 threads = len(os.sched_getaffinity(0))
 piece = total // threads
 libc = ctypes.CDLL(None)
@@ -41,7 +42,7 @@ for _ in range(passes + 1):
     begun = time.perf_counter()
     end.wait()
     seconds.append(time.perf_counter() - begun)
-print(json.dumps({"bytes": piece * threads, "threads": threads, "seconds": seconds[1:]}))
+print(json.dumps({"bytes": piece * threads, "threads": threads, "seconds": seconds[1:], "load": busy}))
 """
 
 
@@ -57,8 +58,10 @@ def measure(host: Host, available: Figure) -> Figure:
     try:
         found = json.loads(result.out)
         rate = found["bytes"] / min(found["seconds"])
-        threads = found["threads"]
+        threads, load = int(found["threads"]), float(found["load"])
     except (ValueError, KeyError, TypeError, ZeroDivisionError):
         return unknown(f"the measurement gave no result: {(result.err.strip().splitlines() or ['no word'])[-1]}")
     how = f"memchr over {memory(found['bytes'])} by {threads} threads, best of {PASSES}; reads only"
+    if load > threads * _BUSY:
+        how += f"; others were at work (load {load:.1f}), so expect more"
     return Figure(value=int(rate), basis="measured", source=how)

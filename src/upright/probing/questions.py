@@ -7,6 +7,7 @@ over ssh costs two round trips, and every parser can be tested on recorded text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import dedent
 
 from upright.host import Host, Result
 
@@ -24,7 +25,7 @@ def ask(host: Host, questions: Questions, *, timeout_seconds: float = 30) -> Ans
 
 def script(label: str, text: str) -> tuple[str, ...]:
     """A few lines of POSIX sh; the label is `$0`, and it is what a recording knows the script by."""
-    return ("sh", "-c", text, label)
+    return ("sh", "-c", dedent(text).strip(), label)
 
 
 def told(answers: Answers, name: str) -> str | None:

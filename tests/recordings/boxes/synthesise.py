@@ -374,11 +374,8 @@ def main() -> None:
     for box in BOXES:
         said = answers(box)
         assert set(said) <= set(FIRST_ROUND), set(said) - set(FIRST_ROUND)
-        folder = HERE / box.name
-        for old in folder.glob("*"):
-            old.unlink()
         entries = [(argv, said[name]) for name, argv in FIRST_ROUND.items() if name in said]
-        write(folder, entries, name=box.name, made_by="synthesise.py", synthetic=True, note=box.note)
+        write(HERE / box.name, entries, name=box.name, made_by="synthesise.py", synthetic=True, note=box.note)
 
 
 if __name__ == "__main__":
