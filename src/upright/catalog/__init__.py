@@ -116,7 +116,9 @@ def find_model(name: str) -> ModelRow | None:
     """As `model`, but None when there is none; reads only the files that mention the name."""
     wanted = name.lower().partition(":")[0]
     found = None
-    for path, owner in files("models"):
+    for path, owner in sorted(files("models"), key=lambda each: each[0].stem != wanted):
+        if found is not None and found.id == wanted and owner == "upright":
+            continue  # the file of that name had it: no other of ours needs to be read
         if wanted in path.read_text(encoding="utf-8", errors="replace").lower():
             for row in rows_of_file("models", path, owner):
                 if wanted in _names(row) and (found is None or owner == "user"):

@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,16 @@ class Output:
                 page(console)
             click.echo("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()), nl=False)
 
+    @property
+    def wants_record(self) -> bool:
+        """Whether anybody will see the JSON: making it costs time."""
+        return self.as_json or self.path is not None
+
+    def show(self, text: str) -> None:
+        """Print a page of plain or coloured lines, unless JSON was asked for."""
+        if not self.as_json:
+            click.echo(text, color=False if "NO_COLOR" in os.environ else None)
+
     def next(self, *words: str) -> None:
         """The next command, made from the caller's own arguments."""
         say(f"next: {shlex.join(['upright', *words])}")
@@ -78,6 +89,11 @@ def output_options(function: F) -> F:
 def say(text: str) -> None:
     """Talk to the person, on stderr."""
     click.echo(text, err=True)
+
+
+def page_width() -> int:
+    """Columns of the terminal; 80 without one."""
+    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 80
 
 
 def stdout_console() -> Console:

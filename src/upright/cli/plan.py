@@ -2,90 +2,123 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from upright.cli.output import Output, output_options
+from upright.cli.options import goal_options, model_argument
+from upright.cli.output import Output, output_options, page_width
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from upright.records.box import Box
-    from upright.records.plan import Plan
+    from upright.records.model import Model
+    from upright.records.plan import Goal
 
-
-class Tokens(click.ParamType[int]):
-    """65536 or 64k."""
-
-    name = "tokens"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from upright.units import parse_tokens
-
-        if isinstance(value, int):
-            return value
-        try:
-            count = parse_tokens(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if count < 1:
-            self.fail("a context has at least one token", param, ctx)
-        return count
+SHOWN = 6
+USES = ("coding-agent", "chat", "batch", "long-documents")
 
 
 @click.command(name="plan")
-@click.argument("model")
-@click.option("--box", default=None, help="Another machine than this one: a catalogue name.")
-@click.option("--context", type=Tokens(), default=None, help="Tokens of context for each user: 65536 or 64k.")
-@click.option("--users", type=click.IntRange(min=1), default=1, show_default=True, help="Requests at once.")
-@click.option("--engine", default=None, help="Only this engine.")
-@click.option("--kv-dtype", default=None, help="Only this type of the KV cache, as the engine spells it.")
+@model_argument
+@click.option("--box", help="A name of the catalogue, a box.json, a recording, or ssh:HOST.  [default: this machine]")
+@click.option("--host-memory", type=click.FloatRange(min=1), help="GiB of main memory, where the box does not say.")
+@goal_options
+@click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="The shape of the load.")
+@click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp.")
+@click.option("--engine-version", help="Only this version of it, such as 0.32.0.")
+@click.option("--tp", type=click.IntRange(1), help="Ranks of tensor parallelism.")
+@click.option("--pp", type=click.IntRange(1), help="Pipeline stages.")
+@click.option("--dcp", type=click.IntRange(1), help="Ranks that share one copy of the cache (vLLM).")
+@click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it: bf16, fp8, q8_0.")
+@click.option(
+    "--gpu-memory-utilization", type=float, help="Share of each GPU for the engine (SGLang: --mem-fraction-static)."
+)
+@click.option("--draft", is_flag=True, help="With a draft model.")
 @output_options
-def command(
-    output: Output,
-    model: str,
-    box: str | None,
-    context: int | None,
-    users: int,
-    engine: str | None,
-    kv_dtype: str | None,
-) -> None:
+def command(output: Output, model: str, box: str | None, host_memory: float | None, **wanted: Any) -> None:
     """Say whether the model fits, with how much context."""
-    from importlib import import_module
-
+    from upright.cli.plan_page import plan_page
     from upright.planning import plan
-    from upright.records.plan import Goal
+    from upright.planning.artifacts import Choice, choice
 
-    goal = Goal(context_tokens=context, users=users, engine=engine, kv_dtype=kv_dtype)
-    plans = plan(_box(box), import_module("upright.reading").read(model), goal)
-    fits = any(found.fits for found in plans)
-    record = {"fits": fits, "plans": [{**found.to_dict(), "fits": found.fits} for found in plans]}
-    output.answer(record, lambda console: _page(console, plans[0]))
-    if not fits:
+    goal, machine = _goal(**wanted), _box(box, host_memory)
+    chosen = Choice(_read(model)) if Path(model).exists() else choice(model, _read)
+    plans = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others)
+    best = plans[0]
+    if output.wants_record:
+        shown = [{**found.to_dict(), "fits": found.fits} for found in plans[:SHOWN]]
+        output.answer({"fits": best.fits, "plans": shown})
+    output.show(plan_page(plans, chosen, page_width()))
+    if best.fits:
+        named = model if best.model == chosen.model.name else _source(best.model, chosen.choose_from)
+        output.next("up", *_same_words(named, wanted))
+    elif best.nearest:
+        first = best.nearest[0]
+        engine = ["--engine", wanted["engine"]] if wanted["engine"] and not first.artifact else []
+        output.next("plan", first.artifact or model, *_box_words(box, host_memory), *engine, *first.options)
         output.no()
-    words = [] if context is None else ["--context", str(context)]
-    output.next("up", model, *words)
+    else:
+        output.next("catalog", "list", "boxes")
+        output.no()
 
 
-def _box(name: str | None) -> Box:
-    from upright.errors import UsageError
-    from upright.host import LocalHost
-    from upright.probing import probe
-
-    if name is None:
-        return probe(LocalHost())
-    raise UsageError(f"no box named {name}", hint="leave --box out to plan for this machine")
+def _source(name: str, artifacts: Iterable[Model]) -> str:
+    return next(artifact.source for artifact in artifacts if artifact.name == name)
 
 
-def _page(console: Console, plan: Plan) -> None:
-    from upright.units import memory, tokens
+def _goal(**wanted: Any) -> Goal:
+    from upright.records.plan import Goal, Use
 
-    console.print(f"{plan.model} on {plan.box} with {plan.engine}: {'fits' if plan.fits else 'does not fit'}")
-    for line in plan.ledger:
-        console.print(f"  {line.device:<6} {line.term:<10} {memory(line.bytes):>10}  {line.basis}", soft_wrap=True)
-    console.print(f"  {tokens(plan.kv.capacity_tokens)} tokens fit; {plan.kv.bytes_per_token:,} B each")
-    for objection in plan.objections:
-        console.print(f"  {objection.code}: {objection.message}", soft_wrap=True)
-        if objection.remedy:
-            console.print(f"    try {objection.remedy}", soft_wrap=True)
+    assert get_args(Use) == USES
+    return Goal(
+        context_tokens=wanted["context"],
+        users=wanted["users"],
+        use=wanted["use"],
+        engine=wanted["engine"],
+        engine_version=wanted["engine_version"],
+        tensor_parallel=wanted["tp"],
+        pipeline_parallel=wanted["pp"],
+        decode_context_parallel=wanted["dcp"],
+        kv_dtype=wanted["kv_dtype"],
+        memory_fraction=wanted["gpu_memory_utilization"],
+        draft=wanted["draft"],
+    )
+
+
+def _box(text: str | None, host_memory: float | None) -> Box:
+    from upright import catalog
+    from upright.records.base import Figure
+    from upright.units import GIB
+
+    if text is not None and catalog.find("boxes", text) is not None and not Path(text).exists():
+        box = catalog.box_record(text)
+    else:
+        from upright.probing import box_of
+
+        box = box_of(text)
+    if host_memory is None:
+        return box
+    said = Figure(value=int(host_memory * GIB), basis="assumed", source="--host-memory")
+    return box.model_copy(update={"memory_bytes": said, "memory_available_bytes": said})
+
+
+def _read(text: str) -> Any:
+    from upright.reading import read
+
+    return read(text)
+
+
+def _same_words(model: str, wanted: dict[str, Any]) -> list[str]:
+    words = [model]
+    if wanted["context"] is not None:
+        words += ["--context", str(wanted["context"])]
+    if wanted["users"] != 1:
+        words += ["--users", str(wanted["users"])]
+    return words
+
+
+def _box_words(box: str | None, host_memory: float | None) -> list[str]:
+    words = [] if box is None else ["--box", box]
+    return words if host_memory is None else [*words, "--host-memory", f"{host_memory:g}"]

@@ -31,7 +31,7 @@ def choose(engine: str, wanted: float | None, device: Device, tensor: int, model
     """The fraction to plan with, and where it comes from."""
     if wanted is not None:
         return wanted, "as asked"
-    if engine == "vllm":
+    if engine == "vllm" or not device.reported_bytes:
         return SAFE_VLLM, "the safe start"
     return sglang_default(device.reported_bytes, tensor, vision=False), "SGLang's own rule, for text"
 
@@ -73,13 +73,15 @@ def unused(
     idle = device.cuda_bytes - given.capacity_bytes
     if fraction >= highest - 0.02 or idle < UNUSED_BYTES or not token_bytes or not capacity:
         return None
+    room = rounded_down(int(idle / token_bytes), 1000)
     more = int((highest - fraction) * device.cuda_bytes / token_bytes)
     flag = "--mem-fraction-static" if engine == "sglang" else "--gpu-memory-utilization"
     return Note(
         code="unused-memory",
         message=(
-            f"the memory fraction {fraction:.3g} leaves {memory(idle)} of each GPU outside: "
-            f"at {highest} the pool would hold {tokens(rounded_down(capacity + more, 1000))} tokens"
+            f"the memory fraction {fraction:.3g}, not the weights, is the limit: "
+            f"{memory(idle)} of each GPU stay outside, room for {tokens(room)} tokens; "
+            f"at {highest} the pool would hold {tokens(rounded_down(capacity + more, 1000))}"
         ),
         remedy=f"{flag} {highest}",
     )

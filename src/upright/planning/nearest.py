@@ -37,7 +37,7 @@ def nearest(plan: Plan, model: Model, artifacts: Sequence[Model], planner: Plann
             found.append(_nearest(done, change.words, change.options, None))
     if not found and within_reach:
         found += _smaller_context(plan, model, planner)
-    for other in artifacts:
+    for other in artifacts if not found else ():
         if other.name != plan.model:
             found += _other_artifact(plan, other, planner)
     return tuple(found[:MOST])

@@ -5,22 +5,22 @@ Every way that the engines offer is planned by the same arithmetic: no rule of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from upright.errors import UsageError
 from upright.planning import fraction as fractions
 from upright.planning.devices import NO_GPU, gpus, same_kind
 from upright.planning.kvcache import CACHE_TYPES, PACKED_SPARSE, cache_shape
-from upright.planning.layers import LayerCase, plan_in_layers
 from upright.planning.nearest import nearest
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
 from upright.records.box import Box
 from upright.records.model import GqaAttention, MlaAttention, Model
-from upright.records.plan import Goal, Objection, Parallel, Plan
+from upright.records.plan import Goal, Objection, Parallel, Plan, Use
 
-SAFE_CONTEXT_TOKENS = 65_536
+# Where a deployment starts if nobody says: agents carry a repository, chats a conversation, batches a page.
+START_CONTEXTS: dict[Use, int] = {"coding-agent": 65_536, "chat": 32_768, "batch": 8_192, "long-documents": 131_072}
 RANK_ENGINES = ("vllm", "sglang")
 LAYER_ENGINES = ("llama.cpp", "ik_llama.cpp")
 ENGINES = (*RANK_ENGINES, *LAYER_ENGINES)
@@ -31,32 +31,42 @@ FAITHFUL_BITS = 3.5
 NATIVE_BITS = 4.4
 
 
-def plan(box: Box, model: Model | Sequence[Model], goal: Goal | None = None) -> list[Plan]:
+def plan(
+    box: Box,
+    model: Model,
+    goal: Goal | None = None,
+    *,
+    choose_from: Iterable[Model] = (),
+    others: Iterable[Model] = (),
+) -> list[Plan]:
     """Ways to stand this model on this box, best first. A plan that does not fit says why in its objections.
 
-    Several models are artifacts of one: the native one first, the rest to choose from if it does not fit.
+    `choose_from` are other artifacts, taken if the model's own weights are out of reach; `others` are only offered.
+    Both are looked at only when they are needed.
     """
     goal = goal or Goal()
     _check(goal)
-    artifacts = [model] if isinstance(model, Model) else list(model)
-    if not artifacts:
-        raise UsageError("nothing to plan: the model has no artifact of a known size")
-    chosen = [artifacts[0], *(other for other in artifacts[1:] if faithful(other))]
-    plans = [found for artifact in chosen for found in _ways(box, artifact, goal)]
+    search = _Search(box)
+    artifacts, plans = [model], search.ways(model, goal)
+    if not any(_within_reach(found) for found in plans):
+        artifacts += choose_from
+        plans += [found for other in artifacts[1:] if faithful(other) for found in search.ways(other, goal)]
     ranked = sorted(plans, key=lambda found: _order(found, artifacts, box))
     best, artifact = ranked[0], _artifact(ranked[0], artifacts)
     if best.fits:
-        climb = rungs(best, artifact, lambda changed: _best(box, artifact, changed))
+        climb = rungs(best, artifact, lambda changed: search.best(artifact, changed))
         ranked[0] = best.model_copy(update={"rungs": climb})
     else:
-        found = nearest(best, artifact, artifacts, lambda other, changed: _best(box, other, changed))
+        known = {found.name: found for found in (*artifacts, *choose_from, *others)}
+        found = nearest(best, artifact, tuple(known.values()), search.best)
         ranked[0] = best.model_copy(update={"nearest": found})
     return ranked
 
 
-def start_context(model: Model) -> int:
-    """The safe start: 65,536 tokens, or what the model was made for."""
-    return min(SAFE_CONTEXT_TOKENS, model.architecture.context_limit_tokens or SAFE_CONTEXT_TOKENS)
+def start_context(model: Model, use: Use = "coding-agent") -> int:
+    """The safe start of this use, or what the model was made for if that is less."""
+    wanted = START_CONTEXTS[use]
+    return min(wanted, model.architecture.context_limit_tokens or wanted)
 
 
 def expert_bits(model: Model) -> float:
@@ -89,28 +99,39 @@ def _check(goal: Goal) -> None:
         raise UsageError("the memory fraction is a share of the GPU: 0.05 to 1", hint="0.90 is a safe start")
 
 
-def _best(box: Box, model: Model, goal: Goal) -> Plan:
-    return min(_ways(box, model, goal), key=lambda found: _order(found, [model], box))
+class _Search:
+    """One box and what was planned on it: digests are made once."""
 
+    def __init__(self, box: Box) -> None:
+        self._box = box
+        self._box_reference = box.reference
+        self._references: dict[str, str] = {}
 
-def _ways(box: Box, model: Model, goal: Goal) -> list[Plan]:
-    context = goal.context_tokens or start_context(model)
-    made_from = (box.reference, model.reference)
-    found = []
-    for way in _engines(box, model, goal):
-        version = goal.engine_version or _installed(box, way.engine)
+    def best(self, model: Model, goal: Goal) -> Plan:
+        return min(self.ways(model, goal), key=lambda found: _order(found, [model], self._box))
+
+    def ways(self, model: Model, goal: Goal) -> list[Plan]:
+        context = goal.context_tokens or start_context(model, goal.use)
+        if model.source not in self._references:
+            self._references[model.source] = model.reference
+        made_from = (self._box_reference, self._references[model.source])
+        return [self._way(way, model, goal, context, made_from) for way in _engines(model, goal)]
+
+    def _way(self, way: _Way, model: Model, goal: Goal, context: int, made_from: tuple[str, ...]) -> Plan:
+        version = goal.engine_version or _installed(self._box, way.engine)
         if way.engine in LAYER_ENGINES:
+            from upright.planning.layers import LayerCase, plan_in_layers
+
             dtype = goal.kv_dtype or "f16"
-            done = plan_in_layers(LayerCase(box, model, goal, way.engine, version, context, dtype, made_from))
+            done = plan_in_layers(LayerCase(self._box, model, goal, way.engine, version, context, dtype, made_from))
         else:
-            done = _on_ranks(box, model, goal, way.engine, version, context, made_from)
+            done = _on_ranks(self._box, model, goal, way.engine, version, context, made_from)
         if way.objection is not None:
             done = done.model_copy(update={"objections": (way.objection, *done.objections)})
-        found.append(done)
-    return found
+        return done
 
 
-def _engines(box: Box, model: Model, goal: Goal) -> Iterator[_Way]:
+def _engines(model: Model, goal: Goal) -> Iterator[_Way]:
     able = LOADS[model.format]
     if goal.engine is not None and goal.engine not in able:
         message = f"{goal.engine} does not load {model.format}: {model.name} is for {' or '.join(able)}"
@@ -200,6 +221,11 @@ def _rank_problems(
         message = "SGLang has no decode context parallelism: every rank keeps a whole copy of the cache"
         found.append(Objection(code="no-dcp", message=message, remedy="--engine vllm"))
     return tuple(found)
+
+
+def _within_reach(plan: Plan) -> bool:
+    """Whether the weights themselves fit: then settings are the question, not another artifact."""
+    return plan.kv.capacity_tokens > 0 and not _hopeless(plan)
 
 
 def _order(plan: Plan, artifacts: Sequence[Model], box: Box) -> tuple[object, ...]:

@@ -23,7 +23,9 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 class Part(BaseModel):
     """A piece of a record: frozen, strict about unknown names, no NaN and no infinity."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=(), defer_build=True
+    )
 
 
 class Figure(Part):

@@ -1,0 +1,166 @@
+"""Plans -> a page: one bar a device, the three numbers that matter, what stands in the way and what would help.
+
+Plain strings: planning is asked often, and a library for tables would cost as much as the plan.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from click import style
+
+from upright.planning.artifacts import Choice
+from upright.planning.words import choice_words, expert_words
+from upright.records.plan import Plan
+from upright.units import GIB, memory, tokens
+
+_BAR = 40
+_LABEL = 11
+
+
+@dataclass(frozen=True)
+class _Part:
+    name: str
+    terms: tuple[str, ...]
+    mark: str
+    colour: str
+
+
+_PARTS = (
+    _Part("weights", ("weights", "replicated_weights", "absorbed_weights"), "█", "blue"),
+    _Part("experts", ("experts",), "▓", "bright_blue"),
+    _Part("engine", ("runtime", "graphs", "draft", "compute", "upload", "process"), "▒", "yellow"),
+    _Part("KV", ("kv_cache",), "▚", "green"),
+)
+
+
+def plan_page(plans: Sequence[Plan], chosen: Choice, width: int) -> str:
+    return "\n".join(_lines(plans, chosen, width))
+
+
+def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
+    plan = plans[0]
+    verdict = style("fits", fg="green", bold=True) if plan.fits else style("does not fit", fg="red", bold=True)
+    yield f"{plan.model}: {verdict}"
+    yield f"on {plan.box} with {_way(plan)}"
+    yield ""
+    for names, devices in _groups(plan):
+        yield from _device(plan, names, devices[0])
+    yield _legend(plan)
+    yield ""
+    yield from _numbers(plan, width)
+    for words in (choice_words(plans, chosen), expert_words(plan.expert_places)):
+        if words is not None:
+            yield from _wrapped(words, width)
+    for objection in plan.objections:
+        yield from _wrapped(objection.message, width, "no   ", "red")
+        if objection.remedy:
+            yield from _wrapped(f"try {objection.remedy}", width, "     ")
+    for note in plan.notes:
+        yield from _wrapped(note.message + (f": {note.remedy}" if note.remedy else ""), width, "note ", "yellow")
+    yield from _nearest(plan, width)
+    yield from _rungs(plan, width)
+
+
+def _way(plan: Plan) -> str:
+    version = f" {plan.engine_version}" if plan.engine_version else ""
+    ranks = plan.parallel
+    words = [f"{plan.engine}{version}"]
+    if ranks.tensor > 1:
+        words.append(f"{ranks.tensor} ranks")
+    if ranks.pipeline > 1:
+        words.append(f"{ranks.pipeline} stages")
+    if ranks.decode_context > 1:
+        words.append(f"{ranks.decode_context} of them share a cache")
+    return ", ".join(words)
+
+
+def _groups(plan: Plan) -> list[tuple[str, list[str]]]:
+    """Devices with the same ledger, together."""
+    found: dict[tuple[object, ...], list[str]] = {}
+    for budget in plan.budgets:
+        terms = tuple((line.term, line.bytes) for line in plan.ledger if line.device == budget.device)
+        found.setdefault((budget.capacity_bytes, terms), []).append(budget.device)
+    return [(_names(devices), devices) for devices in found.values()]
+
+
+def _names(devices: list[str]) -> str:
+    if len(devices) == 1:
+        return devices[0]
+    return f"{devices[0]} to {devices[-1].removeprefix('gpu')}"
+
+
+def _device(plan: Plan, names: str, device: str) -> Iterator[str]:
+    capacity = next(budget.capacity_bytes for budget in plan.budgets if budget.device == device)
+    used = plan.used_bytes(device)
+    if not used and not capacity:
+        return
+    scale = _BAR / max(capacity, used, 1)
+    bar, drawn, total = "", 0, 0
+    for part in _PARTS:
+        total += _bytes(plan, device, part)
+        end = round(total * scale)
+        bar += style(part.mark * (end - drawn), fg=part.colour)
+        drawn = end
+    bar += "·" * (_BAR - drawn)
+    words = f"{memory(used)} of {memory(capacity)}"
+    yield f"  {names:<{_LABEL}}{bar} {style(words, fg='red') if used > capacity else words}"
+
+
+def _bytes(plan: Plan, device: str, part: _Part) -> int:
+    return sum(line.bytes for line in plan.ledger if line.device == device and line.term in part.terms)
+
+
+def _legend(plan: Plan) -> str:
+    """What the marks are, with the GiB of the first device."""
+    device = plan.budgets[0].device if plan.budgets else "host"
+    parts = [(part, _bytes(plan, device, part)) for part in _PARTS]
+    words = [f"{style(part.mark, fg=part.colour)} {part.name} {count / GIB:.1f}" for part, count in parts if count]
+    where = f" ({device})" if len(_groups(plan)) > 1 else ""
+    return " " * (_LABEL + 2) + "  ".join(words) + f" GiB{where}"
+
+
+def _numbers(plan: Plan, width: int) -> Iterator[str]:
+    kv = plan.kv
+    copies = "" if kv.copies == 1 else f", kept {kv.copies} times"
+    pairs = (
+        ("room", _room(plan)),
+        ("", f"{kv.bytes_per_token:,} B each in {kv.dtype}{copies}: {kv.formula}"),
+        ("one user", f"up to {tokens(plan.largest_context_tokens)} tokens of context"),
+        ("users", f"{plan.users_at_context} at {tokens(plan.context_tokens)} tokens each"),
+    )
+    for name, value in pairs:
+        yield from _wrapped(value, width, f"{name:<{_LABEL}}")
+
+
+def _room(plan: Plan) -> str:
+    kv = plan.kv
+    if not kv.capacity_tokens:
+        return "none for a cache"
+    return f"{tokens(kv.low_tokens)} tokens for sure, {tokens(kv.capacity_tokens)} by the best figures"
+
+
+def _nearest(plan: Plan, width: int) -> Iterator[str]:
+    if plan.nearest:
+        yield "  What would fit, each of them planned:"
+    for found in plan.nearest:
+        room = f"{tokens(found.context_tokens)} tokens of context, room for {tokens(found.capacity_tokens)}"
+        yield from _wrapped(f"{found.change}: {room}", width, "  - ")
+
+
+def _rungs(plan: Plan, width: int) -> Iterator[str]:
+    if plan.rungs:
+        yield "  The way up, one setting at a time:"
+    for rung in plan.rungs:
+        name = tokens(rung.context_tokens) if rung.name in ("safe-start", "context") else rung.name
+        tail = "" if rung.fits else " (no room)"
+        yield from _wrapped(f"{rung.why}{tail}", width, f"  {'+' if rung.fits else '-'} {name:<9}")
+
+
+def _wrapped(words: str, width: int, first: str = "", colour: str | None = None) -> Iterator[str]:
+    """Wrapped, with the first word hanging out."""
+    for index, line in enumerate(textwrap.wrap(words, max(20, width - 3 - len(first)), break_on_hyphens=False)):
+        lead = style(first, fg=colour) if index == 0 and colour else first if index == 0 else " " * len(first)
+        yield f"  {lead}{line}"

@@ -1,0 +1,74 @@
+"""MODEL as people write it -> the artifacts to choose from, and those to offer if none fits.
+
+A name of the catalogue means any of its artifacts; a repository means that one, with its sisters as offers. What the
+catalogue knows is planned offline, on its word; everything else is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from upright import catalog
+from upright.catalog.model_records import record
+from upright.catalog.rows.model import Artifact, ModelRow
+from upright.errors import UsageError
+from upright.records.model import Model
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What may be planned."""
+
+    model: Model
+    """What the person named, or the native artifact."""
+    choose_from: Iterable[Model] = ()
+    """Artifacts that may be taken instead: the person named the model, not the artifact."""
+    others: Iterable[Model] = ()
+    """Artifacts that may be offered."""
+
+
+class Lazy(Iterable[Model]):
+    """Records of artifacts, made when somebody looks."""
+
+    def __init__(self, row: ModelRow, artifacts: Iterable[Artifact]) -> None:
+        self._row, self._artifacts = row, tuple(artifacts)
+        self._made: tuple[Model, ...] | None = None
+
+    def __iter__(self) -> Iterator[Model]:
+        if self._made is None:
+            found = (record(self._row, artifact) for artifact in self._artifacts)
+            self._made = tuple(model for model in found if model is not None)
+        return iter(self._made)
+
+
+def choice(text: str, read: Callable[[str], Model]) -> Choice:
+    """`read` reads headers: planning itself opens no file. A path is the caller's to read."""
+    row = catalog.find_model(text)
+    if row is None:
+        return Choice(read(text))
+    named = [artifact for artifact in row.artifacts if text.lower() in _names(artifact)]
+    if not named:
+        if ":" in text:
+            known = ", ".join(sorted(name for artifact in row.artifacts for name in _names(artifact)))
+            raise UsageError(f"the catalogue has no {text}", hint=f"it has {known}")
+        model, rest = _first(row, row.artifacts)
+        return Choice(model, choose_from=Lazy(row, rest))
+    model, _ = _first(row, named)
+    return Choice(model, others=Lazy(row, [artifact for artifact in row.artifacts if artifact not in named]))
+
+
+def _names(artifact: Artifact) -> set[str]:
+    repository = artifact.repository.lower()
+    return {f"{repository}:{artifact.quant}".lower()} if artifact.quant else {repository}
+
+
+def _first(row: ModelRow, artifacts: Sequence[Artifact]) -> tuple[Model, Sequence[Artifact]]:
+    for index, artifact in enumerate(artifacts):
+        model = record(row, artifact)
+        if model is not None:
+            return model, artifacts[index + 1 :]
+    raise UsageError(
+        f"{row.name}: the catalogue does not know the size of {' or '.join(a.repository for a in artifacts)}",
+        hint=f"upright catalog show models {row.id}",
+    )

@@ -1,0 +1,70 @@
+"""Plans -> the sentences that explain a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from upright.planning.artifacts import Choice
+from upright.planning.search import expert_bits
+from upright.records.model import Model
+from upright.records.plan import ExpertPlace, Plan
+from upright.units import memory, size
+
+NATIVE_BITS = 4.4
+
+
+def choice_words(plans: Sequence[Plan], choice: Choice) -> str | None:
+    """Why this artifact and not another; None if there was nothing to choose."""
+    best, native = plans[0], choice.model
+    if not best.fits or choice.choose_from == ():
+        return None
+    if best.model == native.name:
+        return f"{native.name} as its maker published it ({size(native.tensor_bytes)}): nothing is lost."
+    artifacts = tuple(choice.choose_from)
+    chosen = next(artifact for artifact in artifacts if artifact.name == best.model)
+    bits = expert_bits(chosen)
+    kept = "as good as the native ones" if bits >= NATIVE_BITS else "a little is lost"
+    sentence = (
+        f"{chosen.name} ({size(chosen.tensor_bytes)}, {bits:.1f} bits an expert weight, {kept}): "
+        f"the native weights ({size(native.tensor_bytes)}) do not fit."
+    )
+    smaller = _smaller(plans, artifacts, chosen)
+    if smaller is not None:
+        spared = chosen.tensor_bytes - smaller.tensor_bytes
+        sentence += (
+            f" {smaller.name} would spare {memory(spared)} and read "
+            f"{spared / chosen.tensor_bytes:.0%} less for each token."
+        )
+    return sentence
+
+
+def expert_words(places: Sequence[ExpertPlace]) -> str | None:
+    """`experts: layers 1-8 on gpu0, 53-60 on gpu1, 9-52 in main memory`."""
+    if not places:
+        return None
+    words = [
+        f"{spans(place.layers)} {'in main memory' if place.device == 'host' else 'on ' + place.device}"
+        for place in places
+    ]
+    return f"experts of layers {', '.join(words)}"
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """`1-8, 10`."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in found)
+
+
+def _smaller(plans: Sequence[Plan], artifacts: Sequence[Model], chosen: Model) -> Model | None:
+    fitting = {plan.model for plan in plans if plan.fits}
+    smaller = [
+        artifact
+        for artifact in artifacts
+        if artifact.name in fitting and artifact.tensor_bytes < 0.95 * chosen.tensor_bytes
+    ]
+    return max(smaller, key=lambda artifact: artifact.tensor_bytes, default=None)
