@@ -1,43 +1,193 @@
-"""`upright read SOURCE`."""
+"""`upright read MODEL`: what a model is made of, as a table by group and a picture of where the bytes are."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.output import Output, output_options
+from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.records.model import Model
+    from upright.reading import Traffic
+    from upright.records.model import Attention, Model, WeightLine
+
+_BAR_COLUMNS = 16
+_NAMES = {
+    "embedding": "embedding",
+    "attention": "attention",
+    "indexer": "sparse indexer",
+    "dense_ffn": "dense layers",
+    "router": "router",
+    "routed_experts": "routed experts",
+    "shared_experts": "shared experts",
+    "norm": "norms",
+    "output": "output",
+    "vision": "vision tower",
+    "draft": "draft layers",
+    "other": "unknown names",
+}
 
 
 @click.command()
 @click.argument("source", metavar="MODEL")
+@click.option("--layers", is_flag=True, help="Also show every layer.")
 @output_options
-def command(source: str, output: Output) -> None:
-    """Read what a model is made of, from its headers."""
-    from upright.reading import read
+def command(source: str, layers: bool, output: Output) -> None:
+    """Read what a model is made of, from its headers.
 
-    model = read(source)
-    output.answer(model, lambda console: _page(model, console))
+    MODEL is a GGUF or safetensors file, a directory, a repository (owner/name, owner/name@revision), a quant of a GGUF
+    repository (owner/name:IQ3_K), or a name of the catalogue. Weights are neither read nor downloaded.
+    """
+    from upright.reading import Traffic, read
+
+    traffic = Traffic()
+    model = read(source, traffic=traffic, progress=_show_progress if sys.stderr.isatty() else None)
+    output.answer(model, lambda console: _page(model, console, layers))
+    _say_traffic(model, traffic)
     output.next("plan", source)
 
 
-def _page(model: Model, console: Console) -> None:
-    from rich.table import Table
+def _show_progress(done: int, of: int) -> None:
+    click.echo(f"\rread {done} of {of} headers", nl=done == of, err=True)
 
+
+def _say_traffic(model: Model, traffic: Traffic) -> None:
     from upright.units import size
 
-    by_group: dict[str, int] = defaultdict(int)
+    if traffic.requests:
+        again = f", {traffic.retries} repeated" if traffic.retries else ""
+        say(
+            f"transferred {size(traffic.bytes_received)} in {traffic.requests} requests{again}, "
+            f"to know {size(model.size_bytes)}"
+        )
+
+
+def _page(model: Model, console: Console, layers: bool) -> None:
+    from upright.units import memory, size
+
+    console.print(
+        f"[bold]{model.name}[/]  {size(model.tensor_bytes)} ({memory(model.tensor_bytes)}) of weights", end=""
+    )
+    console.print(f", {model.parameters / 1e9:,.1f} billion parameters")
+    for label, text in _facts(model):
+        console.print(f"  {label:<13}{text}", soft_wrap=True, markup=False)
+    console.print()
+    console.print(_groups(model))
+    if layers:
+        console.print(_layers(model))
+    for entry in model.unknown[:10]:
+        text = f"  unknown name: {entry.pattern}  {entry.tensors} tensors, {size(entry.bytes)}"
+        console.print(text, soft_wrap=True, markup=False)
+
+
+def _facts(model: Model) -> list[tuple[str, str]]:
+    from upright.units import tokens
+
+    built = model.architecture
+    family = f", family {built.family}" if built.family else ", of no known family"
+    facts = [("basis", _basis(model)), ("architecture", f"{built.name}{family}, {built.layers} layers")]
+    facts += [("attention", _attention(kind)) for kind in built.attention]
+    if (experts := built.experts) is not None:
+        shared = f" and {experts.shared} shared" if experts.shared else ""
+        facts.append(("experts", f"{experts.count} a layer, {experts.active} active{shared}"))
+    scaled = f" ({built.rope_scaling.kind})" if built.rope_scaling else ""
+    limit = built.context_limit_tokens
+    facts.append(("context", f"{tokens(limit)} tokens{scaled}" if limit else "the artifact does not say"))
+    if model.ik_only:
+        facts.append(("engine", "types of ik_llama.cpp: mainline llama.cpp refuses this file"))
+    return facts
+
+
+def _basis(model: Model) -> str:
+    if model.basis != "read":
+        return "the catalogue's shapes; nothing of the artifact was read"
+    files = f"{len(model.files)} {model.format} files" if len(model.files) > 1 else f"one {model.format} file"
+    tensors = sum(file.tensors for file in model.files)
+    revision = f" at {model.revision[:12]}" if model.revision else ""
+    return f"the headers of {files}{revision}, {tensors:,} tensors"
+
+
+def _attention(kind: Attention) -> str:
+    layers = f"{kind.layers} layers"
+    if kind.kind == "mla":
+        sparse = f", sparse: {kind.indexer_top_k} tokens" if kind.indexer_head_dim else ""
+        return f"{layers} of MLA, {kind.kv_lora_rank} + {kind.rope_head_dim} values a token{sparse}"
+    if kind.kind == "gqa":
+        window = f", window of {kind.window_tokens}" if kind.window_tokens else ""
+        return f"{layers} of GQA, {kind.kv_heads} KV heads of {kind.key_head_dim}{window}"
+    if kind.kind == "compressed":
+        ratio = f"then 1 entry of {kind.head_dim} for {kind.ratio} tokens" if kind.ratio else "nothing beyond"
+        return f"{layers} with a window of {kind.window_tokens}, {ratio}"
+    return f"{layers} of linear attention, a state of fixed size"
+
+
+def _groups(model: Model) -> object:
+    from rich.table import Table
+
+    from upright.units import memory
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("group", no_wrap=True)
+    table.add_column("stored as")
+    for title in ("tensors", "bytes", "bits"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("where the bytes are", no_wrap=True)
+    total = max(model.tensor_bytes, 1)
+    for group, lines in _by_group(model):
+        size_bytes, weights = sum(line.bytes for line in lines), sum(line.parameters for line in lines)
+        share = size_bytes / total
+        table.add_row(
+            _NAMES[group],
+            _formats(lines),
+            f"{sum(line.tensors for line in lines):,}" if model.basis == "read" else "",
+            memory(size_bytes),
+            f"{8 * size_bytes / weights:.2f}" if weights else "",
+            f"[cyan]{_bar(share)}[/] {_percent(share)}",
+        )
+    return table
+
+
+def _layers(model: Model) -> object:
+    from rich.table import Table
+
+    from upright.units import memory
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("layer", "all", "routed experts", "stored as"):
+        table.add_column(title, justify="left" if title == "stored as" else "right")
+    for layer in sorted({line.layer for line in model.weights if line.layer is not None}):
+        lines = [line for line in model.weights if line.layer == layer]
+        experts = [line for line in lines if line.group == "routed_experts"]
+        routed = memory(sum(line.bytes for line in experts)) if experts else ""
+        table.add_row(str(layer), memory(sum(line.bytes for line in lines)), routed, _formats(experts or lines))
+    return table
+
+
+def _by_group(model: Model) -> list[tuple[str, list[WeightLine]]]:
+    groups: dict[str, list[WeightLine]] = {}
     for line in model.weights:
-        by_group[line.group] += line.bytes
-    table = Table(title=f"{model.name}: {size(model.tensor_bytes)}", title_justify="left")
-    table.add_column("group")
-    table.add_column("bytes", justify="right")
-    for group, count in sorted(by_group.items(), key=lambda item: -item[1]):
-        table.add_row(group, size(count))
-    console.print(table)
+        groups.setdefault(line.group, []).append(line)
+    return sorted(groups.items(), key=lambda item: -sum(line.bytes for line in item[1]))
+
+
+def _formats(lines: list[WeightLine]) -> str:
+    """The largest first; what is less than a hundredth is left out."""
+    sums: dict[str, int] = {}
+    for line in lines:
+        sums[line.dtype] = sums.get(line.dtype, 0) + line.bytes
+    total = max(sum(sums.values()), 1)
+    return ", ".join(name for name, size in sorted(sums.items(), key=lambda item: -item[1]) if size / total >= 0.01)
+
+
+def _bar(share: float) -> str:
+    eighths = round(share * _BAR_COLUMNS * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + " ▏▎▍▌▋▊▉"[rest]).strip().ljust(1, "▏")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share >= 0.001 else "<0.1%"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from upright.reading.hub import Hub, Traffic
 from upright.reading.source import read
 
-__all__ = ["read"]
+__all__ = ["Hub", "Traffic", "read"]

@@ -19,6 +19,7 @@ from upright.reading.selection import Choice
 from upright.reading.tensors import Header, account
 from upright.records.model import Architecture, Group, Model, ModelFile
 
+Progress = Callable[[int, int], None]
 T = TypeVar("T")
 R = TypeVar("R")
 _GGUF_FIRST_BYTES = 1 << 20
@@ -26,9 +27,11 @@ _SAFETENSORS_FIRST_BYTES = 1 << 16
 _AT_ONCE = 8
 
 
-def read_artifact(place: Place, choice: Choice, *, source: str, name: str, path: str | None) -> Model:
+def read_artifact(
+    place: Place, choice: Choice, *, source: str, name: str, path: str | None, progress: Progress | None = None
+) -> Model:
     reader = _read_gguf if choice.format == "gguf" else _read_safetensors
-    facts = reader(place, choice.files)
+    facts = reader(place, choice.files, progress or _nobody)
     return Model(
         name=facts.pop("name", None) or name,
         source=source,
@@ -40,9 +43,9 @@ def read_artifact(place: Place, choice: Choice, *, source: str, name: str, path:
     )
 
 
-def _read_gguf(place: Place, files: Sequence[str]) -> dict[str, Any]:
+def _read_gguf(place: Place, files: Sequence[str], progress: Progress) -> dict[str, Any]:
     blobs = [place.blob(file) for file in files]
-    headers = _each(lambda blob: gguf.parse(Window(blob, _first_bytes(blob))), blobs)
+    headers = _each(lambda blob: gguf.parse(Window(blob, _first_bytes(blob))), blobs, progress)
     accounts = tuple(account(blob.name, blob.size_bytes, header) for blob, header in zip(blobs, headers, strict=True))
     metadata = headers[0].metadata
     _check_split(files, headers)
@@ -65,7 +68,7 @@ def _read_gguf(place: Place, files: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _read_safetensors(place: Place, files: Sequence[str]) -> dict[str, Any]:
+def _read_safetensors(place: Place, files: Sequence[str], progress: Progress) -> dict[str, Any]:
     names = set(place.names())
     if "config.json" not in names:
         raise ReadError(
@@ -74,7 +77,7 @@ def _read_safetensors(place: Place, files: Sequence[str]) -> dict[str, Any]:
         )
     config = hf.parse_config(read_small(place, "config.json", hf.CONFIG_LIMIT_BYTES), "config.json")
     architecture = hf.architecture(config, "config.json")
-    accounts, stock = _safetensors_stock([place.blob(file) for file in files])
+    accounts, stock = _safetensors_stock([place.blob(file) for file in files], progress)
     namer = hf_namer(family_of(architecture.name), architecture.layers)
     ledger = _ledger(stored_formats(stock.kinds, config), namer)
     lines = ledger.lines()
@@ -89,7 +92,7 @@ def _read_safetensors(place: Place, files: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _safetensors_stock(blobs: Sequence[Blob]) -> tuple[tuple[ModelFile, ...], Stock]:
+def _safetensors_stock(blobs: Sequence[Blob], progress: Progress) -> tuple[tuple[ModelFile, ...], Stock]:
     """One shard first: the others' headers are about as long, and then one request fetches each."""
     stock, expected = Stock(), _SAFETENSORS_FIRST_BYTES
 
@@ -100,7 +103,7 @@ def _safetensors_stock(blobs: Sequence[Blob]) -> tuple[tuple[ModelFile, ...], St
 
     first = read_one(blobs[0])
     expected = max(expected, first.header_bytes)
-    return (first, *_each(read_one, blobs[1:])), stock
+    return (first, *_each(read_one, blobs[1:], progress)), stock
 
 
 def _ledger(stored: Iterable[Stored], namer: Namer) -> Ledger:
@@ -114,12 +117,24 @@ def _ledger(stored: Iterable[Stored], namer: Namer) -> Ledger:
     return ledger
 
 
-def _each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Several at once: the time goes into waiting for answers."""
+def _each(work: Callable[[T], R], items: Sequence[T], progress: Progress) -> list[R]:
+    """Several at once: the time goes into waiting for answers. After the first failure nothing new is begun."""
     if len(items) < 2:
         return [work(item) for item in items]
+    done: list[R] = []
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(work, items))
+        try:
+            for result in pool.map(work, items):
+                done.append(result)
+                progress(len(done), len(items))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return done
+
+
+def _nobody(done: int, of: int) -> None:
+    """The progress of a caller who does not ask."""
 
 
 def _first_bytes(blob: Blob) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from upright import catalog
 from upright.errors import ReadError
-from upright.reading.artifact import read_artifact
+from upright.reading.artifact import Progress, read_artifact
+from upright.reading.catalogue import from_catalog
 from upright.reading.hub import Hub, Repository, Traffic, cached_snapshot
 from upright.reading.places import LocalDirectory
 from upright.reading.selection import Choice, choose, parts_of
@@ -18,26 +20,40 @@ _REPOSITORY = re.compile(
 )
 
 
-def read(source: str, *, hub: Hub | None = None, traffic: Traffic | None = None) -> Model:
+def read(
+    source: str, *, hub: Hub | None = None, traffic: Traffic | None = None, progress: Progress | None = None
+) -> Model:
     """Everything that a model's headers say; the weights themselves are neither read nor downloaded.
 
-    `hub` is this machine's unless given; `traffic` is filled with what reading a repository has cost.
+    `hub` is this machine's unless given; `traffic` is filled with what reading a repository has cost; `progress` is
+    called with the number of headers read, and of how many.
     """
-    path = Path(source).expanduser()
+    path, quant = _local(source)
     if path.is_file():
         return _read_file(source, path)
     if path.is_dir():
-        return _read_directory(source, path)
+        return _read_directory(source, path, quant)
     named = _REPOSITORY.fullmatch(source)
-    if named is None or _PATHLIKE.fullmatch(source):
-        raise ReadError(
-            f"no such file, and no repository's name: {source}",
-            hint="name a GGUF file, a model's directory, or owner/repo[@revision][:QUANT]",
-        )
-    return _read_repository(source, named, hub or Hub.of_this_machine(), traffic or Traffic())
+    if named is not None and not _PATHLIKE.fullmatch(source):
+        return _read_repository(source, named, hub or Hub.of_this_machine(), traffic or Traffic(), progress)
+    if model := from_catalog(source):
+        return model
+    raise ReadError(
+        f"{source} is no file, no repository's name and not in the catalogue",
+        hint="name a GGUF file, a model's directory, owner/repo[@revision][:QUANT], or one of: upright catalog models",
+    )
 
 
-def _read_repository(source: str, named: re.Match[str], hub: Hub, traffic: Traffic) -> Model:
+def _local(source: str) -> tuple[Path, str | None]:
+    """`DIR:QUANT` picks among the GGUF files of a directory; a path that exists as it stands is taken as it stands."""
+    path = Path(source).expanduser()
+    before, colon, quant = source.rpartition(":")
+    if colon and quant and not path.exists() and Path(before).expanduser().is_dir():
+        return Path(before).expanduser(), quant
+    return path, None
+
+
+def _read_repository(source: str, named: re.Match[str], hub: Hub, traffic: Traffic, progress: Progress | None) -> Model:
     repo, revision, quant = named["repo"], named["revision"], named["quant"]
     if hub.offline:
         place = cached_snapshot(repo, revision)
@@ -45,17 +61,28 @@ def _read_repository(source: str, named: re.Match[str], hub: Hub, traffic: Traff
             raise ReadError(f"{repo} is not in the cache, and HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
         choice = choose(place.names(), quant, repo)
         return read_artifact(place, choice, source=source, name=repo.split("/")[1], path=str(place.path))
-    repository = Repository(hub, repo, revision, traffic)
+    repository = _open(hub, repo, revision, traffic)
     try:
         choice = choose(repository.names(), quant, repo)
-        return read_artifact(repository, choice, source=source, name=repo.split("/")[1], path=None)
+        return read_artifact(repository, choice, source=source, name=repo.split("/")[1], path=None, progress=progress)
     finally:
         repository.close()
 
 
-def _read_directory(source: str, path: Path) -> Model:
+def _open(hub: Hub, repo: str, revision: str | None, traffic: Traffic) -> Repository:
+    try:
+        return Repository(hub, repo, revision, traffic)
+    except ReadError as error:
+        row = catalog.find_model(repo)
+        if row is None:
+            raise
+        known = f"the catalogue knows it without the hub: {row.id}"
+        raise ReadError(error.message, hint=f"{error.hint}, or {known}" if error.hint else known) from None
+
+
+def _read_directory(source: str, path: Path, quant: str | None) -> Model:
     place = LocalDirectory(path)
-    choice = choose(place.names(), None, source)
+    choice = choose(place.names(), quant, str(path))
     engine_path = path if choice.format == "safetensors" else path / choice.files[0]
     return read_artifact(place, choice, source=source, name=path.resolve().name, path=str(engine_path))
 

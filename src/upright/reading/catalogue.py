@@ -1,0 +1,31 @@
+"""A name of the catalogue -> Model on the catalogue's word: offline, before anything is downloaded."""
+
+from __future__ import annotations
+
+from upright import catalog
+from upright.catalog.model_records import record
+from upright.errors import ReadError
+from upright.reading.names import family_of
+from upright.records.model import Model
+
+
+def from_catalog(source: str) -> Model | None:
+    """`kimi-k2.6` is the row's first artifact whose size is known, `kimi-k2.6:IQ3_K` that quant; None for no row."""
+    name, _, quant = source.partition(":")
+    row = catalog.find_model(name)
+    if row is None:
+        return None
+    wanted = [entry for entry in row.artifacts if not quant or (entry.quant or "").lower() == quant.lower()]
+    models = [model for model in (record(row, artifact) for artifact in wanted) if model is not None]
+    if not models:
+        quants = ", ".join(sorted({entry.quant for entry in row.artifacts if entry.quant}))
+        what = f"no quantisation {quant}" if quant else "no artifact whose size is known"
+        raise ReadError(f"the catalogue's {row.id} has {what}", hint=f"it has {quants}" if quants and quant else None)
+    model = models[0]
+    family = family_of(model.architecture.name)
+    return model.model_copy(
+        update={
+            "source": source,
+            "architecture": model.architecture.model_copy(update={"family": family.id if family else None}),
+        }
+    )

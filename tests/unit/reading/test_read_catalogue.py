@@ -1,0 +1,42 @@
+"""read() on a name of the catalogue: offline, and it says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from upright import catalog
+from upright.errors import ReadError
+from upright.reading import read
+
+GIB = 2**30
+
+
+def test_a_catalogue_name_is_a_model_on_the_catalogues_word() -> None:
+    model = read("kimi-k2.6")
+    assert (model.basis, model.files, model.path) == ("catalog", (), None)
+    assert model.architecture.family == "kimi-k2"
+    experts = sum(line.bytes for line in model.weights if line.group == "routed_experts")
+    assert experts / GIB == pytest.approx(531.56, abs=0.01)
+
+
+def test_a_quant_of_a_catalogue_name() -> None:
+    assert read("kimi-k2.6:IQ3_K").tensor_bytes / GIB == pytest.approx(460, abs=0.1)
+    with pytest.raises(ReadError, match="no quantisation NONE"):
+        read("kimi-k2.6:NONE")
+
+
+@pytest.mark.parametrize("name", [row.id for row in catalog.models()])
+def test_every_row_is_a_model_or_says_why_not(name: str) -> None:
+    try:
+        model = read(name)
+    except ReadError as error:
+        assert "no artifact whose size is known" in error.message  # noqa: PT017
+    else:
+        assert model.architecture.family is not None
+        assert sum(kind.layers for kind in model.architecture.attention) == model.architecture.layers
+
+
+def test_an_unknown_name_says_what_would_be_right() -> None:
+    with pytest.raises(ReadError, match="kimi-k9 is no file") as caught:
+        read("kimi-k9")
+    assert "upright catalog" in str(caught.value.hint)
