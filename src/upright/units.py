@@ -14,18 +14,18 @@ GB = 1000**3
 
 _BINARY = (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
 _DECIMAL = (("TB", 1000**4), ("GB", GB), ("MB", 1000**2), ("kB", 1000))
-_TOKENS = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)", re.IGNORECASE)
-_SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", re.IGNORECASE)
+_TOKENS = re.compile(r"([0-9]+|[0-9]{1,3}(?:[,_][0-9]{3})+|[0-9]+\.[0-9]+(?=\s*[km]))\s*([km]?)", re.IGNORECASE)
+_SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|h|d)?", re.IGNORECASE)
 
 
 def memory(count_bytes: float) -> str:
     """`8.62 GiB`: binary units, three significant digits or more."""
-    return _scaled(count_bytes, _BINARY)
+    return _scaled(count_bytes, _BINARY, 1024)
 
 
 def size(count_bytes: float) -> str:
     """`595 GB`: decimal units, for files and traffic."""
-    return _scaled(count_bytes, _DECIMAL)
+    return _scaled(count_bytes, _DECIMAL, 1000)
 
 
 def tokens(count: int) -> str:
@@ -37,7 +37,7 @@ def duration(seconds: float) -> str:
     """`35 ms`, `1.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
@@ -49,10 +49,11 @@ def duration(seconds: float) -> str:
 
 def parse_tokens(text: str) -> int:
     """`65536`, `64k` (binary, as context lengths are), `1m`."""
-    match = _TOKENS.fullmatch(text.strip().replace(",", "").replace("_", ""))
+    match = _TOKENS.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a number of tokens; write 65536 or 64k")
-    return round(float(match[1]) * {"": 1, "k": 1024, "m": 1024**2}[match[2].lower()])
+    number, factor = match[1].replace(",", "").replace("_", ""), {"": 1, "k": 1024, "m": 1024**2}[match[2].lower()]
+    return round(float(number) * factor) if "." in number else int(number) * factor
 
 
 def parse_duration(text: str) -> float:
@@ -63,10 +64,10 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[(match[2] or "s").lower()]
 
 
-def _scaled(count: float, units: tuple[tuple[str, int], ...]) -> str:
+def _scaled(count: float, units: tuple[tuple[str, int], ...], base: int) -> str:
     for name, factor in units:
-        if abs(count) >= factor:
+        if round(abs(count) * base / factor) >= base:  # what would be written as 1024 MiB is a GiB
             value = count / factor
-            digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+            digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
             return f"{value:.{digits}f} {name}"
     return f"{count:.0f} B"

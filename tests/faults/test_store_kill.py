@@ -113,14 +113,16 @@ def _write_until_killed(
     directory: DeploymentDir, pipe: int, chance: random.Random, writes: int, smallest: float
 ) -> None:
     while True:
+        if chance.random() < 0.3 and smallest == 1:
+            writes += 1
+            directory.write(deployment(directory.name).model_copy(update={"reason": str(writes)}))
+            os.write(pipe, f"write {writes}\n".encode())
+            continue
         with directory.writer() as journal:
-            for _ in range(3):
+            for _ in range(chance.randint(1, 3)):
                 size = int(10 ** chance.uniform(smallest, 6.6))
                 line = journal.append(observation(0, response={"text": "x" * size}))
                 os.write(pipe, f"entry {line.seq} {line.digest}\n".encode())
-        writes += 1
-        directory.write(deployment(directory.name).model_copy(update={"reason": str(writes)}))
-        os.write(pipe, f"write {writes}\n".encode())
 
 
 def _wait_for_growth(path: Path) -> None:
