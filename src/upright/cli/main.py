@@ -93,6 +93,9 @@ def main() -> None:
     except UprightError as error:
         _complain(error.message, error.hint)
         sys.exit(2)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(2)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "upright"
         _complain(error.format_message(), f"{where} --help")

@@ -50,7 +50,7 @@ def ps_page(console: Console, listed: list[Listed]) -> None:
             table.add_row(entry.directory.name, Text("unreadable", style="red"), "", "", Text(entry.problem or ""))
             continue
         endpoint = item.base_url if item.state == "ready" else ""
-        table.add_row(item.name, _coloured(item.state), item.engine, endpoint, item.reason or "")
+        table.add_row(entry.directory.name, _coloured(item.state), item.engine, endpoint, item.reason or "")
     console.print(table)
 
 

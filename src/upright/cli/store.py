@@ -57,6 +57,29 @@ def check(deployments: tuple[str, ...], output: Output) -> None:
 
 
 @command.command()
+@click.argument("deployment", required=False, metavar="[DEPLOYMENT|DIR]")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@output_options
+def repair(deployment: str | None, dry_run: bool, output: Output) -> None:
+    """Make a deployment with damaged evidence writable again.
+
+    Evidence is not mended: a log that no longer fits its chain is set aside whole, and a new one begins. Nothing is
+    thrown away. The answer is no (exit code 1) if something is wrong that this cannot put right.
+    """
+    from upright import store
+
+    directory = store.find(None) if deployment is None else _directory(deployment)
+    done = store.repair(directory.path, dry_run=dry_run)
+    left = [] if dry_run else [item for item in store.check(directory.path) if item.severity == "problem"]
+    answer = {**_checked(directory, left), "done": done, "dry_run": dry_run}
+    lines = [*(done or ["nothing to repair"]), *(f"not repaired: {item.file} {item.message}" for item in left)]
+    output.answer(answer, lambda console: console.print("\n".join(f"{directory.name}: {line}" for line in lines)))
+    output.next("store", *(("repair",) if dry_run and done else ("check",)), directory.name)
+    if left:
+        output.no()
+
+
+@command.command()
 @deployment_argument
 @output_options
 def path(deployment: str | None, output: Output) -> None:
@@ -108,7 +131,7 @@ def _list_page(console: Console, rows: list[dict[str, Any]]) -> None:
     console.print(table)
     for row in rows:
         if row["problem"]:
-            console.print(Text(f"{row['name']}: {row['problem']}", "red"), soft_wrap=True)
+            console.print(Text(f"{row['name']}: {row['problem']}", "red"))
 
 
 def _directory(name: str) -> DeploymentDir:
@@ -134,6 +157,8 @@ def _checked(directory: DeploymentDir, findings: list[Finding]) -> dict[str, Any
 
 
 def _check_page(console: Console, found: dict[DeploymentDir, list[Finding]]) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
     from rich.text import Text
 
     if not found:
@@ -142,7 +167,10 @@ def _check_page(console: Console, found: dict[DeploymentDir, list[Finding]]) -> 
         problems = sum(finding.severity == "problem" for finding in findings)
         words = f"{problems} problem{'s' if problems > 1 else ''}" if problems else "sound"
         console.print(Text.assemble(directory.name, ": ", (words, "red" if problems else "green")))
+        table = Table.grid(padding=(0, 1))
         for finding in findings:
             place = f"{finding.file} line {finding.line}" if finding.line is not None else finding.file
-            mark = ("problem", "red") if finding.severity == "problem" else ("note", "yellow")
-            console.print(Text.assemble("  ", mark, f"  {place}: {finding.message}"), soft_wrap=True)
+            mark = Text(finding.severity, "red" if finding.severity == "problem" else "yellow")
+            table.add_row(mark, Text(f"{place}: {finding.message}"))
+        if findings:
+            console.print(Padding.indent(table, 2))

@@ -16,3 +16,4 @@ from upright.store.deployments import find as find
 from upright.store.deployments import listing as listing
 from upright.store.files import write_atomically as write_atomically
 from upright.store.journal import Journal as Journal
+from upright.store.repairing import repair as repair

@@ -53,6 +53,9 @@ def _records(directory: Path) -> Iterator[Finding]:
             continue
         if "digest" not in data:
             yield Finding("note", "no-digest", file.name, None, "has no digest: it was written or edited by hand")
+        if kind == "deployment" and data.get("name") != directory.name:
+            words = f"is that of {data.get('name')}: this directory is a copy, or was renamed"
+            yield Finding("note", "renamed", file.name, None, words)
         digests[kind] = str(data.get("digest"))
         parents[kind] = [str(reference) for reference in data.get("made_from", ())]
     for kind, references in parents.items():
@@ -151,6 +154,8 @@ def _left_behind(directory: Path) -> Iterator[Finding]:
     for torn in sorted(directory.glob("evidence.torn-*")):
         words = f"{torn.stat().st_size:,} bytes of a line that was never acknowledged, set aside after a crash"
         yield Finding("note", "torn-kept", torn.name, None, words)
+    for damaged in sorted(directory.glob("evidence.damaged-*.jsonl")):
+        yield Finding("note", "damaged-kept", damaged.name, None, "an older log that no longer fitted its chain")
     for leftover in leftovers(directory):
         words = "was left by a writer that was killed; it is removed in time"
         yield Finding("note", "leftover", leftover.name, None, words)

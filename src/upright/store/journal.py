@@ -78,12 +78,8 @@ class Journal:
         self.repaired: Torn | None = None
         self._file = -1
         self._seq, self._digest, self._end = 0, NO_DIGEST, 0
+        self._lock = lock(path, patience_seconds=patience_seconds)
         try:
-            self._lock = os.open(head_file(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise cannot_write(path, error) from None
-        try:
-            self._wait_for_lock(patience_seconds)
             self._open()
         except BaseException:
             self.close()
@@ -114,24 +110,6 @@ class Journal:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-    def _wait_for_lock(self, patience_seconds: float) -> None:
-        deadline = time.monotonic() + patience_seconds
-        while True:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() < deadline:
-                    time.sleep(0.02)
-                    continue
-                head = read_head(self.path)
-                who = f"process {head.writer}" if head and head.writer else "another process"
-                raise StoreError(
-                    f"{self.path} is being written by {who}; a log has one writer at a time",
-                    hint="try again when it is done",
-                ) from None
-            else:
-                return
 
     def _open(self) -> None:
         is_new = not self.path.exists()
@@ -189,6 +167,30 @@ class Journal:
         os.pwrite(self._lock, head.ljust(_HEAD_BYTES - 1).encode() + b"\n", 0)
 
 
+def lock(path: Path, *, patience_seconds: float = 0) -> int:
+    """The log's lock, held until the descriptor is closed or the process ends, however it ends."""
+    deadline = time.monotonic() + patience_seconds
+    try:
+        descriptor = os.open(head_file(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(0.02)
+                continue
+            os.close(descriptor)
+            head = read_head(path)
+            who = f"process {head.writer}" if head and head.writer else "another process"
+            raise StoreError(
+                f"{path} is being written by {who}; a log has one writer at a time", hint="try again when it is done"
+            ) from None
+        else:
+            return descriptor
+
+
 def lines(path: Path) -> Iterator[Line]:
     """Every acknowledged line, each held against its digest and the line before it. A torn tail is not a line yet."""
     previous = NO_DIGEST
@@ -231,7 +233,7 @@ def parse_line(raw: bytes, path: Path, place: str) -> Line:
         raise DamageError(path, place, "is not a whole entry", whole=False)
     digest = seal[len(_SEAL) : -2].decode("ascii", "replace")
     if hashlib.sha256(body).hexdigest() != digest:
-        raise DamageError(path, place, "was changed: its digest does not fit its content")
+        raise DamageError(path, place, "was changed: it does not fit its digest")
     try:
         data = json.loads(body + b"}")
         return Line(data["seq"], data["previous"], data["record"], data["schema"], data["content"], digest)

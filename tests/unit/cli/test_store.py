@@ -66,9 +66,10 @@ def test_check_says_which_line_and_what(upright: Call, three: list[DeploymentDir
     assert done.stdout.splitlines() == [
         "sound: sound",
         "changed: 1 problem",
-        "  problem  evidence.jsonl line 2: was changed: its digest does not fit its content",
+        "  problem evidence.jsonl line 2: was changed: it does not fit its digest",
         "torn: 1 problem",
-        "  problem  deployment.json: is not JSON: Unterminated string starting at: line 1 column 12 (char 11)",
+        "  problem deployment.json: is not JSON: Unterminated string starting at: line 1",
+        "          column 12 (char 11)",
     ]
     assert done.stderr.splitlines()[-1] == "next: upright store list"
 
@@ -84,7 +85,7 @@ def test_check_as_json_names_the_line(upright: Call, three: list[DeploymentDir])
             "code": "changed",
             "file": "evidence.jsonl",
             "line": 2,
-            "message": "was changed: its digest does not fit its content",
+            "message": "was changed: it does not fit its digest",
         }
     ]
     assert (sound["name"], sound["sound"], sound["findings"]) == ("sound", True, [])
@@ -106,6 +107,25 @@ def test_a_torn_record_does_not_hide_the_others(upright: Call, three: list[Deplo
     rows = json.loads(upright(*verb, "--json").stdout)
     assert [row["name"] for row in rows] == ["sound", "changed", "torn"]
     assert "is not JSON" in (rows[2].get("problem") or rows[2]["reason"])
+
+
+def test_repair_sets_the_damaged_log_aside(upright: Call, three: list[DeploymentDir]) -> None:
+    done = upright("store", "repair", "changed", "--dry-run")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "next: upright store repair changed")
+    assert upright("store", "check", "changed").returncode == 1
+    done = upright("store", "repair", "changed")
+    assert done.returncode == 0
+    assert "evidence.damaged-1.jsonl" in done.stdout
+    assert upright("store", "check", "changed").returncode == 0
+    done = upright("store", "repair", "torn", "--json")
+    assert done.returncode == 1
+    assert [finding["code"] for finding in json.loads(done.stdout)["findings"]] == ["unreadable"]
+
+
+def test_a_group_without_a_verb_shows_its_help(upright: Call) -> None:
+    done = upright("store")
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: upright store")
 
 
 def test_path_is_that_of_the_last_one(upright: Call, three: list[DeploymentDir]) -> None:

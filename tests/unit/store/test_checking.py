@@ -124,12 +124,17 @@ def test_a_record_made_from_another_parent_is_a_problem(whole: Path, tmp_path: P
     path = _copy(whole, tmp_path, lambda lines: lines)
     (path / "recipe.json").write_text(_recipe().to_json())
     directory = DeploymentDir(path)
-    directory.write(deployment("tiny").model_copy(update={"made_from": (_recipe().reference,)}))
+    directory.write(deployment(path.name).model_copy(update={"made_from": (_recipe().reference,)}))
     assert check(path) == []
-    directory.write(deployment("tiny").model_copy(update={"made_from": ("recipe:" + "ab" * 32,)}))
+    directory.write(deployment(path.name).model_copy(update={"made_from": ("recipe:" + "ab" * 32,)}))
     found = check(path)
     assert [(finding.code, finding.file) for finding in found] == [("other-parent", "deployment.json")]
     assert "was made from recipe abababababab" in found[0].message
+
+
+def test_a_copy_under_another_name_is_a_note(whole: Path, tmp_path: Path) -> None:
+    path = _copy(whole, tmp_path, lambda lines: lines).rename(tmp_path / "copy")
+    assert [(finding.severity, finding.code) for finding in check(path)] == [("note", "renamed")]
 
 
 def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
@@ -142,6 +147,8 @@ def _check_spoiled(whole: Path, folder: Path, spoil: Callable[[Lines], Lines]) -
 
 
 def _copy(whole: Path, folder: Path, spoil: Callable[[Lines], Lines]) -> Path:
+    folder = folder / whole.name
+    folder.mkdir()
     for name in ("deployment.json", "evidence.head"):
         (folder / name).write_bytes((whole / name).read_bytes())
     lines = (whole / "evidence.jsonl").read_bytes().splitlines(keepends=True)
