@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from upright.errors import HostError
+from upright.errors import HostError, UsageError
 from upright.host import LocalHost, RecordedHost, RecordingHost, Redaction, Result, SshHost
 from upright.host.recorded import signature
-from upright.host.ssh import _frames, _script
+from upright.host.ssh import _frames, _parse, _script
 from upright.probing import probe
 from upright.probing.identity import redaction_for
 
@@ -54,7 +54,7 @@ def test_the_script_that_travels_is_plain_sh_and_frames_every_answer():
     text = _script(commands, "upright-mark", 10)
     noise = "Welcome to the machine\n"
     done = subprocess.run(["sh"], input=text.encode(), capture_output=True, check=True)
-    results = _frames(noise.encode() + done.stdout, "upright-mark", 3, "box")
+    results = _frames(noise.encode() + done.stdout, "upright-mark", 3)
     assert results[0] == Result(0, "a b", "")
     assert results[1] == Result(5, "", "err\n")
     assert results[2].code == 127
@@ -63,8 +63,37 @@ def test_the_script_that_travels_is_plain_sh_and_frames_every_answer():
 @pytest.mark.parametrize("cut", [0, 10, 40, -1])
 def test_a_connection_that_breaks_is_no_answer(cut):
     done = subprocess.run(["sh"], input=_script([["echo", "x" * 50]], "m", 9).encode(), capture_output=True, check=True)
-    with pytest.raises(HostError, match="0 of 1 answers"):
-        _frames(done.stdout[:cut], "m", 1, "box")
+    assert _frames(done.stdout[:cut], "m", 1) == []
+    assert len(_frames(done.stdout, "m", 1)) == 1
+
+
+def test_a_machine_without_sh_is_an_error_for_people(tmp_path):
+    fake = tmp_path / "ssh"
+    fake.write_text("#!/bin/sh\ncat >/dev/null\necho \"'sh' is not recognized as a command\" >&2\nexit 1\n")
+    fake.chmod(0o755)
+    with pytest.raises(HostError, match="box gave 0 of 1 answers, then: 'sh' is not recognized"):
+        SshHost("box", command=[str(fake)]).run(["true"])
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("box", ("box", None)),
+        ("me@box", ("me@box", None)),
+        ("me@box.example:2222", ("me@box.example", "2222")),
+        ("192.0.2.7:22", ("192.0.2.7", "22")),
+        ("fd00::1", ("fd00::1", None)),
+        ("me@[fd00::1]:2222", ("me@fd00::1", "2222")),
+    ],
+)
+def test_targets(target, expected):
+    assert _parse(target) == expected
+
+
+@pytest.mark.parametrize("target", ["", "-oProxyCommand=x", "me@-x", "-l@box", "two words", "@box", "a@b@c"])
+def test_what_is_no_target(target):
+    with pytest.raises(UsageError):
+        _parse(target)
 
 
 def test_ssh_that_is_not_there():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from upright.units import memory, size
+from upright.units import GIB, memory, size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _NEARNESS = ("NV", "PIX", "PXB", "PHB", "NODE", "SYS")
 _PAIRS_SHOWN = 8
+# Drivers keep about 600 MiB of an idle GPU for themselves.
+_IDLE_BYTES = 2 * GIB
 _FLAGS_SHOWN = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "i8mm", "sve", "sve2")
 
 
@@ -103,6 +105,14 @@ def _gpus(box: Box) -> Iterator[str]:
         words.append(_rate(first.memory_bandwidth_bytes_per_second))
         yield ", ".join(word for word in words if word)
         yield from _silicon(first)
+    busy = [f"GPU {gpu.index} {memory(used)}" for gpu in box.gpus if (used := _in_use(gpu)) > _IDLE_BYTES]
+    if busy:
+        yield f"! in use by others: {', '.join(busy)}"
+
+
+def _in_use(gpu: Gpu) -> float:
+    total, free = gpu.memory_bytes.value, gpu.memory_free_bytes.value
+    return 0 if total is None or free is None else total - free
 
 
 def _silicon(gpu: Gpu) -> Iterator[str]:
@@ -182,13 +192,12 @@ def _settings(box: Box) -> Iterator[str]:
         if setting.verdict == "attention":
             yield f"! {setting.name}: {setting.state}"
             yield f"  {setting.change}"
-    counts = {
-        verdict: [each.name for each in box.settings if each.verdict == verdict] for verdict in ("good", "unknown")
-    }
-    if counts["good"]:
-        yield f"good: {', '.join(counts['good'])}"
-    if counts["unknown"]:
-        yield f"unknown: {', '.join(counts['unknown'])}"
+    good = [setting.name for setting in box.settings if setting.verdict == "good"]
+    if good:
+        yield f"good: {', '.join(good)}"
+    for setting in box.settings:
+        if setting.verdict == "unknown":
+            yield f"unknown: {setting.name}: {setting.state}"
 
 
 def _count(number: int | None, noun: str) -> str:

@@ -36,7 +36,7 @@ def command(output: Output, box: str | None, measure: bool, flags: bool, record:
     """
     from upright.cli.box_page import box_page
     from upright.errors import UsageError
-    from upright.host import RecordingHost
+    from upright.host import RecordedHost, RecordingHost
     from upright.probing import box_of, probe
     from upright.probing.lookup import host_of
 
@@ -48,6 +48,8 @@ def command(output: Output, box: str | None, measure: bool, flags: bool, record:
             )
         found = box_of(box)
     else:
+        if isinstance(host, RecordedHost) and host.synthetic:
+            say(f"a synthetic recording: {host.note}")
         recorder = RecordingHost(host)
         found = probe(recorder, measure=measure, flags=flags)
         if record is not None:

@@ -7,6 +7,7 @@ Several commands travel as one shell script and come back framed by their sizes:
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -21,6 +22,10 @@ from upright.host.contract import Result
 
 CONNECT_SECONDS = 10
 SSH_COMMAND_VARIABLE = "UPRIGHT_SSH_COMMAND"
+# An address with colons of its own needs brackets before a port.
+_TARGET = re.compile(
+    r"(?:(?P<user>[^\s@]+)@)?(?P<host>\[[^\s\]]+\]|[^\s:@\[]+|[^\s@\[]*:[^\s@\[]*:[^\s@\[]*)(?::(?P<port>\d+))?"
+)
 _SSH_FAILED = 255
 _NO_ROOM = 98
 
@@ -63,7 +68,11 @@ class SshHost:
         except OSError as error:
             raise HostError(f"cannot start {self._argv[0]}: {error.strerror}", hint="install openssh-client") from None
         self._complain(done)
-        return _frames(done.stdout, mark, len(commands), self.name)
+        results = _frames(done.stdout, mark, len(commands))
+        if len(results) != len(commands):
+            said = (_text(done.stderr).strip().splitlines() or ["it did not say why"])[-1]
+            raise HostError(f"{self.name} gave {len(results)} of {len(commands)} answers, then: {said}")
+        return results
 
     def read_text(self, path: str) -> str | None:
         result = self.run(["cat", path])
@@ -91,13 +100,12 @@ class SshHost:
 
 
 def _parse(target: str) -> tuple[str, str | None]:
-    """`box`, `me@box`, `me@box:2222`. An address that ssh would take for an option is refused."""
-    destination, colon, port = target.rpartition(":")
-    if not colon or not port.isdigit():
-        destination, port = target, ""
-    if not destination or destination.startswith("-") or any(character.isspace() for character in destination):
+    """`box`, `me@box`, `me@box:2222`, `[fd00::1]:2222`. What ssh would take for an option is refused."""
+    match = _TARGET.fullmatch(target)
+    if match is None or match["host"].startswith("-") or (match["user"] or "").startswith("-"):
         raise UsageError(f"{target!r} is not a machine that ssh can reach", hint="write ssh:HOST or ssh:USER@HOST:PORT")
-    return destination, port or None
+    host = match["host"].strip("[]")
+    return (f"{match['user']}@{host}" if match["user"] else host), match["port"]
 
 
 def _script(commands: Sequence[Sequence[str]], mark: str, timeout_seconds: float) -> str:
@@ -118,8 +126,8 @@ def _script(commands: Sequence[Sequence[str]], mark: str, timeout_seconds: float
     return "\n".join(lines) + "\n"
 
 
-def _frames(stream: bytes, mark: str, count: int, name: str) -> list[Result]:
-    """What a login shell prints before the first mark is not ours."""
+def _frames(stream: bytes, mark: str, count: int) -> list[Result]:
+    """The answers that came back whole. What a login shell prints before the first mark is not ours."""
     position = stream.find(mark.encode())
     results: list[Result] = []
     while position >= 0 and len(results) < count:
@@ -132,8 +140,6 @@ def _frames(stream: bytes, mark: str, count: int, name: str) -> list[Result]:
         if len(stream) < position:
             break
         results.append(Result(code, _text(stream[start:middle]), _text(stream[middle:position])))
-    if len(results) != count:
-        raise HostError(f"the connection to {name} broke: {len(results)} of {count} answers came back")
     return results
 
 

@@ -81,6 +81,14 @@ def addressing_modes(answers: Answers) -> set[str]:
     return set(re.findall(r"^\s+Addressing Mode\s*: (\S+)$", told(answers, "nvidia-long") or "", re.MULTILINE))
 
 
+def fabric_states(answers: Answers) -> set[str]:
+    """`Completed, Success` of each GPU behind an NVSwitch; GPUs without a fabric say N/A and are left out."""
+    found = re.findall(
+        r"^\s+Fabric\n\s+State\s*: (.*)\n\s+Status\s*: (.*)$", told(answers, "nvidia-long") or "", re.MULTILINE
+    )
+    return {f"{state}, {status}" for state, status in found if state not in ("N/A", "Not Supported")}
+
+
 def bus_address(bus_id: str) -> str:
     """`00000000:01:00.0` as nvidia-smi writes it -> `0000:01:00.0` as sysfs does."""
     domain, _, rest = bus_id.lower().partition(":")

@@ -95,6 +95,24 @@ def _peer_access(seen: Seen) -> State:
     return f"missing between {missing} of {len(states)} pairs ({', '.join(bad)})", "attention"
 
 
+def _nvlink(seen: Seen) -> State:
+    linked = {index for link in seen.links if link.nvlinks for index in (link.a, link.b)}
+    if not linked:
+        return "none", "irrelevant"
+    without = sorted({gpu.index for gpu in seen.gpus} - linked)
+    if without:
+        return f"GPU {', '.join(map(str, without))} without, {len(linked)} with", "attention"
+    return f"{max(link.nvlinks for link in seen.links)} links each way", "good"
+
+
+def _fabric(seen: Seen) -> State:
+    states = nvidia.fabric_states(seen.answers)
+    if not states:
+        return "no NVSwitch", "irrelevant"
+    bad = sorted(state for state in states if state != "Completed, Success")
+    return (f"{'; '.join(bad)}", "attention") if bad else ("up", "good")
+
+
 def _iommu(seen: Seen) -> State:
     if "iommu-groups" not in seen.answers or not seen.answers["iommu-groups"].ok:
         return "/sys/kernel/iommu_groups cannot be read", "unknown"
@@ -212,6 +230,8 @@ def _no_reader(seen: Seen) -> State:
 READERS: dict[str, Callable[[Seen], State]] = {
     "nvidia_driver": _nvidia_driver,
     "peer_access": _peer_access,
+    "nvlink": _nvlink,
+    "fabric": _fabric,
     "iommu": _iommu,
     "acs": _acs,
     "resizable_bar": _resizable_bar,

@@ -50,6 +50,7 @@ class Box:
     nics: int = 0
     addressing: str = "None"
     persistence: str = "Enabled"
+    fabric: dict[str, str] = field(default_factory=dict)
     extra: dict[str, Result] = field(default_factory=dict)
 
 
@@ -144,6 +145,9 @@ def long_form(box: Box) -> str:
             ("Addressing Mode", box.addressing),
         ):
             text += f"    {name:<50} : {value}\n"
+        for name in ("State", "Status"):
+            text += "    Fabric\n" if name == "State" else ""
+            text += f"        {name:<46} : {box.fabric.get(name, 'N/A')}\n"
         text += f"    FB Memory Usage\n        Total                                          : {box.gpu_mib} MiB\n"
         text += "        Reserved                                       : 636 MiB\n"
         text += "        Used                                           : 0 MiB\n"
@@ -359,7 +363,7 @@ BOXES = [
         cuda="13.0",
         bar1_mib=262144,
         nics=8,
-        addressing="None",
+        fabric={"State": "Completed", "Status": "Success"},
         extra={
             "docker": ok("28.5.1"),
             "docker-runtimes": ok('{"nvidia":{"path":"nvidia-container-runtime"},"runc":{"path":"runc"}}'),

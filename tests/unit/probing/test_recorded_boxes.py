@@ -96,6 +96,7 @@ def test_a_recording_is_a_box_for_every_verb(upright):
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     assert len(done.stdout.splitlines()) <= 40
     assert "PIX 0-1 2-3 4-5 6-7" in done.stdout
+    assert "a synthetic recording" in done.stderr
     assert done.stderr.strip().splitlines()[-1] == f"next: upright plan MODEL --box {BOXES / SERVER}"
 
 

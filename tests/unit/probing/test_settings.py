@@ -116,6 +116,35 @@ def test_peer_access(peers, state, verdict):
     assert (setting.state, setting.verdict) == (state, verdict)
 
 
+@pytest.mark.parametrize(
+    ("paths", "state", "verdict"),
+    [
+        (["NV18", "NV18", "NV18"], "18 links each way", "good"),
+        (["NV18", "NODE", "NODE"], "GPU 2 without, 2 with", "attention"),
+        (["NV4", "SYS", "SYS"], "GPU 2 without, 2 with", "attention"),
+        (["PIX", "NODE", "SYS"], "none", "irrelevant"),
+    ],
+)
+def test_a_gpu_that_lost_its_nvlink(paths, state, verdict):
+    links = [Link(a=a, b=b, path=path) for (a, b), path in zip([(0, 1), (0, 2), (1, 2)], paths, strict=True)]
+    setting = _setting("nvlink", gpus=(_gpu(0), _gpu(1), _gpu(2)), links=links)
+    assert (setting.state, setting.verdict) == (state, verdict)
+
+
+@pytest.mark.parametrize(
+    ("words", "state", "verdict"),
+    [
+        (("Completed", "Success"), "up", "good"),
+        (("In Progress", "N/A"), "In Progress, N/A", "attention"),
+        (("N/A", "N/A"), "no NVSwitch", "irrelevant"),
+    ],
+)
+def test_the_fabric(words, state, verdict):
+    text = f"    Fabric\n        State                             : {words[0]}\n        Status         : {words[1]}\n"
+    setting = _setting("fabric", nvidia_long=text)
+    assert (setting.state, setting.verdict) == (state, verdict)
+
+
 def test_one_gpu_has_no_peers_and_one_node_no_balancing():
     assert _setting("peer_access", gpus=(_gpu(),)).verdict == "irrelevant"
     assert _setting("iommu", gpus=(_gpu(),), iommu_groups="  1 DMA\n").verdict == "irrelevant"
