@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from upright.kernels import Compiler, Target
     from upright.kernels.sources import EngineSource
     from upright.records.box import Box
-    from upright.records.kernel import KernelCheck
+    from upright.records.kernel import KernelCheck, MoeCheck, TileSearch
     from upright.records.model import Attention
 
 MARKS = {"fits": "yes", "does-not-fit": "NO", "could-not-determine": "?"}
@@ -60,6 +60,60 @@ def check(
             say(f"next: {remedy.split(' (')[0].split(';')[0]}" if remedy.startswith("upright ") else f"try:  {remedy}")
         output.no()
     output.next("plan", model, *(["--box", box] if box else []))
+
+
+@command.command()
+@click.argument("kernel")
+@click.option("--target", "target_name", metavar="TARGET", required=True, help="sm_120, 12.0, or a GPU's name.")
+@click.option("--head", default="576/512", show_default=True, help="Width of a key and of a value.")
+@click.option("--heads", default=8, show_default=True, type=click.IntRange(min=1), help="Query heads on a device.")
+@click.option("--kv-heads", default=1, show_default=True, type=click.IntRange(min=1), help="KV heads on a device.")
+@click.option("--kv-dtype", default="auto", show_default=True, help="Type of the KV cache, as the engine spells it.")
+@click.option("--all", "everything", is_flag=True, help="Compile also what a smaller tile already rules out.")
+@engine_options()
+@output_options
+def search(
+    output: Output, source: EngineSource, compiler: Compiler, kernel: str, target_name: str, head: str,
+    heads: int, kv_heads: int, kv_dtype: str, everything: bool,
+) -> None:  # fmt: skip
+    """Find the largest tiles of KERNEL (extend, decode, prefill, mla-decode) that fit."""
+    from upright import kernels
+    from upright.errors import UsageError
+    from upright.kernels.capture import Shapes, way
+    from upright.kernels.search import search as find_tiles
+
+    try:
+        key, value = (int(part) for part in head.split("/"))
+    except ValueError:
+        raise UsageError(f"{head} is no head", hint="--head 576/512: a key's width and a value's") from None
+    shapes = Shapes(heads, kv_heads, key, value, kv_dtype=kernels.kv_type(kv_dtype))
+    silicon = kernels.target(target_name)
+    found = find_tiles(way(source.engine, kernel), shapes, source, silicon, compiler, everything=everything)
+    output.answer(found, lambda console: _tiles(console, found))
+    if not any(tile.verdict == "fits" for tile in found.tiles):
+        output.no()
+
+
+@command.command()
+@click.option("--target", "target_name", metavar="TARGET", required=True, help="sm_120, 12.0, or a GPU's name.")
+@click.option("--device", help="Only files tuned on devices with this in their name, such as H100.")
+@click.option("--candidates", "dtype", metavar="TYPE", help="Also tiles worth tuning: bf16, fp8_w8a8, int8_w8a16.")
+@engine_options()
+@output_options
+def moe(
+    output: Output, source: EngineSource, compiler: Compiler, target_name: str, device: str | None, dtype: str | None
+) -> None:
+    """Say which tuned MoE configurations of the engine can run on a target."""
+    from upright import kernels
+    from upright.kernels import moe as configurations
+
+    silicon, files = kernels.target(target_name), configurations.shipped(source, device)
+    found = configurations.check_moe(files, source, silicon, compiler)
+    if dtype is not None:
+        kind = None if dtype == "bf16" else dtype
+        tiles = configurations.candidates(files, kind, source, silicon, compiler)
+        found = found.model_copy(update={"candidates": tuple(tiles)})
+    output.answer(found, lambda console: _moe(console, found))
 
 
 def _place(box: str | None, target_name: str | None) -> tuple[str | None, Target, int]:
@@ -116,3 +170,53 @@ def _page(console: Console, found: KernelCheck) -> None:
             console.print(f"       try {item.remedy}", soft_wrap=True)
     for line in found.not_judged:
         console.print(f"  not judged: {line}", soft_wrap=True)
+
+
+def _tiles(console: Console, found: TileSearch) -> None:
+    from rich.table import Table
+
+    from upright.units import duration
+
+    version = f"{found.engine} {found.engine_version or '(version unknown)'}"
+    limit = f"{found.limit_bytes:,}" if found.limit_bytes is not None else "an unknown number of"
+    console.print(f"{version} {found.path} {found.kernel} on {found.target}: {limit} bytes a block", soft_wrap=True)
+    console.print(f"  {found.launch}; {found.compiled} of {len(found.tiles)} tiles compiled", soft_wrap=True)
+    console.print(f"  {found.triton}; {duration(found.seconds)}", soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    for name in (*found.tiles[0].tile, "fits", "shared", "registers", "spills"):
+        table.add_column(name.replace("num_", ""), justify="right")
+    table.add_column("")
+    for tile in found.tiles:
+        if not tile.inferred:
+            numbers = (tile.needed_bytes, tile.registers, tile.spill_bytes)
+            cells = (f"{number:,}" if number is not None else "" for number in numbers)
+            note = "the engine's own choice" if tile.chosen else tile.why or ""
+            table.add_row(*map(str, tile.tile.values()), MARKS[tile.verdict], *cells, note)
+    console.print(table)
+    console.print(
+        f"  {sum(tile.inferred for tile in found.tiles)} larger ones not compiled: a smaller one does not fit"
+    )
+
+
+def _moe(console: Console, found: MoeCheck) -> None:
+    from rich.table import Table
+
+    version = f"{found.engine} {found.engine_version or '(version unknown)'}"
+    limit = f"{found.limit_bytes:,}" if found.limit_bytes is not None else "an unknown number of"
+    console.print(f"{version}, tuned MoE files on {found.target}: {limit} bytes a block", soft_wrap=True)
+    console.print(f"  {found.tiles} distinct tiles; {found.triton}", soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("tuned on", overflow="fold")
+    for name in ("type", "files", "over", "entries", "over", "unknown", "most"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in found.devices:
+        counts = (row.files, row.files_over, row.entries, row.entries_over, row.entries_unknown)
+        most = f"{row.most_bytes:,}" if row.most_bytes is not None else "?"
+        table.add_row(row.device.removeprefix("NVIDIA_"), row.dtype, *map(str, counts), most)
+    console.print(table)
+    for why in sorted({row.why for row in found.devices if row.why}):
+        console.print(f"  unknown: {why}", soft_wrap=True)
+    for candidate in found.candidates:
+        numbers = " ".join(f"{name.removeprefix('BLOCK_SIZE_')} {value}" for name, value in candidate.tile.items())
+        batches = f"batch {candidate.batch_from} to {candidate.batch_to}"
+        console.print(f"  {numbers}: {candidate.needed_bytes:,} bytes, {batches}, used {candidate.used} times")

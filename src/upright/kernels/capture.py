@@ -55,8 +55,8 @@ class Way:
     arguments: Callable[[Shapes], Arguments]
     why: str
     """What the engine uses it for."""
-    tile: tuple[str, str] | None = None
-    """The constants that a search varies: rows and columns of the tile."""
+    tile: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    """The constants that a search varies: those of the tile's rows, those of its columns; None if it cannot."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,12 @@ class Call:
 
 
 def call(way: Way, root: Path, shapes: Shapes, texts: Mapping[Path, str] | None = None) -> Call:
-    """The call that this engine version's launcher takes; a parameter that nobody knows is an error by name."""
-    extracted = extract(root, find(way, root), way.launcher, texts)
+    """The call that this engine version's launcher takes."""
+    return called(way, extract(root, find(way, root), way.launcher, texts), shapes)
+
+
+def called(way: Way, extracted: Extracted, shapes: Shapes) -> Call:
+    """Parameters that this version does not have are left out; one that nobody knows is an error by name."""
     known = way.arguments(shapes)
     lacking = [item.name for item in extracted.parameters if item.required and item.name not in known]
     if lacking:
@@ -98,7 +102,7 @@ def way(engine: str, name: str) -> Way:
     raise EngineError(f"no way {name} through {engine}", hint=f"known: {known or 'vllm and sglang only'}")
 
 
-def _tensor(dtype: str, *shape: int, strides: tuple[int, ...] | None = None) -> Arguments:
+def tensor(dtype: str, *shape: int, strides: tuple[int, ...] | None = None) -> Arguments:
     spec: Arguments = {"tensor": dtype, "shape": list(shape)}
     return spec | ({"strides": list(strides)} if strides else {})
 
@@ -106,24 +110,24 @@ def _tensor(dtype: str, *shape: int, strides: tuple[int, ...] | None = None) -> 
 def _sglang_pool(shapes: Shapes) -> tuple[Arguments, Arguments]:
     """Key and value buffers; with one latent vector the value is a view of the key."""
     heads, key, value = shapes.kv_heads, shapes.key_dim, shapes.value_dim
-    keys = _tensor(shapes.kv_dtype, SLOTS, heads, key)
+    keys = tensor(shapes.kv_dtype, SLOTS, heads, key)
     latent = heads == 1 and key > value
     strides = (heads * key, key, 1) if latent else None
-    return keys, _tensor(shapes.kv_dtype, SLOTS, heads, value, strides=strides)
+    return keys, tensor(shapes.kv_dtype, SLOTS, heads, value, strides=strides)
 
 
 def _sglang_extend(shapes: Shapes) -> Arguments:
     keys, values = _sglang_pool(shapes)
     return {
-        "q_extend": _tensor(shapes.dtype, TOKENS, shapes.heads, shapes.key_dim),
-        "k_extend": _tensor(shapes.dtype, TOKENS, shapes.kv_heads, shapes.key_dim),
-        "v_extend": _tensor(shapes.dtype, TOKENS, shapes.kv_heads, shapes.value_dim),
-        "o_extend": _tensor(shapes.dtype, TOKENS, shapes.heads, shapes.value_dim),
+        "q_extend": tensor(shapes.dtype, TOKENS, shapes.heads, shapes.key_dim),
+        "k_extend": tensor(shapes.dtype, TOKENS, shapes.kv_heads, shapes.key_dim),
+        "v_extend": tensor(shapes.dtype, TOKENS, shapes.kv_heads, shapes.value_dim),
+        "o_extend": tensor(shapes.dtype, TOKENS, shapes.heads, shapes.value_dim),
         "k_buffer": keys,
         "v_buffer": values,
-        "qo_indptr": _tensor("int32", BATCH + 1),
-        "kv_indptr": _tensor("int32", BATCH + 1),
-        "kv_indices": _tensor("int64", SLOTS),
+        "qo_indptr": tensor("int32", BATCH + 1),
+        "kv_indptr": tensor("int32", BATCH + 1),
+        "kv_indices": tensor("int64", SLOTS),
         "custom_mask": None,
         "is_causal": True,
         "mask_indptr": None,
@@ -137,15 +141,15 @@ def _sglang_extend(shapes: Shapes) -> Arguments:
 def _sglang_decode(shapes: Shapes) -> Arguments:
     keys, values = _sglang_pool(shapes)
     return {
-        "q": _tensor(shapes.dtype, BATCH, shapes.heads, shapes.key_dim),
+        "q": tensor(shapes.dtype, BATCH, shapes.heads, shapes.key_dim),
         "k_buffer": keys,
         "v_buffer": values,
-        "o": _tensor(shapes.dtype, BATCH, shapes.heads, shapes.value_dim),
-        "kv_indptr": _tensor("int32", BATCH + 1),
-        "kv_indices": _tensor("int64", SLOTS),
-        "attn_logits": _tensor("float32", BATCH, shapes.heads, SPLITS, shapes.value_dim),
-        "attn_lse": _tensor("float32", BATCH, shapes.heads, SPLITS),
-        "num_kv_splits": _tensor("int32", BATCH),
+        "o": tensor(shapes.dtype, BATCH, shapes.heads, shapes.value_dim),
+        "kv_indptr": tensor("int32", BATCH + 1),
+        "kv_indices": tensor("int64", SLOTS),
+        "attn_logits": tensor("float32", BATCH, shapes.heads, SPLITS, shapes.value_dim),
+        "attn_lse": tensor("float32", BATCH, shapes.heads, SPLITS),
+        "num_kv_splits": tensor("int32", BATCH),
         "max_kv_splits": SPLITS,
         "sm_scale": 0.1,
         "k_scale": 1.0,
@@ -156,12 +160,12 @@ def _sglang_decode(shapes: Shapes) -> Arguments:
 
 def _sglang_prefill(shapes: Shapes) -> Arguments:
     return {
-        "q": _tensor(shapes.dtype, TOKENS, shapes.heads, shapes.key_dim),
-        "k": _tensor(shapes.dtype, TOKENS, shapes.kv_heads, shapes.key_dim),
-        "v": _tensor(shapes.dtype, TOKENS, shapes.kv_heads, shapes.value_dim),
-        "o": _tensor(shapes.dtype, TOKENS, shapes.heads, shapes.value_dim),
-        "b_start_loc": _tensor("int32", BATCH),
-        "b_seq_len": _tensor("int32", BATCH),
+        "q": tensor(shapes.dtype, TOKENS, shapes.heads, shapes.key_dim),
+        "k": tensor(shapes.dtype, TOKENS, shapes.kv_heads, shapes.key_dim),
+        "v": tensor(shapes.dtype, TOKENS, shapes.kv_heads, shapes.value_dim),
+        "o": tensor(shapes.dtype, TOKENS, shapes.heads, shapes.value_dim),
+        "b_start_loc": tensor("int32", BATCH),
+        "b_seq_len": tensor("int32", BATCH),
         "max_input_len": TOKENS,
         "is_causal": False,
     }
@@ -171,19 +175,19 @@ def _vllm_mla_decode(shapes: Shapes) -> Arguments:
     pages, key = SLOTS // PAGE, shapes.key_dim
     cache = (PAGE * key, key, key, 1)
     return {
-        "q": _tensor(shapes.dtype, BATCH, shapes.heads, key),
-        "k_buffer": _tensor(shapes.kv_dtype, pages, PAGE, 1, key, strides=cache),
-        "v_buffer": _tensor(shapes.kv_dtype, pages, PAGE, 1, shapes.value_dim, strides=cache),
-        "o": _tensor(shapes.dtype, BATCH, shapes.heads, shapes.value_dim),
-        "lse": _tensor(shapes.dtype, BATCH, shapes.heads),
-        "req_to_token": _tensor("int32", BATCH, pages),
-        "b_seq_len": _tensor("int32", BATCH),
-        "attn_logits": _tensor("float32", BATCH, shapes.heads, SPLITS, shapes.value_dim + 1),
+        "q": tensor(shapes.dtype, BATCH, shapes.heads, key),
+        "k_buffer": tensor(shapes.kv_dtype, pages, PAGE, 1, key, strides=cache),
+        "v_buffer": tensor(shapes.kv_dtype, pages, PAGE, 1, shapes.value_dim, strides=cache),
+        "o": tensor(shapes.dtype, BATCH, shapes.heads, shapes.value_dim),
+        "lse": tensor(shapes.dtype, BATCH, shapes.heads),
+        "req_to_token": tensor("int32", BATCH, pages),
+        "b_seq_len": tensor("int32", BATCH),
+        "attn_logits": tensor("float32", BATCH, shapes.heads, SPLITS, shapes.value_dim + 1),
         "num_kv_splits": SPLITS,
         "sm_scale": 0.1,
         "page_size": PAGE,
-        "k_scale": _tensor("float32"),
-        "v_scale": _tensor("float32"),
+        "k_scale": tensor("float32"),
+        "v_scale": tensor("float32"),
         "is_mla": True,
     }
 
@@ -197,29 +201,29 @@ def _vllm_unified(shapes: Shapes, *, decode: bool) -> Arguments:
         segments = {
             "seq_threshold_3D": 4 * BATCH,
             "num_par_softmax_segments": 16,
-            "softmax_segm_output": _tensor("float32", BATCH, shapes.heads, 16, padded),
-            "softmax_segm_max": _tensor("float32", BATCH, shapes.heads, 16),
-            "softmax_segm_expsum": _tensor("float32", BATCH, shapes.heads, 16),
+            "softmax_segm_output": tensor("float32", BATCH, shapes.heads, 16, padded),
+            "softmax_segm_max": tensor("float32", BATCH, shapes.heads, 16),
+            "softmax_segm_expsum": tensor("float32", BATCH, shapes.heads, 16),
         }
     if fp8:
         segments["kv_quant_mode"] = {"name": "KVQuantMode.FP8_PER_TENSOR"}
     return {
-        "q": _tensor(shapes.dtype, tokens, shapes.heads, shapes.key_dim),
-        "k": _tensor(shapes.kv_dtype, pages, PAGE, shapes.kv_heads, shapes.key_dim),
-        "v": _tensor(shapes.kv_dtype, pages, PAGE, shapes.kv_heads, shapes.value_dim),
-        "out": _tensor(shapes.dtype, tokens, shapes.heads, shapes.value_dim),
-        "cu_seqlens_q": _tensor("int32", BATCH + 1),
+        "q": tensor(shapes.dtype, tokens, shapes.heads, shapes.key_dim),
+        "k": tensor(shapes.kv_dtype, pages, PAGE, shapes.kv_heads, shapes.key_dim),
+        "v": tensor(shapes.kv_dtype, pages, PAGE, shapes.kv_heads, shapes.value_dim),
+        "out": tensor(shapes.dtype, tokens, shapes.heads, shapes.value_dim),
+        "cu_seqlens_q": tensor("int32", BATCH + 1),
         "max_seqlen_q": 1 if decode else TOKENS,
-        "seqused_k": _tensor("int32", BATCH),
+        "seqused_k": tensor("int32", BATCH),
         "max_seqlen_k": SLOTS,
         "softmax_scale": 0.1,
         "causal": True,
         "window_size": [(shapes.window_tokens or 0) - 1, 0] if shapes.window_tokens else [-1, -1],
-        "block_table": _tensor("int32", BATCH, pages),
+        "block_table": tensor("int32", BATCH, pages),
         "softcap": 0,
         "q_descale": None,
-        "k_descale": _tensor("float32", BATCH, shapes.kv_heads) if fp8 else None,
-        "v_descale": _tensor("float32", BATCH, shapes.kv_heads) if fp8 else None,
+        "k_descale": tensor("float32", BATCH, shapes.kv_heads) if fp8 else None,
+        "v_descale": tensor("float32", BATCH, shapes.kv_heads) if fp8 else None,
         **segments,
     }
 
@@ -251,7 +255,7 @@ _EXTEND = Way(
     launcher="extend_attention_fwd",
     arguments=_sglang_extend,
     why="prefill with cached prefix",
-    tile=("BLOCK_M", "BLOCK_N"),
+    tile=(("BLOCK_M",), ("BLOCK_N", "BLOCK_N_PREFIX")),
 )
 _UNIFIED = Way(
     name="unified-prefill",
@@ -260,7 +264,6 @@ _UNIFIED = Way(
     launcher="unified_attention",
     arguments=_vllm_unified_prefill,
     why="TRITON_ATTN prefill",
-    tile=("BLOCK_M", "TILE_SIZE"),
 )
 WAYS: tuple[Way, ...] = (
     _EXTEND,
@@ -271,7 +274,7 @@ WAYS: tuple[Way, ...] = (
         launcher="decode_attention_fwd",
         arguments=_sglang_decode,
         why="decode",
-        tile=("BLOCK_H", "BLOCK_N"),
+        tile=(("BLOCK_H",), ("BLOCK_N",)),
     ),
     Way(
         name="prefill",
@@ -280,7 +283,7 @@ WAYS: tuple[Way, ...] = (
         launcher="context_attention_fwd",
         arguments=_sglang_prefill,
         why="attention without a cache (vision)",
-        tile=("BLOCK_M", "BLOCK_N"),
+        tile=(("BLOCK_M",), ("BLOCK_N",)),
     ),
     Way(
         name="mla-decode",
@@ -289,7 +292,7 @@ WAYS: tuple[Way, ...] = (
         launcher="decode_attention_fwd",
         arguments=_vllm_mla_decode,
         why="TRITON_MLA decode",
-        tile=("BLOCK_H", "BLOCK_N"),
+        tile=(("BLOCK_H",), ("BLOCK_N",)),
     ),
     _UNIFIED,
     replace(_UNIFIED, name="unified-decode", arguments=_vllm_unified_decode, why="TRITON_ATTN decode"),

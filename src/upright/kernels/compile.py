@@ -21,6 +21,7 @@ from typing import Any, Literal
 from upright.home import home
 from upright.kernels.capture import Arguments, Call
 from upright.kernels.interpreter import Interpreter
+from upright.kernels.targets import Target
 from upright.records.base import canonical
 from upright.store import write_atomically
 
@@ -74,7 +75,7 @@ class Outcome:
 
 def compile_tasks(
     tasks: Sequence[Task],
-    capability: int,
+    target: Target,
     interpreter: Interpreter,
     *,
     limit_seconds: float = LIMIT_SECONDS,
@@ -82,7 +83,7 @@ def compile_tasks(
     tell: Tell | None = None,
 ) -> list[list[Outcome]]:
     """For each task the outcomes of its launches, in order; only what is not remembered is compiled."""
-    keys = [_key(task, capability, interpreter) for task in tasks]
+    keys = [_key(task, target, interpreter) for task in tasks]
     outcomes = {key: found for key in keys if (found := _recall(key)) is not None}
     groups: dict[str, dict[str, Task]] = {}
     for key, task in zip(keys, tasks, strict=True):
@@ -90,14 +91,14 @@ def compile_tasks(
             groups.setdefault(task.call.extracted.digest, {})[key] = task
     for group in groups.values():
         limits = {"workers": workers or os.cpu_count() or 1, "limit_seconds": limit_seconds}
-        for key, found in _compiled(group, capability, interpreter, limits, tell).items():
+        for key, found in _compiled(group, target, interpreter, limits, tell).items():
             outcomes[key] = found
             _remember(key, found)
     return [outcomes[key] for key in keys]
 
 
 def _compiled(
-    group: Mapping[str, Task], capability: int, interpreter: Interpreter, limits: Mapping[str, Any], tell: Tell | None
+    group: Mapping[str, Task], target: Target, interpreter: Interpreter, limits: Mapping[str, Any], tell: Tell | None
 ) -> dict[str, list[Outcome]]:
     """Tasks of one extracted source, in one child interpreter."""
     described = [{"id": key, **task.description()} for key, task in group.items()]
@@ -106,7 +107,13 @@ def _compiled(
         folder.mkdir()
         for name, text in next(iter(group.values())).call.extracted.modules.items():
             (folder / f"{name}.py").write_text(text)
-        job = {"capability": capability, "modules": str(folder), "tasks": described, **limits}
+        job = {
+            "capability": target.capability,
+            "device_name": target.device_name,
+            "modules": str(folder),
+            "tasks": described,
+            **limits,
+        }
         answers = _run(job, interpreter, Path(scratch), tell)
     return {key: _outcomes(task, answers.get(key, [])) for key, task in group.items()}
 
@@ -160,8 +167,8 @@ def _outcomes(task: Task, answers: list[dict[str, Any]]) -> list[Outcome]:
     return [Outcome(**{"kernel": task.call.extracted.launcher, **answer}) for answer in found]
 
 
-def _key(task: Task, capability: int, interpreter: Interpreter) -> str:
-    parts = [task.call.extracted.digest, _payload_digest(), interpreter.triton, capability, task.description()]
+def _key(task: Task, target: Target, interpreter: Interpreter) -> str:
+    parts = [task.call.extracted.digest, _payload_digest(), interpreter.triton, target.capability, task.description()]
     return hashlib.sha256(canonical(parts)).hexdigest()
 
 

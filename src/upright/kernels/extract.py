@@ -30,8 +30,26 @@ STANDINS: Mapping[str, str] = {
     "sglang.srt.utils:is_gfx1250_supported": "no",
     "sglang.srt.utils:get_device_capability": "get_device_capability",
     "sglang.srt.utils:get_device_sm": "get_device_sm",
+    "sglang.srt.utils:get_device_name": "get_device_name",
+    "sglang.srt.utils:is_sm90_supported": "is_sm90",
+    "sglang.srt.utils:is_sm100_supported": "is_sm100",
+    "sglang.srt.utils:is_sm120_supported": "is_sm120",
+    "sglang.srt.utils:cpu_has_amx_support": "no",
+    "sglang.kernels.jit.utils:is_arch_support_pdl": "is_sm90_or_newer",
     "vllm.platforms:current_platform": "current_platform",
     "vllm.logger:init_logger": "get_logger",
+    **{
+        f"{folder}.{module}:{name}": standin
+        for folder in ("sglang.srt.layers.quantization", "sglang.kernels.ops.quantization")
+        for module, name, standin in (
+            ("fp8_kernel", "scaled_fp8_quant", "scaled_fp8"),
+            ("fp8_kernel", "per_token_group_quant_fp8", "grouped_fp8"),
+            ("fp8_kernel", "sglang_per_token_group_quant_fp8", "grouped_fp8"),
+            ("int8_kernel", "per_token_quant_int8", "per_token_int8"),
+            ("int8_kernel", "per_token_group_quant_int8", "grouped_int8"),
+            ("int8_kernel", "sglang_per_token_group_quant_int8", "grouped_int8"),
+        )
+    },
 }
 """`module` or `module:name` -> the name in payload/standins.py that answers for it on an NVIDIA GPU."""
 
@@ -145,7 +163,7 @@ class _Extraction:
             line = _as_written(statement, alias)
         elif isinstance(statement, ast.ImportFrom) and (found := self._defining(module, alias.name)):
             self.want(found, alias.name)
-            line = f"from {found.module} import {alias.name} as {name}"
+            line = f"from payload.standins import lazily; {name} = lazily({found.module!r}, {alias.name!r})"
         return line
 
     def _defining(self, module: str, name: str) -> _File | None:
@@ -153,7 +171,15 @@ class _Extraction:
         for path in (base.with_suffix(".py"), base / "__init__.py"):
             if path.is_file():
                 file = self.open(path)
-                return file if name in file.bindings else None
+                return file if name in file.bindings else self._starred(file, name)
+        return None
+
+    def _starred(self, file: _File, name: str) -> _File | None:
+        for statement in file.tree.body:
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                module = _module_of(statement, statement.names[0], file.dotted, file.is_package)
+                if found := self._defining(module, name):
+                    return found
         return None
 
     def _settings(self, file: _File, name: str, module: str, wrapped: bool) -> str:
@@ -343,7 +369,7 @@ def _bound_name(alias: ast.alias) -> str:
 
 def _module_of(statement: ast.Import | ast.ImportFrom, alias: ast.alias, dotted: str, is_package: bool) -> str:
     if isinstance(statement, ast.Import):
-        return alias.name
+        return alias.name if alias.asname else alias.name.split(".")[0]
     if not statement.level:
         return statement.module or ""
     parts = dotted.split(".")

@@ -24,7 +24,7 @@ class Compiler:
     def outcomes(self, tasks: Sequence[Task], target: Target) -> list[list[Outcome]]:
         return compile_tasks(
             tasks,
-            target.capability,
+            target,
             self.interpreter,
             limit_seconds=self.limit_seconds,
             workers=self.workers,

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from upright import catalog
 from upright.errors import CatalogError, UsageError
 
-KIB = 1024
-
 
 @dataclass(frozen=True)
 class Target:
@@ -21,6 +19,8 @@ class Target:
     """Shared memory that a block can have; None if no row knows."""
     source: str
     """Which row said so, or why none did."""
+    device_name: str = ""
+    """A GPU of this capability, as the driver names it; empty if no row knows one."""
 
     @property
     def name(self) -> str:
@@ -46,12 +46,9 @@ def of_capability(compute_capability: str) -> Target:
     """The least that any GPU of this capability offers: a kernel that fits fits on each of them."""
     major, minor = compute_capability.split(".")
     number = int(major) * 10 + int(minor)
-    known = {
-        row.id: int(row.shared_memory_block_kib.value * KIB)
-        for row in catalog.gpus()
-        if row.compute_capability == compute_capability and row.shared_memory_block_kib.value is not None
-    }
+    alike = [row for row in catalog.gpus() if row.compute_capability == compute_capability]
+    known = [row for row in alike if row.shared_memory_block_kib.value is not None]
     if not known:
         return Target(number, None, f"no catalogue row gives the shared memory of capability {compute_capability}")
-    least = min(known, key=lambda row: known[row])
-    return Target(number, known[least], f"catalogue row gpus/{least}")
+    least = min(known, key=lambda row: row.shared_memory_block_bytes)
+    return Target(number, least.shared_memory_block_bytes, f"catalogue row gpus/{least.id}", least.device_names[0])

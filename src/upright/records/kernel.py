@@ -75,3 +75,116 @@ class KernelCheck(Record):
         if "does-not-fit" in answers:
             return "does-not-fit"
         return "fits" if answers == {"fits"} else "could-not-determine"
+
+
+class MoeDevice(Part):
+    """The tuned files of one device and weight type, held against a target."""
+
+    device: str
+    """The card they were tuned on, as the files' names spell it."""
+    dtype: str
+    """Weight type."""
+    files: int
+    """How many files."""
+    files_over: int
+    """Files with an entry that does not fit."""
+    entries: int
+    """Batch sizes in all files together."""
+    entries_over: int
+    """Entries that do not fit."""
+    entries_unknown: int
+    """Entries that could not be determined."""
+    most_bytes: int | None
+    """The hungriest entry; None if none is known."""
+    why: str | None = None
+    """The commonest cause among the unknown ones."""
+
+
+class MoeCandidate(Part):
+    """A tile that runs on the target and was tuned by somebody somewhere."""
+
+    tile: dict[str, int]
+    """BLOCK_SIZE_M, N, K, num_warps, num_stages."""
+    used: int
+    """Entries of shipped files that use it."""
+    batch_from: int
+    """Smallest batch that a file uses it for."""
+    batch_to: int
+    """Largest batch that a file uses it for."""
+    needed_bytes: int
+    """Shared memory of a block."""
+
+
+class MoeCheck(Record):
+    """Which tuned MoE configurations of an engine can run on a target."""
+
+    kind: ClassVar[str] = "moe-check"
+
+    engine: str
+    """vllm or sglang."""
+    engine_version: str | None
+    """The engine's version."""
+    engine_source: str
+    """Where its files were read."""
+    triton: str
+    """The Triton that compiled, and whose it is."""
+    target: str
+    """`sm_120` and the like."""
+    limit_bytes: int | None
+    """Shared memory that a block can have there."""
+    tiles: int
+    """Distinct tiles that were compiled."""
+    devices: tuple[MoeDevice, ...]
+    """One a device and weight type."""
+    candidates: tuple[MoeCandidate, ...] = ()
+    """Tiles worth tuning here, if a weight type was asked for."""
+
+
+class TileFit(Part):
+    """One tile of a search."""
+
+    tile: dict[str, int]
+    """Rows, columns and stages as the kernel names them."""
+    verdict: KernelAnswer
+    """fits, does-not-fit or could-not-determine."""
+    needed_bytes: int | None = None
+    """Shared memory of a block; None if it was not compiled or is unknown."""
+    registers: int | None = None
+    """Registers a thread; finalists only."""
+    spill_bytes: int | None = None
+    """Spill stores and loads of a thread; finalists only."""
+    inferred: bool = False
+    """True if a smaller tile already does not fit, so that this one was not compiled."""
+    chosen: bool = False
+    """True if it is what the engine chooses by itself."""
+    why: str | None = None
+    """The cause, if it could not be determined."""
+
+
+class TileSearch(Record):
+    """Tiles of one kernel on one target, the best first."""
+
+    kind: ClassVar[str] = "tile-search"
+
+    path: str
+    """Which way through the engine."""
+    kernel: str
+    """The Triton function."""
+    engine: str
+    """vllm or sglang."""
+    engine_version: str | None
+    """The engine's version."""
+    triton: str
+    """The Triton that compiled, and whose it is."""
+    target: str
+    """`sm_120` and the like."""
+    limit_bytes: int | None
+    """Shared memory that a block can have there."""
+    launch: str
+    """The shapes."""
+    compiled: int
+    """How many tiles were compiled."""
+    seconds: float
+    """How long it took, by the clock."""
+    tiles: tuple[TileFit, ...]
+    """Finalists first, then what fits, then what does not."""

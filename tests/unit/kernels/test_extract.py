@@ -89,7 +89,7 @@ def test_only_what_the_launcher_needs_is_kept_each_file_a_module_of_its_own(root
     assert names(found.modules["engine__launcher"]) == {"inner", "kernel", "launch"}
     assert names(found.modules["engine__deeper"]) == {"inner", "helper"}  # two functions named inner never meet
     assert "import os" not in found.modules["engine__deeper"]
-    assert "from engine__deepest import base" in found.modules["engine__deeper"]
+    assert "base = lazily('engine__deepest', 'base')" in found.modules["engine__deeper"]
 
 
 def test_both_branches_of_a_condition_are_kept(root: Path) -> None:

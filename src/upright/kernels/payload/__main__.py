@@ -43,6 +43,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a compiler prints is talk
     standins.target.capability = divmod(job["capability"], 10)
+    standins.target.device_name = job["device_name"]
     sys.path.append(job["modules"])
     import triton
 

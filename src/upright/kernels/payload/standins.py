@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import functools
+import importlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -13,19 +13,20 @@ from .tensors import DTYPES, Device, Dtype, FakeTensor, FloatInfo, NotKnownError
 
 
 class Target:
-    """The compute capability that everybody is told."""
+    """What everybody is told about the GPU."""
 
     capability = (0, 0)
+    device_name = ""
 
 
 target = Target()
 
 
 class Missing:
-    """A name that no file of the engine defines: harmless until it is used."""
+    """A name that nothing here can answer for: harmless until it is used."""
 
-    def __init__(self, name: str, module: str) -> None:
-        object.__setattr__(self, "_refusal", f"{name} (imported from {module}) is not in the engine's source")
+    def __init__(self, refusal: str) -> None:
+        object.__setattr__(self, "_refusal", refusal)
 
     def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
         raise NotKnownError(object.__getattribute__(self, "_refusal"))
@@ -42,7 +43,15 @@ class Missing:
 
 
 def missing(name: str, module: str) -> Missing:
-    return Missing(name, module)
+    return Missing(f"{name} (imported from {module}) is not in the engine's source")
+
+
+def lazily(module: str, name: str) -> Any:
+    """A name of another extracted module; if that cannot be loaded, only those who use the name hear of it."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except Exception as error:  # the engine's own code runs when its module is loaded
+        return Missing(f"{name} cannot be loaded: {error}")
 
 
 def autotuned(kernel: str, configurations: int | None) -> Callable[[Any], Any]:
@@ -188,16 +197,53 @@ def no(*_args: object) -> bool:
     return False
 
 
-def nothing(*_args: object, **_kwargs: object) -> None:
-    return None
+def is_sm90(*_args: object) -> bool:
+    return target.capability[0] == 9
+
+
+def is_sm100(*_args: object) -> bool:
+    return target.capability[0] == 10
+
+
+def is_sm120(*_args: object) -> bool:
+    return target.capability[0] == 12
+
+
+def is_sm90_or_newer(*_args: object) -> bool:
+    return target.capability[0] >= 9
 
 
 def get_device_capability(*_args: object) -> tuple[int, int]:
     return target.capability
 
 
+def get_device_name(*_args: object) -> str:
+    return target.device_name
+
+
 def get_device_sm(*_args: object) -> int:
     return target.capability[0] * 10 + target.capability[1]
 
 
-lru_cache = functools.lru_cache
+def grouped_fp8(tensor: FakeTensor, group: int, *_args: object, **_kwargs: object) -> tuple[FakeTensor, FakeTensor]:
+    return _grouped(tensor, group, "float8_e4m3fn")
+
+
+def grouped_int8(tensor: FakeTensor, group: int, *_args: object, **_kwargs: object) -> tuple[FakeTensor, FakeTensor]:
+    return _grouped(tensor, group, "int8")
+
+
+def per_token_int8(tensor: FakeTensor, *_args: object, **_kwargs: object) -> tuple[FakeTensor, FakeTensor]:
+    return _grouped(tensor, tensor.shape[-1], "int8")
+
+
+def scaled_fp8(
+    tensor: FakeTensor, scale: FakeTensor | None = None, use_per_token_if_dynamic: bool = False, **_kwargs: object
+) -> tuple[FakeTensor, FakeTensor]:
+    rows = (tensor.shape[0], 1) if use_per_token_if_dynamic else (1,)
+    return FakeTensor("float8_e4m3fn", tensor.shape), scale or FakeTensor("float32", rows)
+
+
+def _grouped(tensor: FakeTensor, group: int, dtype: str) -> tuple[FakeTensor, FakeTensor]:
+    groups = -(-tensor.shape[-1] // group)
+    return FakeTensor(dtype, tensor.shape), FakeTensor("float32", (*tensor.shape[:-1], groups))

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 _SIZES = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2}
-_SIZES |= {"float32": 4, "float64": 8, "float8_e4m3fn": 1, "float8_e5m2": 1}
+_SIZES |= {"float32": 4, "float64": 8, "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e8m0fnu": 1}
+_SIZES |= {"float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "uint16": 2, "uint32": 4}
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 _LARGEST |= {"float32": 3.4028234663852886e38}
 

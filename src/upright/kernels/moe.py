@@ -1,0 +1,238 @@
+"""An engine's tuned MoE configurations + target -> which of them can run there.
+
+A tuned file is keyed by the device's name, so nobody loads another card's file by accident; but people copy them, and a
+tile that another card was tuned for is the first thing to try. Both ask the same question: does it fit here?
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from upright.errors import EngineError, UsageError
+from upright.kernels.capture import Arguments, Call, Shapes, Way, called, find, tensor
+from upright.kernels.compile import Outcome, Task
+from upright.kernels.extract import extract
+from upright.kernels.runs import Compiler
+from upright.kernels.sources import EngineSource
+from upright.kernels.targets import Target
+from upright.records.kernel import MoeCandidate, MoeCheck, MoeDevice
+
+HIDDEN, TOP_K = 7168, 8
+"""Assumed: only divisibility by 16 of a width reaches the compiler, and every model of today has it."""
+_NAME = re.compile(
+    r"E=(?P<experts>\d+),N=(?P<width>\d+),device_name=(?P<device>[^,]+?)(?:,dtype=(?P<dtype>[^,]+?))?"
+    r"(?:,block_shape=\[(?P<block>[\d, ]+)\])?(?P<channels>,per_channel_quant=True)?(?P<down>_down)?\.json"
+)
+_TILE = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages")
+_FOLDERS = {
+    "vllm": ("vllm/model_executor/layers/fused_moe/configs",),
+    "sglang": (
+        "sglang/srt/layers/moe/moe_runner/triton_utils/configs",
+        "sglang/srt/layers/moe/fused_moe_triton/configs",
+    ),
+}
+
+Tile = tuple[str | None, tuple[int, ...] | None, bool, tuple[int, ...]]
+"""Weight type, quantisation block, one scale a channel, and the numbers of `_TILE`."""
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """One tuned file, as its name and content say."""
+
+    name: str
+    device: str
+    experts: int
+    width: int
+    dtype: str | None
+    block_shape: tuple[int, ...] | None
+    per_channel: bool
+    tiles: Mapping[int, tuple[int, ...]] = field(hash=False)
+    """Batch size -> the numbers of `_TILE`."""
+
+    def tile(self, batch: int) -> Tile:
+        return self.dtype, self.block_shape, self.per_channel, self.tiles[batch]
+
+
+def shipped(source: EngineSource, device: str | None = None) -> list[ConfigFile]:
+    """Every tuned file of the engine for NVIDIA cards, or for devices whose name contains `device`."""
+    folders = [source.root / name for name in _FOLDERS[source.engine] if (source.root / name).is_dir()]
+    if not folders:
+        raise EngineError(f"{source.where} has no tuned MoE configurations")
+    found = [_read(path) for folder in folders for path in sorted(folder.rglob("*.json"))]
+    files = [each for each in found if each is not None and each.device.startswith("NVIDIA")]
+    wanted = [each for each in files if device is None or device.lower() in each.device.lower()]
+    if not wanted:
+        names = ", ".join(sorted({each.device for each in files}))
+        raise UsageError(f"no tuned file for a device named {device}", hint=f"devices: {names}")
+    return wanted
+
+
+def check_moe(files: Sequence[ConfigFile], source: EngineSource, target: Target, compiler: Compiler) -> MoeCheck:
+    """Each distinct tile is compiled once; the counts are of files and of their entries."""
+    tiles = sorted({each.tile(batch) for each in files for batch in each.tiles}, key=repr)
+    outcomes = compiled(tiles, source, target, compiler)
+    devices = sorted({each.device for each in files})
+    return MoeCheck(
+        engine=source.engine,
+        engine_version=source.version,
+        engine_source=source.where,
+        triton=compiler.interpreter.described,
+        target=target.name,
+        limit_bytes=target.limit_bytes,
+        tiles=len(tiles),
+        devices=tuple(
+            row
+            for name in devices
+            for dtype in sorted({each.dtype or "" for each in files if each.device == name})
+            if (row := _row([one for one in files if (one.device, one.dtype or "") == (name, dtype)], outcomes, target))
+        ),
+    )
+
+
+def candidates(
+    files: Sequence[ConfigFile], dtype: str | None, source: EngineSource, target: Target, compiler: Compiler
+) -> list[MoeCandidate]:
+    """Tiles that somebody tuned on any card, for this weight type, that run on the target; the most used first."""
+    alike = [each for each in files if each.dtype == dtype]
+    used: Counter[Tile] = Counter(each.tile(batch) for each in alike for batch in each.tiles)
+    batches: dict[Tile, set[int]] = {}
+    for each in alike:
+        for batch in each.tiles:
+            batches.setdefault(each.tile(batch), set()).add(batch)
+    outcomes = compiled(sorted(used, key=repr), source, target, compiler)
+    found = []
+    for tile, count in used.most_common():
+        needed = outcomes[tile].shared_bytes
+        if needed is not None and target.limit_bytes is not None and needed <= target.limit_bytes:
+            numbers = dict(zip(_TILE, tile[3], strict=True))
+            low, high = min(batches[tile]), max(batches[tile])
+            found.append(MoeCandidate(tile=numbers, used=count, batch_from=low, batch_to=high, needed_bytes=needed))
+    return found
+
+
+def compiled(tiles: Sequence[Tile], source: EngineSource, target: Target, compiler: Compiler) -> dict[Tile, Outcome]:
+    calls: dict[Tile, Call] = {}
+    outcomes: dict[Tile, Outcome] = {}
+    any_tile = _way(source.engine, tiles[0])
+    extracted = extract(source.root, find(any_tile, source.root), any_tile.launcher)
+    for tile in tiles:
+        try:
+            calls[tile] = called(_way(source.engine, tile), extracted, _NO_SHAPES)
+        except EngineError as error:
+            outcomes[tile] = Outcome(_LAUNCHERS[source.engine], error=error.message)
+    results = compiler.outcomes([Task(each) for each in calls.values()], target)
+    return outcomes | {tile: found[0] for tile, found in zip(calls, results, strict=True)}
+
+
+_NO_SHAPES = Shapes(0, 0, 0, 0)
+_LAUNCHERS = {"vllm": "invoke_fused_moe_triton_kernel", "sglang": "invoke_fused_moe_kernel"}
+_FILES = {
+    "vllm": ("vllm/model_executor/layers/fused_moe/fused_moe.py",),
+    "sglang": (
+        "sglang/kernels/ops/moe/fused_moe_triton_kernels.py",
+        "sglang/srt/layers/moe/fused_moe_triton/fused_moe_triton_kernels.py",
+    ),
+}
+
+
+def _way(engine: str, tile: Tile) -> Way:
+    return Way("fused-moe", engine, _FILES[engine], _LAUNCHERS[engine], _arguments_of(tile), "routed experts")
+
+
+def _arguments_of(tile: Tile) -> Callable[[Shapes], Arguments]:
+    return lambda _shapes: moe_arguments(tile)
+
+
+def moe_arguments(tile: Tile, *, batch: int = 1024, experts: int = 64, width: int = 1024) -> Arguments:
+    """The first product of the experts (gate and up) at this tile."""
+    dtype, block, per_channel, numbers = tile
+    if dtype not in (None, "fp8_w8a8", "int8_w8a8", "int8_w8a16"):
+        raise EngineError(f"no launch is known for files tagged {dtype}")
+    fp8, int8, narrow = dtype == "fp8_w8a8", dtype == "int8_w8a8", dtype == "int8_w8a16"
+    weights = "float8_e4m3fn" if fp8 else "int8" if int8 or narrow else "bfloat16"
+    activations = weights if fp8 or int8 else "bfloat16"
+    config = dict(zip(_TILE, numbers, strict=True)) | {"GROUP_SIZE_M": 1}
+    return {
+        "A": tensor(activations, batch, HIDDEN),
+        "B": tensor(weights, experts, 2 * width, HIDDEN),
+        "C": tensor("bfloat16", batch, TOP_K, 2 * width),
+        "bias": None,
+        "B_zp": None,
+        **_scales(activations != "bfloat16", weights != "bfloat16", block, per_channel, batch, experts, width),
+        "topk_weights": tensor("float32", batch, TOP_K),
+        "topk_ids": tensor("int32", batch, TOP_K),
+        "sorted_token_ids": tensor("int32", batch * TOP_K),
+        "expert_ids": tensor("int32", batch),
+        "num_tokens_post_padded": tensor("int32", 1),
+        "mul_routed_weight": False,
+        "top_k": TOP_K,
+        "config": {"dict": config},
+        "compute_type": {"tl": "bfloat16"},
+        "use_fp8_w8a8": fp8,
+        "use_int8_w8a8": int8,
+        "use_int8_w8a16": narrow,
+        "use_int4_w4a16": False,
+        "per_channel_quant": per_channel,
+        "block_shape": list(block) if block else None,
+    }
+
+
+def _scales(
+    left: bool, right: bool, block: tuple[int, ...] | None, per_channel: bool, batch: int, experts: int, width: int
+) -> Arguments:
+    rows = 2 * width
+    if block:
+        down, across = block
+        scale_a: Arguments | None = tensor("float32", batch, -(-HIDDEN // across))
+        scale_b: Arguments | None = tensor("float32", experts, -(-rows // down), -(-HIDDEN // across))
+    else:
+        scale_a = tensor("float32", batch, 1) if per_channel else tensor("float32", 1)
+        scale_b = tensor("float32", experts, rows) if per_channel or not left else tensor("float32", experts)
+    return {"A_scale": scale_a if left else None, "B_scale": scale_b if right else None}
+
+
+def _read(path: Path) -> ConfigFile | None:
+    named = _NAME.fullmatch(path.name)
+    if named is None:
+        return None
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    tiles = {
+        int(batch): tuple(int(entry.get(name) or _DEFAULTS.get(name, 0)) for name in _TILE)
+        for batch, entry in content.items()
+        if isinstance(entry, dict) and batch.isdigit()
+    }
+    block = tuple(int(part) for part in named["block"].split(",")) if named["block"] else None
+    numbers = int(named["experts"]), int(named["width"])
+    return ConfigFile(path.name, named["device"], *numbers, named["dtype"], block, bool(named["channels"]), tiles)
+
+
+_DEFAULTS = {"num_warps": 4, "num_stages": 3}
+"""Triton's own on NVIDIA, where a file leaves them out."""
+
+
+def _row(files: Sequence[ConfigFile], outcomes: Mapping[Tile, Outcome], target: Target) -> MoeDevice | None:
+    entries = [(each, outcomes[each.tile(batch)]) for each in files for batch in each.tiles]
+    limit = target.limit_bytes
+    known = [(each, one.shared_bytes) for each, one in entries if one.shared_bytes is not None and limit is not None]
+    over = [(each, needed) for each, needed in known if limit is not None and needed > limit]
+    errors = Counter(one.error or target.source for _, one in entries if one.shared_bytes is None or limit is None)
+    return MoeDevice(
+        device=files[0].device,
+        dtype=files[0].dtype or "bf16",
+        files=len(files),
+        files_over=len({each.name for each, _ in over}),
+        entries=len(entries),
+        entries_over=len(over),
+        entries_unknown=sum(errors.values()),
+        most_bytes=max((needed for _, needed in known), default=None),
+        why=errors.most_common(1)[0][0] if errors else None,
+    )
