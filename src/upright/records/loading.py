@@ -19,6 +19,8 @@ KINDS = {
     "box": "upright.records.box:Box",
     "model": "upright.records.model:Model",
     "kernel-check": "upright.records.kernel:KernelCheck",
+    "tile-search": "upright.records.kernel:TileSearch",
+    "moe-check": "upright.records.kernel:MoeCheck",
     "plan": "upright.records.plan:Plan",
     "recipe": "upright.records.recipe:Recipe",
     "deployment": "upright.records.deployment:Deployment",
