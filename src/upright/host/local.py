@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +15,7 @@ from pathlib import Path
 from upright.host.contract import COULD_NOT_START, TIMED_OUT, Result
 
 SIDE_BY_SIDE = 8
+GRACE_SECONDS = 1
 
 
 class LocalHost:
@@ -24,20 +27,24 @@ class LocalHost:
 
     def run(self, argv: Sequence[str], *, timeout_seconds: float = 20) -> Result:
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                timeout=timeout_seconds,
-                check=False,
+                start_new_session=True,
             )
-        except subprocess.TimeoutExpired:
-            return Result(TIMED_OUT, "", f"{argv[0]} took longer than {timeout_seconds:g} s")
         except OSError as error:
             return Result(COULD_NOT_START, "", str(error))
-        return Result(done.returncode, done.stdout, done.stderr)
+        with process:
+            try:
+                out, err = process.communicate(timeout=timeout_seconds)
+            except subprocess.TimeoutExpired:
+                _abandon(process)
+                return Result(TIMED_OUT, "", f"{argv[0]} took longer than {timeout_seconds:g} s")
+        return Result(process.returncode, out, err)
 
     def gather(self, commands: Sequence[Sequence[str]], *, timeout_seconds: float = 20) -> list[Result]:
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
@@ -51,3 +58,15 @@ class LocalHost:
 
     def which(self, program: str) -> str | None:
         return shutil.which(program)
+
+
+def _abandon(process: subprocess.Popen[str]) -> None:
+    """Kills the command and its children. One that waits on a dead disk cannot be killed; it is left behind."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE_SECONDS)
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    process.returncode = -signal.SIGKILL if process.returncode is None else process.returncode

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from upright.errors import HostError, UsageError
-from upright.host.contract import Result
+from upright.host.contract import TIMED_OUT, Result
 
 CONNECT_SECONDS = 10
 SSH_COMMAND_VARIABLE = "UPRIGHT_SSH_COMMAND"
@@ -109,20 +109,27 @@ def _parse(target: str) -> tuple[str, str | None]:
 
 
 def _script(commands: Sequence[Sequence[str]], mark: str, timeout_seconds: float) -> str:
-    """Runs the commands side by side; then, in order, one header with code and sizes, and what each one wrote."""
+    """Runs the commands side by side; then, in order, one header with code and sizes, and what each one wrote.
+
+    A command that waits on a dead disk cannot be killed: the watchdog ends the waiting, and its code is 124.
+    """
     lines = [
-        f"d=$(mktemp -d) || exit {_NO_ROOM}; trap 'rm -rf \"$d\"' EXIT",
-        f"limit=; command -v timeout >/dev/null 2>&1 && limit='timeout -k 2 {timeout_seconds:g}'",
+        f"d=$(mktemp -d) || exit {_NO_ROOM}; trap 'rm -rf \"$d\"' EXIT; trap : USR1",
+        f"limit=; command -v timeout >/dev/null 2>&1 && limit='timeout -k 1 {timeout_seconds:g}'",
+        f"{{ sleep {timeout_seconds + 2:g} & nap=$!; trap 'kill $nap; exit' TERM; wait $nap; kill -USR1 $$; }}"
+        " </dev/null >/dev/null 2>&1 & dog=$! all=",
     ]
     for number, argv in enumerate(commands):
         redirect = f'</dev/null >"$d/{number}.out" 2>"$d/{number}.err"'
-        lines.append(f'{{ $limit {shlex.join(argv)} {redirect}; echo $? >"$d/{number}.rc"; }} &')
-    lines.append("wait")
-    lines.append(
-        f"i=0; while [ $i -lt {len(commands)} ]; do "
-        f'printf \'{mark} %d %d %d\\n\' "$(cat $d/$i.rc)" "$(wc -c <$d/$i.out)" "$(wc -c <$d/$i.err)"; '
-        'cat "$d/$i.out" "$d/$i.err"; i=$((i+1)); done'
-    )
+        lines.append(f'{{ $limit {shlex.join(argv)} {redirect}; echo $? >"$d/{number}.rc"; }} >/dev/null 2>&1 &')
+        lines.append('all="$all $!"')
+    lines += [
+        "wait $all; kill $dog 2>/dev/null",
+        f"i=0; while [ $i -lt {len(commands)} ]; do",
+        f'rc=$(cat "$d/$i.rc" 2>/dev/null) || rc={TIMED_OUT}',
+        f'printf \'{mark} %d %d %d\\n\' "$rc" "$(wc -c <"$d/$i.out")" "$(wc -c <"$d/$i.err")"',
+        'cat "$d/$i.out" "$d/$i.err"; i=$((i+1)); done',
+    ]
     return "\n".join(lines) + "\n"
 
 
