@@ -48,9 +48,14 @@ def clauses(range_: str) -> tuple[tuple[str, Version], ...]:
 
 
 def inside(version: str, range_: str) -> bool:
-    """Whether every comparison of the range holds."""
-    ours = parse(version)
-    return all(_holds(ours, sign, other) for sign, other in clauses(range_))
+    """Whether every comparison of the range holds. A version that cannot be ordered (a commit) is inside `*` alone."""
+    if not (comparisons := clauses(range_)):
+        return True
+    try:
+        ours = parse(version)
+    except ValueError:
+        return False
+    return all(_holds(ours, sign, other) for sign, other in comparisons)
 
 
 def _holds(ours: Version, sign: str, other: Version) -> bool:

@@ -48,8 +48,8 @@ def launch(recipe: Recipe, directory: DeploymentDir, *, on_change: Progress | No
             history=(Change(state="planned", at=now),),
         )
     )
-    supervisor = _start_supervisor(directory)
-    return _wait_until_ready(directory, supervisor, on_change)
+    _start_supervisor(directory)
+    return _wait_until_ready(directory, on_change)
 
 
 def status(directory: DeploymentDir) -> Deployment:
@@ -118,32 +118,41 @@ def _refuse_taken_port(recipe: Recipe) -> None:
             ) from None
 
 
-def _start_supervisor(directory: DeploymentDir) -> subprocess.Popen[bytes]:
+def _start_supervisor(directory: DeploymentDir) -> None:
+    """Returns once the supervisor holds the deployment's lock; it is nobody's child and outlives the terminal."""
     with (directory.path / "supervisor.log").open("ab") as log:
-        return subprocess.Popen(
+        done = subprocess.run(
             [sys.executable, "-m", "upright.launching.supervisor", str(directory.path)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # outlives the terminal
+            start_new_session=True,
             cwd="/",
+            check=False,
+        )
+    if done.returncode != 0:
+        raise LaunchError(
+            f"the supervisor of {directory.name} did not start (code {done.returncode})",
+            hint=f"cat {directory.path / 'supervisor.log'}",
         )
 
 
-def _wait_until_ready(
-    directory: DeploymentDir, supervisor: subprocess.Popen[bytes], on_change: Progress | None
-) -> Deployment:
+def _wait_until_ready(directory: DeploymentDir, on_change: Progress | None) -> Deployment:
     seen = None
     while True:
-        ended = supervisor.poll() is not None
+        supervised = _is_supervised(directory)
         deployment = directory.read(Deployment)
         if on_change is not None and deployment.state != seen:
             on_change(deployment)
         seen = deployment.state
         if deployment.state == "ready":
             return deployment
-        if ended:
-            deployment = status(directory)
-            reason = deployment.reason or f"the supervisor ended with code {supervisor.returncode}"
+        if not supervised:
+            reason = status(directory).reason or "the supervisor ended"
             raise LaunchError(f"{directory.name} did not come up: {reason}", hint=f"upright logs {directory.name}")
         time.sleep(0.05)
+
+
+def _is_supervised(directory: DeploymentDir) -> bool:
+    with supervising(directory) as ours:
+        return not ours

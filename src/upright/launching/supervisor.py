@@ -129,10 +129,14 @@ def _tail(log: Path) -> str:
 
 
 def main() -> None:
+    """Take the lock, leave the parent, keep the engine: whoever called returns when the lock is held."""
     directory = DeploymentDir(Path(sys.argv[1]))
     with supervising(directory) as ours:
-        if ours:
-            Supervisor(directory).run()
+        if not ours:
+            sys.exit(f"{directory.name} has a supervisor already")
+        if os.fork():
+            os._exit(0)  # the child has inherited the lock
+        Supervisor(directory).run()
 
 
 if __name__ == "__main__":

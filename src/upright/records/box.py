@@ -188,7 +188,9 @@ class EngineInstall(Part):
     engine: str
     """llama.cpp, ik_llama.cpp, vllm or sglang."""
     version: str | None
-    """As the engine itself prints it; None if it would not say."""
+    """`0.32.0`, or the build number as `b11669`; None if the engine would not say."""
+    commit: str | None = None
+    """The commit that the build names, for engines told apart by it; None if it names none."""
     program: str
     """The path of its executable."""
     module: str | None = None

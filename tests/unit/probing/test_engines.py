@@ -59,14 +59,15 @@ def test_flags_that_begin_an_entry_and_not_those_of_the_prose():
 def test_mainline_on_path(path):
     program = _llama(path, MAINLINE, "version: 0.7.0 (build 11669, commit abc)")
     (engine,) = [each for each in probe(LocalHost()).engines if each.program == program]
-    assert (engine.engine, engine.version) == ("llama.cpp", "0.7.0 (build 11669, commit abc)")
+    assert (engine.engine, engine.version) == ("llama.cpp", "b11669")
     assert "--flash-attn" in (engine.flags or ())
 
 
 def test_the_fork_is_told_by_its_help(path):
     program = _llama(path, IK, "version: 4271 (8337e4cd)")
     (engine,) = [each for each in probe(LocalHost()).engines if each.program == program]
-    assert (engine.engine, engine.version) == ("ik_llama.cpp", "4271 (8337e4cd)")
+    assert (engine.engine, engine.version) == ("ik_llama.cpp", "b4271")
+    assert engine.commit == "8337e4cd"
 
 
 def test_a_name_that_leads_nowhere_is_no_engine(path, monkeypatch):
