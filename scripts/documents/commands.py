@@ -1,0 +1,47 @@
+"""The verbs' own help -> docs/commands.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+OWNED = ["docs/commands.md"]
+_WIDTH = 80
+
+
+def pages() -> dict[Path, str]:
+    from upright.cli.main import SECTIONS, cli
+
+    lines = [
+        "# Commands",
+        "",
+        "Written from the verbs' own help. Every option can be given as an environment variable too: `--port` of",
+        "`upright up` is `UPRIGHT_UP_PORT`.",
+        "",
+        *_block(cli, "upright"),
+    ]
+    for section, verbs in SECTIONS.items():
+        lines += [f"## {section}", ""]
+        for verb in verbs:
+            lines += [
+                f"### upright {verb}",
+                "",
+                *_verb(import_module(f"upright.cli.{verb}").command, f"upright {verb}"),
+            ]
+    return {Path("docs/commands.md"): "\n".join(lines)}
+
+
+def _verb(command: click.Command, path: str) -> Iterator[str]:
+    yield from _block(command, path)
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            yield from _verb(child, f"{path} {name}")
+
+
+def _block(command: click.Command, path: str) -> list[str]:
+    settings = {"help_option_names": ["-h", "--help"]}
+    context = click.Context(command, info_name=path, terminal_width=_WIDTH, max_content_width=_WIDTH, **settings)
+    return ["```text", *command.get_help(context).splitlines(), "```", ""]
