@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from upright.engines.engine import Engine
+from upright.engines.ik_llamacpp import IkLlamaCpp
 from upright.engines.llamacpp import LlamaCpp
+from upright.engines.sglang import Sglang
+from upright.engines.vllm import Vllm
 from upright.errors import EngineError
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (LlamaCpp(),)}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Vllm(), Sglang(), LlamaCpp(), IkLlamaCpp())}
 
 
 def engine_named(name: str) -> Engine:

@@ -1,14 +1,20 @@
-"""The contract that every engine fulfils: Plan -> flags, and where to knock."""
+"""The contract that every engine fulfils: Plan -> flags, and where to knock.
+
+An engine knows its flags, by version; it knows nothing of machines, containers or files. Which spelling a version takes
+is never written down twice: engines ask `Accepted`, which has the recorded flags of that version.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from upright.records.box import Box
+from upright.catalog.recorded_flags import nearest_flags
+from upright.catalog.rows.model import ModelRow
+from upright.records.box import Box, EngineInstall
 from upright.records.model import Model
 from upright.records.plan import Plan
-from upright.records.recipe import Setting
+from upright.records.recipe import KeyWay, Setting
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,43 @@ class Serving:
     served_name: str
     host: str
     port: int
+    vision: bool = False
+    """Serve images too; the safe start is text only."""
+    patched: bool = False
+    """The image or build carries the community's SM120 patches."""
+    draft_path: str | None = None
+    """Another draft model than the catalogue's."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The flags that one version of an engine takes."""
+
+    flags: frozenset[str]
+    version: str | None
+    """The version they were recorded from."""
+
+    def __contains__(self, flag: object) -> bool:
+        return not self.flags or flag in self.flags
+
+    def first(self, *spellings: str) -> str | None:
+        """The first spelling that this version takes; None if it takes none."""
+        return next((each for each in spellings if each in self), None)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that decides a command line."""
+
+    plan: Plan
+    model: Model
+    box: Box
+    serving: Serving
+    row: ModelRow | None
+    """What the catalogue knows of the model: parsers, drafts, sampling."""
+    accepted: Accepted
+    install: EngineInstall | None = None
+    """The engine as found on the box; None if it is not there."""
 
 
 class Engine(Protocol):
@@ -35,12 +78,39 @@ class Engine(Protocol):
         """What to tell a person who does not have it."""
         ...
 
-    def arguments(self, plan: Plan, model: Model, box: Box, serving: Serving) -> tuple[Setting, ...]:
-        """The flags in order, each with its reason."""
+    @property
+    def program(self) -> str:
+        """Its bare command."""
         ...
 
-    def environment(self, plan: Plan, model: Model, box: Box) -> tuple[Setting, ...]: ...
+    @property
+    def key_way(self) -> KeyWay:
+        """How it takes the API key without showing it in a process listing."""
+        ...
+
+    def arguments(self, case: Case) -> tuple[Setting, ...]:
+        """The words in order, each with its reason."""
+        ...
+
+    def environment(self, case: Case) -> tuple[Setting, ...]: ...
+
+    def notes(self, case: Case) -> tuple[str, ...]:
+        """What was left out or must be known, in sentences."""
+        ...
+
+    def image(self, version: str | None) -> str | None:
+        """Upstream's image of that version; None if there is none."""
+        ...
 
     def failure(self, log_tail: str) -> str | None:
         """The line of the log that says why the engine ended, or None."""
         ...
+
+
+def accepted(engine: str, version: str | None, box: Box) -> Accepted:
+    """What the installed engine says itself, else what was recorded of its version or its nearest older one."""
+    installed = next((found for found in box.engines if found.engine == engine and found.flags), None)
+    if installed is not None and installed.flags:
+        return Accepted(frozenset(installed.flags), installed.version)
+    recorded = nearest_flags(engine, version)
+    return Accepted(recorded.flags, recorded.version) if recorded else Accepted(frozenset(), None)

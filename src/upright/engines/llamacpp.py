@@ -6,15 +6,20 @@ build since b8681, and `upright check` asks the build itself.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 
-from upright.engines.engine import Serving
+from upright.engines import knowledge
+from upright.engines.engine import Case
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
 from upright.records.plan import Plan
-from upright.records.recipe import KEY_FILE, Setting
+from upright.records.recipe import KEY_FILE, KeyWay, Setting
 
-_SERVER_README = "llama.cpp tools/server/README.md"
+SERVER_README = "llama.cpp tools/server/README.md"
+LOCAL_RUN = "Running Kimi-K2.6 Locally (2026-04)"
+ALL_LAYERS = "999"
 _CAUSES = (
     re.compile(r"(error loading model.*|failed to load model.*|couldn't bind.*|unable to allocate.*|GGML_ASSERT.*)"),
     re.compile(r"(error: .*)"),
@@ -28,30 +33,30 @@ class LlamaCpp:
     health_path = "/health"
     metrics_path: str | None = "/metrics"
     where_from = "Debian's llama.cpp-tools, Homebrew's llama.cpp, or https://github.com/ggml-org/llama.cpp/releases"
+    program = "llama-server"
+    key_way: KeyWay = "file"
 
-    def arguments(self, plan: Plan, model: Model, box: Box, serving: Serving) -> tuple[Setting, ...]:
+    def arguments(self, case: Case) -> tuple[Setting, ...]:
         return (
-            *_where_it_serves(serving),
-            *_memory(plan),
-            *_guards(model, box),
-            Setting(
-                name="--jinja",
-                reason="the model's own chat template renders tools; off by default in older builds",
-                source=_SERVER_README,
-            ),
-            Setting(name="--metrics", reason="counters for proofs and benchmarks", source=_SERVER_README),
-            Setting(name="--no-webui", reason="an endpoint for clients; no page that asks for the key"),
-            Setting(name="--offline", reason="the engine fetches nothing behind your back", source=_SERVER_README),
-            Setting(
-                name="--log-verbosity",
-                value="4",
-                reason="buffer sizes are logged only from here up (b11669); the plan is checked against them",
-                source="llama.cpp b11669 --help",
-            ),
+            *where_it_serves(case),
+            *memory(case.plan),
+            *_value_cache(case.plan),
+            *on_gpus(case),
+            *threads(case),
+            *_guards(case.model, case.box),
+            *conversation(case),
+            *_habits(case),
         )
 
-    def environment(self, plan: Plan, model: Model, box: Box) -> tuple[Setting, ...]:
+    def environment(self, case: Case) -> tuple[Setting, ...]:
         return ()
+
+    def notes(self, case: Case) -> tuple[str, ...]:
+        return tuple(shared_notes(case))
+
+    def image(self, version: str | None) -> str | None:
+        """Nobody publishes an image for a build by its number that we could name and vouch for."""
+        return None
 
     def failure(self, log_tail: str) -> str | None:
         for pattern in _CAUSES:
@@ -60,7 +65,8 @@ class LlamaCpp:
         return None
 
 
-def _where_it_serves(serving: Serving) -> tuple[Setting, ...]:
+def where_it_serves(case: Case) -> tuple[Setting, ...]:
+    serving = case.serving
     return (
         Setting(name="--model", value=serving.model_path, reason="the artifact that was read and planned"),
         Setting(name="--alias", value=serving.served_name, reason="the name that clients use"),
@@ -70,12 +76,12 @@ def _where_it_serves(serving: Serving) -> tuple[Setting, ...]:
             name="--api-key-file",
             value=KEY_FILE,
             reason="the key stays out of process listings; /health alone needs none",
-            source=_SERVER_README,
+            source=SERVER_README,
         ),
     )
 
 
-def _memory(plan: Plan) -> tuple[Setting, ...]:
+def memory(plan: Plan) -> tuple[Setting, ...]:
     users = plan.goal.users
     return (
         Setting(
@@ -90,13 +96,118 @@ def _memory(plan: Plan) -> tuple[Setting, ...]:
         Setting(
             name="--cache-type-k", value=plan.kv.dtype, reason="the cache type that the plan counted", source="the plan"
         ),
-        # Guard: MLA models refuse different K and V types, so both are always given (llama.cpp b11669, llama-context).
+    )
+
+
+def on_gpus(case: Case) -> Iterator[Setting]:
+    """Layers on the GPUs, and the experts where the plan put them."""
+    if not case.box.gpus:
+        return
+    yield Setting(
+        name="--n-gpu-layers",
+        value=ALL_LAYERS,
+        reason="every layer's attention on the GPUs; what does not fit is named below",
+    )
+    yield Setting(name="--flash-attn", value="on", reason="takes a value in both forks now; bare it eats the next word")
+    if case.plan.ubatch_tokens:
+        batch = max(2048, 2 * case.plan.ubatch_tokens)
+        yield Setting(name="--batch-size", value=str(batch), reason="tokens of a prompt handed over at once")
+        yield Setting(
+            name="--ubatch-size",
+            value=str(case.plan.ubatch_tokens),
+            reason="tokens computed at once, as the plan counted them; larger reads prompts faster",
+            source=LOCAL_RUN,
+        )
+    for place in case.plan.expert_places:
+        if place.device != "host" and knowledge.experts_in_memory(case.plan):
+            yield Setting(
+                name="--override-tensor",
+                value=f"blk\\.({'|'.join(map(str, place.layers))})\\.ffn_(up|gate|down)_exps=CUDA{place.device[3:]}",
+                reason=f"routed experts of {len(place.layers)} layers on {place.device}: what the plan found room for",
+                source=LOCAL_RUN,
+            )
+    if knowledge.experts_in_memory(case.plan):
+        yield Setting(
+            name="--override-tensor",
+            value="exps=CPU",
+            reason="the other routed experts in main memory; the first pattern that matches wins, so this one is last",
+            source=LOCAL_RUN,
+        )
+
+
+def threads(case: Case) -> Iterator[Setting]:
+    """Where experts are computed by the CPU. Without GPUs the engine's own choice is good."""
+    cores, logical = case.box.cpu.cores, case.box.cpu.threads
+    if not knowledge.experts_in_memory(case.plan) or not cores:
+        return
+    yield Setting(
+        name="--threads",
+        value=str(max(1, cores - 1)),
+        reason="decode is bound by memory: a thread a core, one core left for the GPUs' driver",
+        source=LOCAL_RUN,
+    )
+    yield Setting(
+        name="--threads-batch",
+        value=str(logical or cores),
+        reason="prompts are bound by arithmetic: every hardware thread",
+        source=LOCAL_RUN,
+    )
+
+
+def conversation(case: Case) -> Iterator[Setting]:
+    yield Setting(
+        name="--jinja",
+        reason="the model's own chat template renders tools; off by default in ik_llama.cpp and older builds",
+        source=SERVER_README,
+    )
+    off = knowledge.instant(case.row, case.plan)
+    if off is None:
+        return
+    yield Setting(
+        name="--chat-template-kwargs",
+        value=json.dumps(off, separators=(",", ":")),
+        reason=f"experts in main memory decode below {knowledge.INSTANT_BELOW_TOKENS_PER_SECOND} tok/s: instant mode; "
+        "a request can still ask for thinking",
+        source=LOCAL_RUN,
+    )
+    for name, value in knowledge.sampling(case.row, instant=True).items():
+        flag = {"temperature": "--temp", "top_p": "--top-p"}.get(name)
+        if flag:
+            yield Setting(name=flag, value=f"{value:g}", reason="the maker's setting for instant mode")
+
+
+def shared_notes(case: Case) -> Iterator[str]:
+    if case.serving.vision and case.model.architecture.vision:
+        yield "Images need the projector file (--mmproj), which no plan counts yet: served as text only."
+    if any(isinstance(kind, MlaAttention) for kind in case.model.architecture.attention):
+        yield "response_format with a JSON schema is silently ignored with the Kimi template: prove structured output."
+
+
+def _value_cache(plan: Plan) -> tuple[Setting, ...]:
+    # Guard: MLA models refuse different K and V types, so both are always given (llama.cpp b11669, llama-context).
+    return (
         Setting(
             name="--cache-type-v",
             value=plan.kv.dtype,
             reason="must equal the K type on MLA models",
             source="llama.cpp b11669: 'model does not support different K and V cache types'",
         ),
+    )
+
+
+def _habits(case: Case) -> Iterator[Setting]:
+    yield Setting(name="--metrics", reason="counters for proofs and benchmarks", source=SERVER_README)
+    yield Setting(name="--no-webui", reason="an endpoint for clients; no page that asks for the key")
+    yield Setting(name="--offline", reason="the engine fetches nothing behind your back", source=SERVER_README)
+    if case.box.gpus and "--fit" in case.accepted:
+        yield Setting(
+            name="--fit", value="off", reason="the plan decided what goes where", source="llama.cpp b11669 --help"
+        )
+    yield Setting(
+        name="--log-verbosity",
+        value="4",
+        reason="buffer sizes are logged only from here up (b11669); the plan is checked against them",
+        source="llama.cpp b11669 --help",
     )
 
 

@@ -19,7 +19,7 @@ from upright.errors import EndpointError
 from upright.launching.launch import changed, supervising
 from upright.launching.processes import die_with_parent, end, identify
 from upright.records.deployment import Deployment
-from upright.records.recipe import KEY_FILE, Recipe
+from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe
 from upright.store import DeploymentDir
 
 _TAIL_BYTES = 16_384
@@ -59,8 +59,9 @@ class Supervisor:
         self._finish(engine)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        argv = [word.replace(KEY_FILE, str(self.directory.key_file)) for word in self.recipe.argv]
-        environment = {**os.environ, **{item.name: item.value or "" for item in self.recipe.environment}}
+        argv = [self._with_key_files(word) for word in self.recipe.argv]
+        wanted = {item.name: (item.value or "").replace(KEY, self.directory.key()) for item in self.recipe.environment}
+        environment = {**os.environ, **wanted}
         with self.directory.log.open("ab") as log:
             return subprocess.Popen(
                 argv,
@@ -72,6 +73,14 @@ class Supervisor:
                 preexec_fn=die_with_parent,
                 cwd="/",
             )
+
+    def _with_key_files(self, word: str) -> str:
+        if KEY_CONFIG in word:
+            config = self.directory.path / "key.yaml"
+            config.touch(mode=0o600)
+            config.write_text(f"api-key: {self.directory.key()}\n")
+            word = word.replace(KEY_CONFIG, str(config))
+        return word.replace(KEY_FILE, str(self.directory.key_file))
 
     def _until_ready(self, engine: subprocess.Popen[bytes], started: float) -> None:
         """Loading until /health says 200; ready when a real question was answered, which /health does not prove."""

@@ -10,6 +10,12 @@ from upright.records.base import Part, Record
 
 KEY_FILE = "{key_file}"
 """Stands in a recipe for the file that holds the API key; only the launcher knows where that is."""
+KEY = "{key}"
+"""Stands in a recipe's environment for the key itself, which is never written down in a recipe."""
+KEY_CONFIG = "{key_config}"
+"""Stands for a YAML file `api-key: KEY`, for an engine that takes its key in no other hidden way."""
+
+KeyWay = Literal["file", "environment", "config"]
 
 
 class Setting(Part):
@@ -37,13 +43,21 @@ class Recipe(Record):
     runtime: Literal["process"]
     """How the engine is started."""
     program: str
-    """Path of the executable."""
+    """Path of the executable, or its bare command if the box was not asked or has none."""
+    installed: bool = True
+    """Whether the program was found on the box."""
+    image: str | None = None
+    """The container image that holds this engine; None if none is known."""
+    image_about: str | None = None
+    """Who builds the image, and what to know of it."""
+    key_way: KeyWay = "file"
+    """How the engine is given the API key."""
     arguments: tuple[Setting, ...]
     """Flags in order."""
     environment: tuple[Setting, ...] = ()
     """Variables set for the engine."""
     model_path: str
-    """The file or directory that the engine loads."""
+    """The file, directory or repository that the engine loads."""
     served_name: str
     """The name that clients use."""
     host: str
@@ -58,6 +72,10 @@ class Recipe(Record):
     """Answers 200 once loaded; proves nothing more."""
     metrics_path: str | None
     """Prometheus metrics, if the engine has them."""
+    gpus: int = 0
+    """GPUs that it takes."""
+    notes: tuple[str, ...] = ()
+    """What was left out on purpose, or must be known before running it."""
 
     @property
     def argv(self) -> tuple[str, ...]:

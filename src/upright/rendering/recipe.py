@@ -2,38 +2,94 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
+
+from upright import catalog
+from upright.catalog.recorded_flags import recorded_versions
+from upright.catalog.rows.model import ModelRow
 from upright.engines import engine_named
-from upright.engines.engine import Serving
+from upright.engines.engine import Case, Serving, accepted
 from upright.errors import EngineError
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
+from upright.rendering.image import Image, image_named
 
 LOOPBACK = "127.0.0.1"
 
 
-def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, host: str = LOOPBACK) -> Recipe:
-    """The command for this plan, with the engine that is installed on this box."""
+@dataclass(frozen=True)
+class Wishes:
+    """What the person may say beyond the plan. What is None follows from plan and catalogue."""
+
+    host: str = LOOPBACK
+    served_name: str | None = None
+    vision: bool = False
+    image: str | None = None
+    """A row of the catalogue, or what `docker pull` takes."""
+    draft_path: str | None = None
+    must_be_installed: bool = True
+    """Refuse to name a program that the box has not."""
+
+
+def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wishes: Wishes | None = None) -> Recipe:
+    """The command for this plan, with the engine that is installed on this box, or by its bare name."""
+    wishes = wishes or Wishes()
     engine = engine_named(plan.engine)
-    program = next((found.program for found in box.engines if found.engine == plan.engine), None)
-    if program is None:
+    install = next((found for found in box.engines if found.engine == plan.engine), None)
+    if install is None and wishes.must_be_installed:
         raise EngineError(f"{plan.engine} is not on {box.name}", hint=f"get it from {engine.where_from}")
-    serving = Serving(model_path=model_path, served_name=model.name, host=host, port=port)
+    version = plan.engine_version or next(reversed(recorded_versions(plan.engine)), None)
+    image = _image(wishes, engine.image(version))
+    serving = Serving(
+        model_path=model_path,
+        served_name=wishes.served_name or model.name,
+        host=wishes.host,
+        port=port,
+        vision=wishes.vision,
+        patched=image is not None and image.patched,
+        draft_path=wishes.draft_path,
+    )
+    case = Case(plan, model, box, serving, row_of(model), accepted(plan.engine, version, box), install)
+    missing = () if install else (f"{engine.program} was not found on {box.name}: {engine.where_from}.",)
     return Recipe(
         made_from=(plan.reference, model.reference, box.reference),
         engine=plan.engine,
-        engine_version=plan.engine_version,
+        engine_version=version,
         runtime="process",
-        program=program,
-        arguments=engine.arguments(plan, model, box, serving),
-        environment=engine.environment(plan, model, box),
+        program=install.program if install else engine.program,
+        installed=install is not None,
+        image=image.reference if image else None,
+        image_about=image.about if image else None,
+        key_way=engine.key_way,
+        arguments=engine.arguments(case),
+        environment=engine.environment(case),
         model_path=model_path,
         served_name=serving.served_name,
-        host=host,
+        host=serving.host,
         port=port,
         context_tokens=plan.context_tokens,
         users=plan.goal.users,
         health_path=engine.health_path,
         metrics_path=engine.metrics_path,
+        gpus=len(box.gpus),
+        notes=(*missing, *engine.notes(case)),
     )
+
+
+def row_of(model: Model) -> ModelRow | None:
+    """What the catalogue knows of this artifact's model."""
+    return _row(model.source) or _row(model.name)
+
+
+@cache
+def _row(name: str) -> ModelRow | None:
+    return catalog.find_model(name)
+
+
+def _image(wishes: Wishes, upstream: str | None) -> Image | None:
+    if wishes.image is not None:
+        return image_named(wishes.image)
+    return Image(upstream, "upstream's release; pin the digest of what you pulled") if upstream else None

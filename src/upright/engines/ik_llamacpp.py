@@ -1,0 +1,63 @@
+"""ik_llama.cpp: Plan -> its `llama-server` flags.
+
+A fork with MLA modes and its own quantisation types; flags of the same name mean other things than in llama.cpp. It is
+on no registry: the user brings a binary or an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from upright.engines import llamacpp
+from upright.engines.engine import Case
+from upright.records.model import MlaAttention
+from upright.records.recipe import KeyWay, Setting
+
+_SOURCE = "ik_llama.cpp at 8337e4cd, common/common.cpp"
+
+
+class IkLlamaCpp(llamacpp.LlamaCpp):
+    """ik_llama.cpp's HTTP server."""
+
+    name = "ik_llama.cpp"
+    where_from = "a build of your own: https://github.com/ikawrakow/ik_llama.cpp (no registry carries it)"
+    program = "llama-server"
+    key_way: KeyWay = "file"
+
+    def arguments(self, case: Case) -> tuple[Setting, ...]:
+        return (
+            *llamacpp.where_it_serves(case),
+            *llamacpp.memory(case.plan),
+            *_latent_attention(case),
+            *llamacpp.on_gpus(case),
+            *llamacpp.threads(case),
+            *llamacpp.conversation(case),
+            Setting(name="--metrics", reason="counters for proofs and benchmarks", source=llamacpp.SERVER_README),
+        )
+
+    def notes(self, case: Case) -> tuple[str, ...]:
+        return (
+            *llamacpp.shared_notes(case),
+            "Left out on purpose: -fmoe (gone, fusing is the default), -ger (acts on BailingMoE only), --warmup-batch "
+            "(used by the bench tools only), -muge (slower on Kimi K2.6), --special (shows control tokens).",
+        )
+
+
+def _latent_attention(case: Case) -> Iterator[Setting]:
+    if not any(isinstance(kind, MlaAttention) for kind in case.model.architecture.attention):
+        yield Setting(
+            name="--cache-type-v", value=case.plan.kv.dtype, reason="values are stored as keys are", source=_SOURCE
+        )
+        return
+    yield Setting(
+        name="-mla",
+        value="3",
+        reason="compressed cache with the faster prompt path: the best of both modes; mainline has no such choice",
+        source=f"{_SOURCE}; {llamacpp.LOCAL_RUN}",
+    )
+    yield Setting(
+        name="-amb",
+        value="512",
+        reason="MiB for attention's intermediate products while prompts are read",
+        source=f"{_SOURCE}; {llamacpp.LOCAL_RUN}",
+    )

@@ -1,0 +1,64 @@
+"""ModelRow + Plan -> parsers, drafts, thinking and sampling: what every engine must be told of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upright.catalog.rows.model import Draft, ModelRow, Parsers
+from upright.engines.silicon import is_sm12
+from upright.records.box import Box
+from upright.records.plan import Plan
+
+DRAFT_TOKENS = 3
+INSTANT_BELOW_TOKENS_PER_SECOND = 30
+MOST_SEQUENCES, LEAST_SEQUENCES = 256, 4
+
+
+def parsers(row: ModelRow | None, engine: str) -> Parsers | None:
+    return row.parsers.get(engine) if row else None
+
+
+def sequences(plan: Plan) -> int:
+    """Requests admitted at once: what the plan has room for, and never fewer than an agent's side calls need."""
+    return min(MOST_SEQUENCES, max(plan.goal.users, plan.users_at_context, LEAST_SEQUENCES))
+
+
+def draft(row: ModelRow | None, plan: Plan, box: Box) -> Draft | None:
+    """The draft to use if the plan has room for one. None if it has not, or nobody made one."""
+    if not plan.goal.draft or row is None:
+        return None
+    wrong = "mha" if is_sm12(box) else None
+    fitting = [each for each in row.drafts if each.attention != wrong or each.attention is None]
+    if not is_sm12(box):
+        # Off SM 12.x the published runs use the draft with plain attention.
+        fitting = sorted(fitting, key=lambda each: each.attention != "mha")
+    return fitting[0] if fitting else None
+
+
+def experts_in_memory(plan: Plan) -> bool:
+    return any(place.device == "host" for place in plan.expert_places) and any(
+        budget.device != "host" for budget in plan.budgets
+    )
+
+
+def instant(row: ModelRow | None, plan: Plan) -> dict[str, Any] | None:
+    """Template arguments that switch thinking off, when decode is too slow to think aloud; None to leave it on.
+
+    Experts in main memory decode at 15 to 21 tok/s on published boxes, below the 30 at which thinking is bearable.
+    """
+    if row is None or row.thinking is None or not experts_in_memory(plan):
+        return None
+    found = (row.thinking.switch_off or {}).get("chat_template_kwargs")
+    return dict(found) if isinstance(found, dict) else None
+
+
+def sampling(row: ModelRow | None, *, instant: bool) -> dict[str, float]:
+    """The maker's settings for that mode; empty if the row does not say."""
+    if row is None:
+        return {}
+    return row.sampling.get("instant" if instant else "thinking", row.sampling.get("default", {}))
+
+
+def needs_own_code(row: ModelRow | None) -> bool:
+    """Kimi repositories bring their own configuration and tokenizer code."""
+    return row is not None and row.id.startswith("kimi-")

@@ -1,0 +1,284 @@
+"""SGLang: Plan -> `sglang.launch_server` flags, 0.5.8 to 0.5.23."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from upright.catalog import versions
+from upright.engines import knowledge, silicon
+from upright.engines.engine import Case
+from upright.records.recipe import KEY_CONFIG, KeyWay, Setting
+
+_CAUSES = (
+    re.compile(
+        r"((?:triton\.runtime\.errors\.OutOfResources|torch\.OutOfMemoryError|RuntimeError|ValueError|OSError).*)"
+    ),
+    re.compile(r"(launch_server\.py: error: .*|error: .*)"),
+)
+_CACHE_TYPES = {"bf16": "bfloat16", "fp8": "fp8_e4m3"}
+_REPORT = "Kimi K2 on SM120 report (2026-01-29)"
+_COOKBOOK = "sgl-project/sglang docs/cookbook Kimi-K2.6.mdx (2026-08)"
+
+
+class Sglang:
+    """SGLang's OpenAI-compatible server."""
+
+    name = "sglang"
+    health_path = "/health"
+    metrics_path: str | None = "/metrics"
+    where_from = "pip install sglang, or the image lmsysorg/sglang"
+    program = "python3"
+    key_way: KeyWay = "config"
+
+    def arguments(self, case: Case) -> tuple[Setting, ...]:
+        return (
+            *_where_it_serves(case),
+            *_spread(case),
+            *_memory(case),
+            *_kernels(case),
+            *_model(case),
+            *_modalities(case),
+            *_speculation(case),
+            *_habits(case),
+        )
+
+    def environment(self, case: Case) -> tuple[Setting, ...]:
+        return silicon.nccl(case.plan, case.box)
+
+    def notes(self, case: Case) -> tuple[str, ...]:
+        return tuple(_notes(case))
+
+    def image(self, version: str | None) -> str | None:
+        return f"lmsysorg/sglang:v{version.partition('+')[0]}" if version else None
+
+    def failure(self, log_tail: str) -> str | None:
+        for pattern in _CAUSES:
+            if found := pattern.findall(log_tail):
+                return str(found[-1]).strip()
+        return None
+
+
+def _where_it_serves(case: Case) -> Iterator[Setting]:
+    serving = case.serving
+    if case.install is not None and case.install.module is None:
+        yield Setting(name="serve", reason="SGLang's server, by its own command")
+    else:
+        yield Setting(name="-m", value="sglang.launch_server", reason="SGLang's server")
+    yield Setting(name="--model-path", value=serving.model_path, reason="the artifact that was read and planned")
+    yield Setting(name="--served-model-name", value=serving.served_name, reason="the name that clients use")
+    yield Setting(name="--host", value=serving.host, reason="bind loopback unless told otherwise")
+    yield Setting(name="--port", value=str(serving.port), reason="where clients knock")
+    yield Setting(
+        name="--config",
+        value=KEY_CONFIG,
+        reason="the API key from a file of its own: on the command line everybody on the machine could read it",
+        source="sglang/srt/server_args_config_parser.py",
+    )
+    if case.model.revision is not None and not case.model.path:
+        yield Setting(name="--revision", value=case.model.revision, reason="the commit that was read")
+
+
+def _spread(case: Case) -> Iterator[Setting]:
+    parallel = case.plan.parallel
+    # Guard: `--tp` is a mere abbreviation and `--tp-size` the flag (SGLang 0.5.23's parser).
+    yield Setting(
+        name="--tp-size",
+        value=str(parallel.tensor),
+        reason=f"every layer is divided over {parallel.tensor} GPU{'s' if parallel.tensor > 1 else ''}",
+    )
+    if parallel.pipeline > 1:
+        yield Setting(name="--pp-size", value=str(parallel.pipeline), reason="layers are divided into stages")
+    if parallel.decode_context > 1 and "--dcp-size" in case.accepted:
+        yield Setting(
+            name="--dcp-size",
+            value=str(parallel.decode_context),
+            reason=f"{parallel.decode_context} ranks share one copy of the cache",
+            source="sglang/srt/arg_groups/parallel_hook.py at 0.5.23",
+        )
+    yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce")
+
+
+def _memory(case: Case) -> Iterator[Setting]:
+    plan = case.plan
+    yield Setting(name="--context-length", value=str(plan.context_tokens), reason="the context that was planned")
+    count = knowledge.sequences(plan)
+    yield Setting(
+        name="--max-running-requests",
+        value=str(count),
+        reason=f"requests at once: {plan.goal.users} asked for, {plan.users_at_context} fit at full context, and an "
+        "agent's short side calls",
+    )
+    if graphs := case.accepted.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs"):
+        yield Setting(
+            name=graphs,
+            value=str(count),
+            reason="graphs for no larger batch than can occur: each takes memory",
+            source="sglang/srt/server_args.py: spelled --cuda-graph-max-bs before 0.5.14",
+        )
+    if plan.ubatch_tokens:
+        yield Setting(
+            name="--chunked-prefill-size",
+            value=str(plan.ubatch_tokens),
+            reason="tokens of a prompt computed at once: what the plan counted",
+        )
+    if plan.memory_fraction is not None:
+        yield Setting(
+            name="--mem-fraction-static",
+            value=f"{plan.memory_fraction:.3f}",
+            reason=f"weights and cache together: {plan.kv.low_tokens:,} tokens are sure to fit; left alone, SGLang "
+            "gave the cache of a published run 0.3 GB a GPU with 20 GB free",
+            source=_REPORT,
+        )
+    yield Setting(
+        name="--kv-cache-dtype",
+        value=_CACHE_TYPES.get(plan.kv.dtype, plan.kv.dtype),
+        reason=f"the cache type that was planned: {plan.kv.bytes_per_token:,} bytes a token",
+    )
+
+
+def _kernels(case: Case) -> Iterator[Setting]:
+    nvfp4 = "NVFP4" in (case.model.quantisation or "").upper()
+    if nvfp4:
+        # Guard: `nvfp4` is no value that SGLang's parser takes; its name for these checkpoints is modelopt_fp4.
+        yield Setting(
+            name="--quantization",
+            value="modelopt_fp4",
+            reason="NVIDIA's NVFP4 checkpoints, by the name that SGLang gives them",
+            source="sglang/srt/server_args.py, QUANTIZATION_CHOICES",
+        )
+    if not silicon.is_sm12(case.box):
+        return
+    if silicon.dense_mla(case.model):
+        yield Setting(
+            name="--attention-backend",
+            value="triton",
+            reason="FlashAttention 3 wants SM 9.x, TensorRT-LLM's kernels SM 10.x; Triton's fit SM 12.x since 0.5.9",
+            source="sglang extend_attention.py 0.5.9; https://github.com/sgl-project/sglang/issues/24633",
+        )
+    if nvfp4:
+        yield Setting(
+            name="--moe-runner-backend",
+            value="flashinfer_cutlass",
+            reason="the TensorRT-LLM expert kernels are for SM 10.x",
+            source="sglang, fused experts; vLLM fused_moe/experts/trtllm_*_moe.py",
+        )
+        yield Setting(
+            name="--fp4-gemm-backend",
+            value="flashinfer_cudnn",
+            reason="what the published SM 12.0 run measured 5,816 tok/s with",
+            source=_REPORT,
+        )
+
+
+def _model(case: Case) -> Iterator[Setting]:
+    parsers = knowledge.parsers(case.row, "sglang")
+    source = f"catalogue, models/{case.row.id}" if case.row else None
+    if parsers is not None and parsers.tool:
+        yield Setting(
+            name="--tool-call-parser", value=parsers.tool, reason="reads this model's tool calls", source=source
+        )
+    if parsers is not None and parsers.reasoning:
+        yield Setting(
+            name="--reasoning-parser",
+            value=parsers.reasoning,
+            reason="separates thinking from the answer",
+            source=source,
+        )
+    if knowledge.needs_own_code(case.row):
+        pinned = case.model.revision is not None
+        yield Setting(
+            name="--trust-remote-code",
+            reason="the repository brings its own configuration and tokenizer"
+            + ("" if pinned else "; pin its revision, see the notes"),
+            source=_COOKBOOK,
+        )
+
+
+def _modalities(case: Case) -> Iterator[Setting]:
+    if not case.model.architecture.vision:
+        return
+    if case.serving.vision:
+        yield Setting(
+            name="--mm-enable-dp-encoder",
+            reason="the vision tower is small: a copy on each GPU beats dividing it",
+            source=_COOKBOOK,
+        )
+    elif "--language-model-only" in case.accepted:
+        yield Setting(
+            name="--language-model-only",
+            reason="text first: the vision tower and its memory are left out until text is proved",
+            source="sglang 0.5.18 and newer",
+        )
+
+
+def _speculation(case: Case) -> Iterator[Setting]:
+    draft = knowledge.draft(case.row, case.plan, case.box)
+    if draft is None:
+        return
+    algorithm = {"eagle3": "EAGLE3", "mtp": "EAGLE", "dflash": "DFLASH"}[draft.method]
+    steps = knowledge.DRAFT_TOKENS
+    source = draft.note or "catalogue, drafts"
+    reason = f"{draft.method} guesses {steps} tokens ahead; a latency feature, judge it on your load"
+    yield Setting(name="--speculative-algorithm", value=algorithm, reason=reason, source=source)
+    if draft.method != "mtp":
+        yield Setting(
+            name="--speculative-draft-model-path",
+            value=case.serving.draft_path or draft.repository,
+            reason="the draft model",
+            source=source,
+        )
+    yield Setting(name="--speculative-num-steps", value=str(steps), reason="guesses one after another")
+    yield Setting(name="--speculative-eagle-topk", value="1", reason="one guess at each step: a chain, no tree")
+    yield Setting(
+        name="--speculative-num-draft-tokens", value=str(steps + 1), reason="the chain and the token before it"
+    )
+
+
+def _habits(case: Case) -> Iterator[Setting]:
+    yield Setting(name="--enable-metrics", reason="counters for proofs and benchmarks", source=_COOKBOOK)
+    yield Setting(
+        name="--enable-cache-report", reason="usage tells how much of a prompt came from the cache", source=_COOKBOOK
+    )
+    off = knowledge.instant(case.row, case.plan)
+    if off is not None and "--default-chat-template-kwargs" in case.accepted:
+        yield Setting(
+            name="--default-chat-template-kwargs",
+            value=json.dumps(off, separators=(",", ":")),
+            reason="too slow to think aloud: instant mode",
+        )
+
+
+def _notes(case: Case) -> Iterator[str]:
+    plan, version = case.plan, case.plan.engine_version
+    if case.accepted.version and version not in (None, case.accepted.version):
+        yield (
+            f"The flags of {version} were never recorded; these are the ones that {case.accepted.version} takes. "
+            "Run `upright check`."
+        )
+    if silicon.is_sm12(case.box) and silicon.dense_mla(case.model) and _before(version, "0.5.9"):
+        yield (
+            "SGLang before 0.5.9 dies on SM 12.x at the first longer prompt ('Required: 106496, Hardware limit: "
+            "101376'): patch extend_attention.py (upright patch) or take 0.5.9."
+        )
+    if plan.kv.dtype.startswith("fp8") and silicon.is_sm12(case.box) and silicon.dense_mla(case.model):
+        yield "An fp8 cache with Kimi's INT4 weights was seen at 16 tok/s on SM 12.x: measure before keeping it."
+    if plan.parallel.decode_context > 1 and "--dcp-size" not in case.accepted:
+        yield f"SGLang {case.accepted.version} cannot share the cache between ranks: the plan's context will not fit."
+    if case.model.architecture.vision and not case.serving.vision and "--language-model-only" not in case.accepted:
+        yield "This SGLang loads the vision tower too: --language-model-only came with 0.5.18."
+    if knowledge.needs_own_code(case.row) and case.model.revision is None:
+        yield (
+            "The model's own code is run and no revision is pinned: download a revision that you trust "
+            "(hf download --revision) and serve the folder."
+        )
+    if plan.goal.draft and knowledge.draft(case.row, plan, case.box) is None:
+        yield "Room for a draft model was planned, but the catalogue knows none for this model on this silicon."
+
+
+def _before(version: str | None, limit: str) -> bool:
+    try:
+        return version is not None and versions.inside(version, f"<{limit}")
+    except ValueError:
+        return False

@@ -1,0 +1,301 @@
+"""vLLM: Plan -> `vllm serve` flags, 0.18 to 0.32."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from upright.catalog import versions
+from upright.engines import knowledge, silicon
+from upright.engines.engine import Case
+from upright.records.recipe import KEY, KeyWay, Setting
+
+_CAUSES = (
+    re.compile(
+        r"((?:triton\.runtime\.errors\.OutOfResources|torch\.OutOfMemoryError|RuntimeError|ValueError|OSError).*)"
+    ),
+    re.compile(r"(vllm: error: .*|error: .*)"),
+)
+_CACHE_TYPES = {"bf16": "bfloat16", "f16": "float16"}
+_RECIPE = "vllm-project/recipes models/moonshotai"
+_LAMBDA = "How to deploy Kimi K2.6 on Lambda (2026)"
+_TRANSFORMERS = "vLLM wheels 0.18.0 to 0.32.0, Requires-Dist"
+
+
+class Vllm:
+    """vLLM's OpenAI-compatible server."""
+
+    name = "vllm"
+    health_path = "/health"
+    metrics_path: str | None = "/metrics"
+    where_from = "pip install vllm, or the image vllm/vllm-openai"
+    program = "vllm"
+    key_way: KeyWay = "environment"
+
+    def arguments(self, case: Case) -> tuple[Setting, ...]:
+        return (
+            *_where_it_serves(case),
+            *_spread(case),
+            *_memory(case),
+            *_kernels(case),
+            *_model(case),
+            *_modalities(case),
+            *_speculation(case),
+            *_habits(case),
+        )
+
+    def environment(self, case: Case) -> tuple[Setting, ...]:
+        return (
+            Setting(
+                name="VLLM_API_KEY",
+                value=KEY,
+                reason="the key stays out of process listings, where --api-key would show it",
+                source="vllm/envs.py",
+            ),
+            Setting(name="VLLM_NO_USAGE_STATS", value="1", reason="no telemetry", source="vLLM docs, usage_stats"),
+            *silicon.nccl(case.plan, case.box),
+        )
+
+    def notes(self, case: Case) -> tuple[str, ...]:
+        return tuple(_notes(case))
+
+    def image(self, version: str | None) -> str | None:
+        return f"vllm/vllm-openai:v{version.partition('+')[0]}" if version else None
+
+    def failure(self, log_tail: str) -> str | None:
+        for pattern in _CAUSES:
+            if found := pattern.findall(log_tail):
+                return str(found[-1]).strip()
+        return None
+
+
+def _where_it_serves(case: Case) -> Iterator[Setting]:
+    serving = case.serving
+    model = Setting(name="serve", value=serving.model_path, reason="the artifact that was read and planned")
+    if case.install is not None and case.install.module:
+        yield Setting(name="-m", value=case.install.module, reason="vLLM's server, in the interpreter that has it")
+        model = model.model_copy(update={"name": "--model"})
+    yield model
+    yield Setting(name="--served-model-name", value=serving.served_name, reason="the name that clients use")
+    yield Setting(name="--host", value=serving.host, reason="bind loopback unless told otherwise")
+    yield Setting(name="--port", value=str(serving.port), reason="where clients knock")
+    if case.model.revision is not None and not case.model.path:
+        yield Setting(name="--revision", value=case.model.revision, reason="the commit that was read")
+
+
+def _spread(case: Case) -> Iterator[Setting]:
+    parallel = case.plan.parallel
+    yield Setting(
+        name="--tensor-parallel-size",
+        value=str(parallel.tensor),
+        reason=f"every layer is divided over {parallel.tensor} GPU{'s' if parallel.tensor > 1 else ''}",
+    )
+    if parallel.pipeline > 1:
+        yield Setting(
+            name="--pipeline-parallel-size",
+            value=str(parallel.pipeline),
+            reason="layers are divided into stages",
+        )
+    if parallel.decode_context > 1:
+        yield Setting(
+            name="--decode-context-parallel-size",
+            value=str(parallel.decode_context),
+            reason=f"{parallel.decode_context} ranks share one copy of the cache, which tensor parallelism alone would "
+            f"keep {parallel.tensor} times",
+            source="https://github.com/vllm-project/vllm/pull/23734",
+        )
+    yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce")
+
+
+def _memory(case: Case) -> Iterator[Setting]:
+    plan = case.plan
+    yield Setting(
+        name="--max-model-len",
+        value=str(plan.context_tokens),
+        reason="the context that was planned; longer is also slower at short prompts",
+        source="local-inference-lab/rtx6kpro models/kimi-k26-v4.md",
+    )
+    count = knowledge.sequences(plan)
+    yield Setting(
+        name="--max-num-seqs",
+        value=str(count),
+        reason=f"requests at once: {plan.goal.users} asked for, {plan.users_at_context} fit at full context, and an "
+        "agent's short side calls",
+    )
+    if plan.ubatch_tokens:
+        yield Setting(
+            name="--max-num-batched-tokens",
+            value=str(plan.ubatch_tokens),
+            reason="tokens computed at once: what the plan's scratch memory was counted with",
+        )
+    if plan.memory_fraction is not None:
+        yield Setting(
+            name="--gpu-memory-utilization",
+            value=f"{plan.memory_fraction:g}",
+            reason=f"the share of each GPU that was planned: {plan.kv.low_tokens:,} tokens of cache are sure to fit",
+        )
+    dtype = _CACHE_TYPES.get(plan.kv.dtype, plan.kv.dtype)
+    yield Setting(
+        name="--kv-cache-dtype",
+        value=dtype,
+        reason=f"the cache type that was planned: {plan.kv.bytes_per_token:,} bytes a token; said aloud, since `auto` "
+        "follows the checkpoint",
+    )
+
+
+def _kernels(case: Case) -> Iterator[Setting]:
+    if silicon.is_sm12(case.box) and silicon.dense_mla(case.model):
+        # Guard: the other dense MLA backends accept SM 9.x or 10.x only, in every release up to 0.32.0.
+        yield Setting(
+            name="--attention-backend",
+            value="TRITON_MLA",
+            reason="the only dense MLA backend that accepts SM 12.x; it also returns what context parallelism needs",
+            source="vLLM backend sources 0.18.0 to 0.32.0; https://github.com/flashinfer-ai/flashinfer/issues/2166",
+        )
+    if silicon.is_sm10(case.box) and case.plan.parallel.tensor > 1:
+        yield Setting(
+            name="--compilation-config",
+            value=_json({"pass_config": {"fuse_allreduce_rms": True}}),
+            reason="fuses the all-reduce after attention with the norm that follows; needs NVLink and SM 9.x or 10.x",
+            source=_LAMBDA,
+        )
+
+
+def _model(case: Case) -> Iterator[Setting]:
+    parsers = knowledge.parsers(case.row, "vllm")
+    source = f"catalogue, models/{case.row.id}" if case.row else None
+    if parsers is not None:
+        if parsers.tool:
+            yield Setting(
+                name="--enable-auto-tool-choice", reason="clients may let the model choose a tool", source=source
+            )
+            yield Setting(
+                name="--tool-call-parser", value=parsers.tool, reason="reads this model's tool calls", source=source
+            )
+        if parsers.reasoning:
+            yield Setting(
+                name="--reasoning-parser",
+                value=parsers.reasoning,
+                reason="separates thinking from the answer",
+                source=source,
+            )
+    if knowledge.needs_own_code(case.row):
+        pinned = case.model.revision is not None
+        yield Setting(
+            name="--trust-remote-code",
+            reason="the repository brings its own configuration and tokenizer"
+            + ("" if pinned else "; pin its revision, see the notes"),
+            source=_RECIPE,
+        )
+        if case.model.revision is not None and not case.model.path:
+            yield Setting(
+                name="--code-revision", value=case.model.revision, reason="its code is taken from the same commit"
+            )
+
+
+def _modalities(case: Case) -> Iterator[Setting]:
+    if not case.model.architecture.vision:
+        return
+    if case.serving.vision:
+        yield Setting(
+            name="--mm-encoder-tp-mode",
+            value="data",
+            reason="the vision tower is small: a copy on each GPU beats dividing it",
+            source=_LAMBDA,
+        )
+    else:
+        yield Setting(
+            name="--language-model-only",
+            reason="text first: the vision tower and its memory are left out until text is proved",
+            source=f"{_RECIPE}/Kimi-K2.6.yaml",
+        )
+
+
+def _speculation(case: Case) -> Iterator[Setting]:
+    draft = knowledge.draft(case.row, case.plan, case.box)
+    if draft is None:
+        return
+    config: dict[str, Any] = {"method": draft.method, "num_speculative_tokens": knowledge.DRAFT_TOKENS}
+    if draft.method != "mtp":
+        config["model"] = case.serving.draft_path or draft.repository
+    yield Setting(
+        name="--speculative-config",
+        value=_json(config),
+        reason=f"{draft.method} guesses {knowledge.DRAFT_TOKENS} tokens ahead: lower latency, to be judged by you",
+        source=draft.note or f"catalogue, drafts of {case.row.id if case.row else 'the model'}",
+    )
+    size = knowledge.sequences(case.plan) * (knowledge.DRAFT_TOKENS + 1)
+    yield Setting(
+        name="--max-cudagraph-capture-size",
+        value=str(size),
+        reason="sequences x (guesses + 1): larger batches would leave the CUDA graphs",
+        source="local-inference-lab/rtx6kpro models/kimi-k26-v2.md",
+    )
+
+
+def _habits(case: Case) -> Iterator[Setting]:
+    yield Setting(
+        name="--enable-prefix-caching",
+        reason="an agent sends the same long prefix with every call; off only pays for prompts that share nothing",
+        source="vLLM docs, automatic prefix caching",
+    )
+    yield Setting(
+        name="--enable-prompt-tokens-details",
+        reason="usage tells how much of a prompt came from the cache, which proofs and benchmarks read",
+        source="vLLM 0.32.0, cli_args.py",
+    )
+    off = knowledge.instant(case.row, case.plan)
+    if off is not None:
+        yield Setting(
+            name="--default-chat-template-kwargs", value=_json(off), reason="too slow to think aloud: instant mode"
+        )
+
+
+def _notes(case: Case) -> Iterator[str]:
+    if case.accepted.version and case.plan.engine_version not in (None, case.accepted.version):
+        yield (
+            f"The flags of {case.plan.engine_version} were never recorded; these are the ones that "
+            f"{case.accepted.version} takes. Run `upright check`."
+        )
+    if case.plan.kv.dtype.startswith("fp8") and silicon.is_sm12(case.box) and silicon.dense_mla(case.model):
+        if case.serving.patched:
+            yield "An fp8 cache on SM 12.x needs the patch that this image carries: prove it at full context first."
+        else:
+            yield (
+                "An fp8 cache ends with 'Hardware limit: 101376' on SM 12.x in unpatched vLLM up to 0.32.0 "
+                "(vLLM issue 46721): take bf16 with context parallelism, or an image that carries the patch."
+            )
+    if knowledge.needs_own_code(case.row) and case.model.revision is None:
+        yield (
+            "The model's own code is run and no revision is pinned: download a revision that you trust "
+            "(hf download --revision) and serve the folder."
+        )
+        if _old_transformers(case.plan.engine_version):
+            yield (
+                "Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently "
+                f"({_TRANSFORMERS}; {_LAMBDA})."
+            )
+    if case.plan.goal.draft and knowledge.draft(case.row, case.plan, case.box) is None:
+        yield "Room for a draft model was planned, but the catalogue knows none for this model on this silicon."
+    if case.plan.goal.draft and silicon.is_sm12(case.box) and _between(case.plan.engine_version, ">=0.26,<0.31"):
+        yield (
+            "This vLLM verifies guesses outside the fast path on SM 12.x (pull request 47144): speculation helps "
+            "little before 0.31."
+        )
+
+
+def _old_transformers(version: str | None) -> bool:
+    return _between(version, "<0.25")
+
+
+def _between(version: str | None, range_: str) -> bool:
+    try:
+        return version is not None and versions.inside(version.partition("+")[0], range_)
+    except ValueError:
+        return False
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))
