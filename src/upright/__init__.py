@@ -25,6 +25,7 @@ _HOMES = {
     "read": "upright.reading",
     "connect": "upright.connecting",
     "launch": "upright.launching",
+    "load": "upright.records.loading",
     "prove": "upright.proving",
     "render": "upright.rendering",
     "report": "upright.reporting",
@@ -44,6 +45,7 @@ __all__ = [
     "__version__",
     "connect",
     "launch",
+    "load",
     "plan",
     "probe",
     "prove",
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from upright.records.box import Box
     from upright.records.deployment import Deployment
     from upright.records.evidence import Evidence
+    from upright.records.loading import load
     from upright.records.model import Model
     from upright.records.plan import Goal, Plan
     from upright.records.recipe import Recipe

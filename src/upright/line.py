@@ -125,10 +125,11 @@ def climb(directory: DeploymentDir, *, to: str, tell: Tell, prompts: PromptSet |
     chosen = prompts or prompt_set_for(directory.read(Model))
 
     def on_observation(seen: Observation) -> None:
-        directory.append(seen)
+        journal.append(seen)
         tell(f"{seen.rung} {seen.check}: {seen.verdict}" + (f", {seen.reason}" if seen.verdict == "failed" else ""))
 
-    with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
+    address, name = deployment.base_url, deployment.served_name
+    with directory.writer() as journal, Endpoint(address, name, key=directory.key()) as endpoint:
         evidence = prove(deployment, endpoint, chosen, to=to, on_observation=on_observation)
     directory.write(evidence)
     return evidence

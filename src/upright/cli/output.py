@@ -44,7 +44,7 @@ class Output:
         if self.path is not None:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.path.write_text(text)
+                self.path.write_text(_yaml(record) if self.path.suffix in (".yaml", ".yml") else text)
             except OSError as error:
                 raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
         if self.as_json:
@@ -78,7 +78,13 @@ def output_options(function: F) -> F:
     """Adds --json and -o FILE; the function receives `output: Output`."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON on stdout.")
-    @click.option("-o", "--output", "path", type=click.Path(path_type=Path, dir_okay=False), help="Also write it here.")
+    @click.option(
+        "-o",
+        "--output",
+        "path",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Also write it here: as YAML if it ends in .yaml.",
+    )
     @functools.wraps(function)
     def wrapper(*, as_json: bool, path: Path | None, **arguments: Any) -> Any:
         return function(output=Output(as_json, path), **arguments)
@@ -109,3 +115,10 @@ def _json(record: Record | Mapping[str, Any] | Sequence[Any]) -> str:
     if to_json is not None:
         return str(to_json())
     return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+
+
+def _yaml(record: Record | Mapping[str, Any] | Sequence[Any]) -> str:
+    to_yaml = getattr(record, "to_yaml", None)
+    if to_yaml is None:
+        raise UsageError("this answer is no record, and is written as JSON only", hint="name a file that ends in .json")
+    return str(to_yaml())

@@ -8,8 +8,8 @@ from upright.errors import CatalogError, UsageError
 from upright.host import Host, LocalHost, RecordedHost, SshHost
 from upright.host.recorded import INDEX
 from upright.probing.rounds import probe
-from upright.records.base import from_json
 from upright.records.box import Box
+from upright.records.loading import load
 
 THIS_MACHINE = "here"
 SSH = "ssh:"
@@ -23,7 +23,7 @@ def box_of(text: str | None = None) -> Box:
     assert text is not None
     path = Path(text)
     if path.is_file():
-        return from_json(Box, path.read_bytes(), where=text)
+        return load(path, Box)
     if path.exists() or path.suffix == ".json" or text.startswith((".", "/", "~")):
         missing = "is a folder without a recording" if path.exists() else "is not there"
         raise UsageError(f"{text} {missing}", hint="a box.json (upright probe -o box.json) or a folder of --record")

@@ -85,6 +85,12 @@ class Record(Versioned):
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
+    def to_yaml(self) -> str:
+        """For people to edit: without the digest, so that an edited file is as good as an unedited one."""
+        from upright.records.loading import to_yaml
+
+        return to_yaml(self)
+
     def _envelope(self) -> dict[str, Any]:
         return {"record": self.kind, "schema": self.schema_version, **self.model_dump(mode="json")}
 

@@ -10,10 +10,10 @@ import json
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from upright.errors import RecordError
-from upright.records.base import Record, from_dict
+from upright.records.base import R, Record, from_dict
 
 KINDS = {
     "box": "upright.records.box:Box",
@@ -29,8 +29,15 @@ KINDS = {
 """Every kind of record and where its class is, in the order of the line."""
 
 
-def load(source: Path | str | bytes, *, where: str | None = None) -> Record:
-    """The record in a file (a Path) or in a text; older schemas are upgraded, a digest is checked if there is one."""
+@overload
+def load(source: Path | str | bytes, kind: type[R], *, where: str | None = None) -> R: ...
+@overload
+def load(source: Path | str | bytes, *, where: str | None = None) -> Record: ...
+def load(source: Path | str | bytes, kind: type[Record] | None = None, *, where: str | None = None) -> Record:
+    """The record in a file (a Path) or in a text, of that kind if one is asked for.
+
+    An older schema is upgraded; a digest is checked if there is one.
+    """
     where = where or (str(source) if isinstance(source, Path) else "record")
     if isinstance(source, Path):
         try:
@@ -44,7 +51,7 @@ def load(source: Path | str | bytes, *, where: str | None = None) -> Record:
         raise RecordError(
             f"{where} {found}", hint=f"its first line should be `record: KIND`; kinds: {', '.join(KINDS)}"
         )
-    return from_dict(record_class(named), data, where=where)
+    return from_dict(kind or record_class(named), data, where=where)
 
 
 def record_class(kind: str) -> type[Record]:

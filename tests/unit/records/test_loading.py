@@ -8,6 +8,7 @@ import pytest
 
 from upright import records
 from upright.errors import RecordError
+from upright.records.box import Box
 from upright.records.loading import KINDS
 from upright.records.recipe import Recipe
 
@@ -45,6 +46,20 @@ def test_a_recipe_written_by_hand_needs_no_digest(tmp_path: Path) -> None:
     assert recipe.argv[1:] == ("--ctx-size", "65536", "--flash-attn", "on", "--override-kv", "010", "--jinja")
     assert recipe.arguments[3].source == "2026-11-15"
     assert recipe.metrics_path is None
+
+
+def test_another_kind_than_was_asked_for_is_refused() -> None:
+    assert records.load(BY_HAND, Recipe).port == 8080
+    with pytest.raises(RecordError, match="record is a recipe, not a box"):
+        records.load(BY_HAND, Box)
+
+
+def test_what_is_written_as_yaml_can_be_edited_and_read_again() -> None:
+    recipe = records.load(BY_HAND, Recipe)
+    text = recipe.to_yaml()
+    assert "digest" not in text
+    assert records.load(text) == recipe
+    assert records.load(text.replace("port: 8080", "port: 8081"), Recipe).port == 8081
 
 
 @pytest.mark.parametrize(
