@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from upright.kernels import Compiler, Target
     from upright.kernels.sources import EngineSource
-    from upright.records.box import Box
     from upright.records.kernel import KernelCheck, MoeCheck, TileSearch
     from upright.records.model import Attention
 
@@ -29,7 +28,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("model")
-@click.option("--box", help="A catalogue name; this machine if neither this nor --target is given.")
+@click.option("--box", help="As for probe: a name, a file, a recording or ssh:HOST.  [default: this machine]")
 @click.option("--target", "target_name", metavar="TARGET", help="Only a silicon: sm_120, 12.0, a GPU's name.")
 @click.option("--devices", type=click.IntRange(min=1), help="GPUs that share each layer; all of the box by default.")
 @click.option("--kv-dtype", default="auto", show_default=True, help="Type of the KV cache, as the engine spells it.")
@@ -119,29 +118,19 @@ def moe(
 def _place(box: str | None, target_name: str | None) -> tuple[str | None, Target, int]:
     from upright.errors import UsageError
     from upright.kernels import of_capability, target
+    from upright.probing import box_of
 
     if box is not None and target_name is not None:
         raise UsageError("--box and --target name the silicon twice")
     if target_name is not None:
         return None, target(target_name), 1
-    found = _box(box)
+    found = box_of(box)
     capabilities = {gpu.compute_capability for gpu in found.gpus if gpu.compute_capability}
     if not capabilities:
         raise UsageError(f"{found.name} has no GPU whose capability is known", hint="--target sm_120")
     if len(capabilities) > 1:
         raise UsageError(f"{found.name} has {', '.join(sorted(capabilities))}", hint="--target names one of them")
     return found.name, of_capability(capabilities.pop()), len(found.gpus)
-
-
-def _box(name: str | None) -> Box:
-    if name is not None:
-        from upright import catalog
-
-        return catalog.box_record(name)
-    from upright.host import LocalHost
-    from upright.probing import probe
-
-    return probe(LocalHost())
 
 
 def _attention(model: str) -> tuple[str, tuple[Attention, ...]]:
