@@ -65,12 +65,14 @@ def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, 
     prepared = prepare(source, goal, host, port=port, tell=tell)
     if prepared.recipe is None:
         return Run(prepared)
-    directory = start(prepared, tell=tell)
+    directory = register(prepared)
     try:
+        start(prepared, directory, tell=tell)
         evidence = climb(directory, to=to, tell=tell)
         settings = connect(directory.read(Deployment), directory.key_file)
-    except BaseException:
-        stop(directory)
+    except BaseException:  # Ctrl-C too: what `run` started, `run` ends
+        if directory.has(Deployment):
+            stop(directory)
         raise
     if not keep:
         tell("stopping")
@@ -99,19 +101,23 @@ def best(plans: list[Plan]) -> Plan:
     return plans[0]
 
 
-def start(prepared: Prepared, *, tell: Tell) -> DeploymentDir:
-    """A new deployment that has answered a real question; its records are on disk before the engine starts."""
-    if prepared.recipe is None:
-        raise LaunchError("a plan with objections cannot be started")
+def register(prepared: Prepared) -> DeploymentDir:
+    """A new deployment's directory, with the records it will be made from."""
     directory = store.create(_slug(prepared.model.name))
     for record in (prepared.box, prepared.model, prepared.plan):
         directory.write(record)
+    return directory
+
+
+def start(prepared: Prepared, directory: DeploymentDir, *, tell: Tell) -> Deployment:
+    """Start the engine; it has answered a real question when this returns."""
+    if prepared.recipe is None:
+        raise LaunchError("a plan with objections cannot be started")
 
     def on_change(deployment: Deployment) -> None:
         tell(f"{deployment.state}" + (f": {deployment.reason}" if deployment.reason else ""))
 
-    launch(prepared.recipe, directory, on_change=on_change)
-    return directory
+    return launch(prepared.recipe, directory, on_change=on_change)
 
 
 def climb(directory: DeploymentDir, *, to: str, tell: Tell, prompts: PromptSet | None = None) -> Evidence:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -47,6 +48,12 @@ def left_running(home: Path) -> list[str]:
         if str(home) in words and "upright ps" not in words and int(path.parent.name) != os.getpid():
             found.append(words)
     return found
+
+
+def connected_to(port: int) -> bool:
+    """Whether somebody on this machine has a connection to that port."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(int(row[2].rpartition(":")[2], 16) == port and row[3] == "01" for row in rows)
 
 
 def free_port() -> int:
@@ -177,15 +184,17 @@ def test_an_engine_killed_while_serving(box: Upright, tiny_model: Path):
 
 
 def test_an_engine_killed_during_the_proof_fails_the_rung(box: Upright, tiny_model: Path, tmp_path: Path):
-    deployment = answer(box("up", tiny_model, "--context", "1k", "--port", str(free_port()), "--json"))
+    port = free_port()
+    deployment = answer(box("up", tiny_model, "--context", "1k", "--port", str(port), "--json"))
     engine = deployment["process"]["pid"]
     os.kill(engine, signal.SIGSTOP)  # the proof now waits for its first answer
     environment = {**os.environ, "UPRIGHT_HOME": str(tmp_path / "home")}
     proof = subprocess.Popen(
         [sys.executable, "-m", "upright", "prove", "--json"], env=environment, stdout=subprocess.PIPE, text=True
     )
-    time.sleep(2)
-    assert proof.poll() is None
+    while not connected_to(port):
+        assert proof.poll() is None
+        time.sleep(0.05)
     os.kill(engine, signal.SIGKILL)
     evidence = json.loads(proof.communicate(timeout=30)[0])
     assert proof.returncode == 1
@@ -219,11 +228,50 @@ def test_the_engine_outlives_the_terminal(box: Upright, tiny_model: Path, llama_
     assert answer(box("prove", "--json"))["observations"]
 
 
-def wait_for_state(box: Upright, state: str, seconds: float = 20) -> Any:
+def wait_for_state(box: Upright, state: str, seconds: float = 20, name: str = "tiny-kimi") -> Any:
     deadline = time.monotonic() + seconds
     while True:
-        listed = answer(box("ps", "--json"))
-        if listed and listed[-1]["state"] == state:
-            return listed[-1]
+        listed = {item["name"]: item for item in answer(box("ps", "--json"))}
+        if name in listed and listed[name]["state"] == state:
+            return listed[name]
         assert time.monotonic() < deadline, listed
         time.sleep(0.2)
+
+
+def test_a_model_that_answers_garbage_does_not_stand(box: Upright, tiny_model: Path, tmp_path: Path):
+    """The same file with noise in its weights: the engine is healthy, every reply is HTTP 200, and it is all wrong."""
+    content = bytearray(tiny_model.read_bytes())
+    noise = random.Random(0)
+    for position in range(len(content) - 700_000, len(content)):
+        content[position] ^= noise.randrange(256) & 0x55
+    broken = tmp_path / "garbage.gguf"
+    broken.write_bytes(content)
+    done = box("run", broken, "--context", "1k", "--port", str(free_port()), "--json")
+    outcome = answer(done, code=1)
+    assert outcome["stands"] is False
+    assert outcome["deployment"]["state"] == "stopped"
+    assert "failed" in {item["verdict"] for item in outcome["evidence"]["observations"]}
+    assert "It does not stand" in Path(outcome["page"]).read_text()
+
+
+def test_ctrl_c_detaches_from_up_and_ends_run(box: Upright, tiny_model: Path, llama_server: Path, tmp_path: Path):
+    """The engine is a slow one: a wrapper that waits before it starts the real one."""
+    slow = tmp_path / "slow" / "llama-server"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *--model*) sleep 4;; esac\nexec "{llama_server}" "$@"\n')
+    slow.chmod(0o755)
+    environment = {
+        **os.environ,
+        "UPRIGHT_HOME": str(tmp_path / "home"),
+        "PATH": f"{slow.parent}:{os.environ['PATH']}",
+    }
+    for verb, code, after in (("up", 0, "ready"), ("run", 130, "stopped")):
+        argv = [sys.executable, "-m", "upright", verb, str(tiny_model), "--context", "1k", "--port", str(free_port())]
+        process = subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True)
+        wait_for_state(box, "loading", name="tiny-kimi" if verb == "up" else "tiny-kimi-2")
+        process.send_signal(signal.SIGINT)
+        talk = process.communicate(timeout=60)[1]
+        assert process.returncode == code, talk
+        assert ("detached" in talk) is (verb == "up")
+        wait_for_state(box, after, name="tiny-kimi" if verb == "up" else "tiny-kimi-2")
+    assert box("down", "tiny-kimi").returncode == 0

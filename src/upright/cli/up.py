@@ -21,8 +21,7 @@ def command(model: str, context: int | None, users: int, port: int, dry_run: boo
     """
     from upright.cli.pages import deployment_page, objections_page, recipe_page
     from upright.host import LocalHost
-    from upright.line import prepare, start
-    from upright.records.deployment import Deployment
+    from upright.line import prepare, register, start
     from upright.records.plan import Goal
 
     prepared = prepare(model, Goal(context_tokens=context, users=users), LocalHost(), port=port, tell=say)
@@ -36,7 +35,12 @@ def command(model: str, context: int | None, users: int, port: int, dry_run: boo
         output.answer(recipe, lambda console: recipe_page(console, recipe))
         output.next("up", model)
         return
-    directory = start(prepared, tell=say)
-    deployment = directory.read(Deployment)
+    directory = register(prepared)
+    try:
+        deployment = start(prepared, directory, tell=say)
+    except KeyboardInterrupt:
+        say(f"detached: {directory.name} goes on starting")
+        output.next("ps")
+        return
     output.answer(deployment, lambda console: deployment_page(console, deployment))
     output.next("prove", deployment.name)

@@ -26,6 +26,7 @@ def complaint(answer: Answer) -> str | None:
         return "invalid UTF-8 in the answer"
     if flood := _FLOOD.search(answer.text):
         return f"a flood of {flood[0][0]!r}"
-    if loop := _LOOP.search(answer.text):
-        return f"a loop of {loop[1]!r}"
+    for loop in _LOOP.finditer(answer.text):
+        if len(set(loop[1])) > 1:  # one character over and over is a ruler or a flood
+            return f"a loop of {loop[1]!r}"
     return None
