@@ -208,6 +208,7 @@ class _File:
     asked: set[str] = field(default_factory=set)
     kept: set[int] = field(default_factory=set)
     imports: dict[str, str] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -230,9 +231,11 @@ class _File:
         found = [item for item in self.bindings.get(name, ()) if isinstance(item, ast.FunctionDef)]
         return found[-1] if found else None
 
-    def cleaned(self, statement: ast.stmt) -> ast.stmt:
-        copy = ast.parse(ast.unparse(statement)).body[0]
-        return _Cleaner().visit(copy) or ast.Pass()
+    def cleaned(self, statement: ast.stmt) -> str:
+        """Its text without what only the real engine needs; worked out once."""
+        if id(statement) not in self.texts:
+            self.texts[id(statement)] = ast.unparse(_Cleaner().visit(statement))
+        return self.texts[id(statement)]
 
     def text(self) -> str:
         """The pruned module, in the order of the original."""
@@ -243,8 +246,10 @@ class _File:
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 names = (_bound_name(alias) for alias in statement.names)
                 parts += [self.imports[name] for name in names if name in self.imports]
+            elif any(_inner_imports(statement)):
+                parts.append(ast.unparse(_WithImports(self.imports).visit(statement)))
             else:
-                parts.append(ast.unparse(_WithImports(self.imports).visit(self.cleaned(statement))))
+                parts.append(self.cleaned(statement))
         return "\n\n".join(parts) + "\n"
 
 
@@ -349,10 +354,10 @@ def _inner_imports(statement: ast.stmt) -> Iterator[ast.Import | ast.ImportFrom]
                 yield node
 
 
-def _free_names(statement: ast.stmt) -> set[str]:
-    """Module-level names that the statement refers to, as Python's own symbol table sees it."""
+def _free_names(text: str) -> set[str]:
+    """Module-level names that a statement refers to, as Python's own symbol table sees it."""
     found: set[str] = set()
-    tables = [symtable.symtable(ast.unparse(statement), "statement", "exec")]
+    tables = [symtable.symtable(text, "statement", "exec")]
     while tables:
         table = tables.pop()
         tables += table.get_children()
