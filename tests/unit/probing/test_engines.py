@@ -108,6 +108,27 @@ options:
 """
 
 
+def test_the_named_engine_comes_first_and_nothing_comes_twice(path, tmp_path, monkeypatch):
+    on_path = _llama(path, MAINLINE, "version: 1 (a)")
+    other = tmp_path / "other"
+    other.mkdir()
+    named = _llama(other, IK, "version: 2 (b)")
+    monkeypatch.setenv("UPRIGHT_LLAMA_SERVER", named)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".local/bin").mkdir(parents=True)
+    (tmp_path / ".local/bin/llama-server").symlink_to(on_path)
+    ours = [each for each in probe(LocalHost()).engines if each.program.startswith(str(tmp_path))]
+    assert [(each.program, each.engine) for each in ours] == [(named, "ik_llama.cpp"), (on_path, "llama.cpp")]
+
+
+def test_an_engine_outside_path_in_a_usual_place(path, tmp_path, monkeypatch):
+    folder = tmp_path / "llama.cpp/build/bin"
+    folder.mkdir(parents=True)
+    program = _llama(folder, MAINLINE, "version: 3 (c)")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert program in [each.program for each in probe(LocalHost()).engines]
+
+
 def test_python_engines_are_asked_for_flags_only_on_request(path):
     program = _program(path / "vllm", f"#!/bin/sh\n[ \"$*\" = 'serve --help=all' ] && cat <<'END'\n{ARGPARSE}END\n")
     (silent,) = [each for each in probe(LocalHost()).engines if each.program == program]

@@ -4,6 +4,8 @@ import os
 
 from upright.host import LocalHost, Result
 from upright.probing import machine, probe
+from upright.records.base import Figure, Part, from_json
+from upright.records.box import Box
 
 
 def test_this_machine_gives_a_complete_honest_box():
@@ -12,6 +14,30 @@ def test_this_machine_gives_a_complete_honest_box():
     assert box.cpu.threads == len(os.sched_getaffinity(0))
     assert box.memory_bytes.value == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert box.memory_bytes.basis == "probed"
+
+
+def test_every_unknown_of_this_machine_says_why():
+    box = probe(LocalHost())
+    assert (box.gpus, box.links) == ((), ()) or box.gpus, "links without GPUs"
+    assert box.numa
+    assert box.disks
+    assert box.software.kernel == os.uname().release
+    assert box.model_cache is not None
+    unknowns = [figure for figure in _figures(box) if figure.value is None]
+    assert all(figure.source for figure in unknowns)
+    assert {setting.name for setting in box.settings} >= {"iommu", "acs", "governor", "nvidia_driver"}
+    assert from_json(Box, box.to_json()) == box
+
+
+def _figures(part):
+    """Every figure anywhere in a record."""
+    for name in type(part).model_fields:
+        value = getattr(part, name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Figure):
+                yield item
+            elif isinstance(item, Part):
+                yield from _figures(item)
 
 
 def test_a_machine_that_tells_nothing_gives_unknowns_and_no_exception():
