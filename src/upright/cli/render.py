@@ -2,34 +2,78 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from upright.cli.options import goal_options, model_argument, port_option
-from upright.cli.output import Output, output_options, say
+from upright.cli.options import model_argument
+from upright.cli.output import Output, say
+from upright.cli.planned import planned, recipe_options
+
+if TYPE_CHECKING:
+    from upright.records.recipe import Recipe
+
+TO = ("table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "kubernetes")
 
 
 @click.command()
 @model_argument
-@goal_options
-@port_option
-@click.option("--to", type=click.Choice(["table", "shell"]), default="table", show_default=True, help="What to write.")
-@output_options
-def command(model: str, context: int | None, users: int, port: int, to: str, output: Output) -> None:
+@recipe_options
+@click.option("--to", type=click.Choice(TO), default="table", show_default=True, help="What to write.")
+@click.option("--json", "as_json", is_flag=True, help="Print the recipe as JSON on stdout.")
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Write it into this folder; with --to table the recipe's JSON into this file.",
+)
+def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any) -> None:
     """Write the exact command, with a reason for every flag."""
     from upright.cli.pages import objections_page, recipe_page
-    from upright.host import LocalHost
-    from upright.line import prepare
-    from upright.records.plan import Goal
-    from upright.rendering.shell import shell_script
+    from upright.rendering.targets import target_named
 
-    prepared = prepare(model, Goal(context_tokens=context, users=users), LocalHost(), port=port, tell=say)
-    recipe = prepared.recipe
-    if recipe is None:
-        output.answer(prepared.plan, lambda console: objections_page(console, prepared.plan))
+    made = planned(model, **wanted)
+    output = Output(as_json, path if to == "table" else None)
+    if made.recipe is None:
+        output.answer(made.plan, lambda console: objections_page(console, made.plan))
+        output.next("plan", model, *_words(wanted, "box", "engine"))
         output.no()
         return
-    if to == "shell":
-        output.answer(recipe, lambda console: console.out(shell_script(recipe), end=""))
-    else:
+    recipe = made.recipe
+    if not recipe.installed and to in ("table", "shell", "systemd"):
+        from upright.engines import engine_named
+
+        say(f"note: {recipe.program} is named bare, nobody saw it there: {engine_named(recipe.engine).where_from}")
+    for note in recipe.notes:
+        say(f"note: {note}")
+    if to == "table" or as_json:
         output.answer(recipe, lambda console: recipe_page(console, recipe))
-    output.next("up", model)
+    if to != "table":
+        text = target_named(to).write(recipe)
+        if path is not None:
+            _write(recipe, to, path, text)
+        elif not as_json:
+            click.echo(text, nl=False)
+    output.next("check", model, *_words(wanted, "box", "engine", "engine_version"))
+
+
+def _write(recipe: Recipe, to: str, folder: Path, text: str) -> None:
+    from upright.errors import UsageError
+    from upright.rendering.targets import file_name, target_named
+
+    file = folder / file_name(recipe, to)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        if target_named(to).executable:
+            file.chmod(0o755)
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from None
+    say(f"wrote {shlex.quote(str(file))}")
+
+
+def _words(wanted: dict[str, Any], *names: str) -> list[str]:
+    return [word for name in names if wanted.get(name) for word in (f"--{name.replace('_', '-')}", str(wanted[name]))]

@@ -24,7 +24,7 @@ def image_named(name: str) -> Image:
         for row in catalog.rows("images").values():
             if name in (row.id, getattr(row, "reference", None)):
                 return _of_row(row)
-    return _refuse_moving(Image(name, "named by you; whether it is patched is not known"))
+    return _refuse_moving(Image(name, "named by the caller; pin the digest of what you pulled"))
 
 
 def _of_row(row: object) -> Image:

@@ -29,6 +29,8 @@ class Wishes:
     vision: bool = False
     image: str | None = None
     """A row of the catalogue, or what `docker pull` takes."""
+    patched: bool = False
+    """The image or build is known to carry the community's patches for SM 12.x."""
     draft_path: str | None = None
     must_be_installed: bool = True
     """Refuse to name a program that the box has not."""
@@ -49,11 +51,10 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         host=wishes.host,
         port=port,
         vision=wishes.vision,
-        patched=image is not None and image.patched,
+        patched=wishes.patched or (image is not None and image.patched),
         draft_path=wishes.draft_path,
     )
     case = Case(plan, model, box, serving, row_of(model), accepted(plan.engine, version, box), install)
-    missing = () if install else (f"{engine.program} was not found on {box.name}: {engine.where_from}.",)
     return Recipe(
         made_from=(plan.reference, model.reference, box.reference),
         engine=plan.engine,
@@ -75,7 +76,7 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         health_path=engine.health_path,
         metrics_path=engine.metrics_path,
         gpus=len(box.gpus),
-        notes=(*missing, *engine.notes(case)),
+        notes=engine.notes(case),
     )
 
 

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Serves Kimi-K2.6 with vllm 0.20.0, in a container of docker.
+# Written by `upright render`; every flag says why it is there and [where that was learned].
+# Note: An fp8 cache on SM 12.x needs the patch that this image carries: prove it at full context first.
+# Note: The model's own code is run and no revision is pinned: download a revision that you trust (hf download --revision) and serve the folder.
+# Note: Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently (vLLM wheels 0.18.0 to 0.32.0, Requires-Dist; How to deploy Kimi K2.6 on Lambda (2026)).
+set -euo pipefail
+
+MODEL_PATH=${MODEL_PATH:-moonshotai/Kimi-K2.6}
+SERVED_MODEL_NAME=${SERVED_MODEL_NAME:-Kimi-K2.6}
+PORT=${PORT:-5000}
+MAX_MODEL_LEN=${MAX_MODEL_LEN:-65536}
+GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.9}
+ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1 guesses ahead with a draft model: prove the base first
+EAGLE3_MODEL=${EAGLE3_MODEL:-lightseekorg/kimi-k2.6-eagle3-mla}
+KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
+# named by the caller; pin the digest of what you pulled
+IMAGE=${IMAGE:-voipmonitor/vllm:glm-kimi-canonical-rebase-layered-vllm68b3569f-b12xc929144-flashinfergit1a60071-cutedsl45-20260514}
+HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: hf download REPOSITORY
+CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}
+
+if [ ! -s "$KEY_FILE" ]; then
+  mkdir -p "$(dirname "$KEY_FILE")"
+  (umask 077 && od -An -tx1 -N24 /dev/urandom | tr -d ' \n' >"$KEY_FILE")
+  echo "a new API key is in $KEY_FILE" >&2
+fi
+mkdir -p "$CACHE_FOLDER"
+
+options=(
+  --rm --init
+  # as you: the key and the caches are yours
+  --user "$(id -u):$(id -g)"
+  # every GPU, by the NVIDIA container toolkit
+  --gpus all
+  # clients on this machine only; put a proxy with TLS before it for others
+  --publish "127.0.0.1:$PORT:$PORT"
+  # ranks share memory through it; --ipc=host would share the whole machine's
+  --shm-size 32g --ulimit memlock=-1
+  # nothing that an engine does not need
+  --cap-drop ALL --security-opt no-new-privileges --read-only --tmpfs /tmp:exec
+  # downloaded weights, read-only: fetch them first with `hf download`
+  --volume "$HF_HOME:/hub:ro"
+  # compiled kernels and graphs, kept between starts
+  --volume "$CACHE_FOLDER:/cache"
+  # the key as a file: it is in no listing and in no `inspect`
+  --volume "$KEY_FILE:/run/secrets/upright-key:ro"
+  --entrypoint /bin/sh
+  # no telemetry [vLLM docs, usage_stats]
+  --env VLLM_NO_USAGE_STATS=1
+  # the farthest pair of GPUs is SYS apart: peers talk directly over PCIe, not through host memory [NCCL environment variables, NCCL_P2P_LEVEL: levels are words; integers differ between its own documents]
+  --env NCCL_P2P_LEVEL=SYS
+  # the root is read-only: caches go to their own folder
+  --env HOME=/cache
+  # PyTorch names its cache after the user and asks for one
+  --env USER=upright
+  # where the weights are mounted
+  --env HF_HOME=/hub
+  # nothing is fetched behind your back
+  --env HF_HUB_OFFLINE=1
+)
+arguments=(
+  # the artifact that was read and planned
+  serve "$MODEL_PATH"
+  # the name that clients use
+  --served-model-name "$SERVED_MODEL_NAME"
+  # inside the container; the port is published on loopback alone
+  --host 0.0.0.0
+  # where clients knock
+  --port "$PORT"
+  # every layer is divided over 8 GPUs
+  --tensor-parallel-size 8
+  # 8 ranks share one copy of the cache, which tensor parallelism alone would keep 8 times [https://github.com/vllm-project/vllm/pull/23734]
+  --decode-context-parallel-size 8
+  # more than two GPUs on PCIe: NCCL does it; the custom kernel needs NVLink or true BAR1 peer access and was 4 times slower without [local-inference-lab/rtx6kpro kimi-k26-prometheus-benchmark-refresh-2026-04-25.md; vllm custom_all_reduce.py]
+  --disable-custom-all-reduce
+  # the context that was planned; longer is also slower at short prompts [local-inference-lab/rtx6kpro models/kimi-k26-v4.md]
+  --max-model-len "$MAX_MODEL_LEN"
+  # requests at once: 1 asked for, 38 fit at full context, and an agent's short side calls
+  --max-num-seqs 38
+  # tokens computed at once: what the plan's scratch memory was counted with
+  --max-num-batched-tokens 8192
+  # the share of each GPU that was planned: 2,508,800 tokens of cache are sure to fit
+  --gpu-memory-utilization "$GPU_MEMORY_UTILIZATION"
+  # the cache type that was planned: 35,136 bytes a token; said aloud, since `auto` follows the checkpoint
+  --kv-cache-dtype fp8
+  # the only dense MLA backend that accepts SM 12.x; it also returns what context parallelism needs [vLLM backend sources 0.18.0 to 0.32.0; https://github.com/flashinfer-ai/flashinfer/issues/2166]
+  --attention-backend TRITON_MLA
+  # clients may let the model choose a tool [catalogue, models/kimi-k2.6]
+  --enable-auto-tool-choice
+  # reads this model's tool calls [catalogue, models/kimi-k2.6]
+  --tool-call-parser kimi_k2
+  # separates thinking from the answer [catalogue, models/kimi-k2.6]
+  --reasoning-parser kimi_k2
+  # the repository brings its own configuration and tokenizer; pin its revision, see the notes [vllm-project/recipes models/moonshotai]
+  --trust-remote-code
+  # text first: the vision tower and its memory are left out until text is proved [vllm-project/recipes models/moonshotai/Kimi-K2.6.yaml]
+  --language-model-only
+  # an agent sends the same long prefix with every call; off only pays for prompts that share nothing [vLLM docs, automatic prefix caching]
+  --enable-prefix-caching
+  # usage tells how much of a prompt came from the cache, which proofs and benchmarks read [vLLM 0.32.0, cli_args.py]
+  --enable-prompt-tokens-details
+)
+if [ "$ENABLE_EAGLE3" = 1 ]; then
+  arguments+=(
+    # eagle3 guesses 3 tokens ahead: lower latency, to be judged by you [Acceptance about 0.65, 0.40, 0.25 at positions 1 to 3.]
+    --speculative-config '{"method":"eagle3","num_speculative_tokens":3,"model":"'"$EAGLE3_MODEL"'"}'
+    # sequences x (guesses + 1): larger batches would leave the CUDA graphs [local-inference-lab/rtx6kpro models/kimi-k26-v2.md]
+    --max-cudagraph-capture-size 132
+  )
+fi
+
+exec docker run "${options[@]}" "$IMAGE" -c 'export VLLM_API_KEY="$(cat /run/secrets/upright-key)"; exec "$0" "$@"' vllm "${arguments[@]}"

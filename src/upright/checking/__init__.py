@@ -1,0 +1,1 @@
+"""Recipe -> what the engine's own parser says of it."""

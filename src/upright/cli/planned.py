@@ -1,0 +1,132 @@
+"""MODEL, BOX and wishes as people type them -> the plan and what it was made from, for verbs that need a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from upright.cli.options import goal_options, port_option
+
+if TYPE_CHECKING:
+    from upright.records.box import Box
+    from upright.records.model import Model
+    from upright.records.plan import Goal, Plan
+    from upright.records.recipe import Recipe
+
+F = TypeVar("F", bound=Callable[..., Any])
+_GOAL = {
+    "context": "context_tokens",
+    "users": "users",
+    "engine": "engine",
+    "engine_version": "engine_version",
+    "kv_dtype": "kv_dtype",
+    "tp": "tensor_parallel",
+    "pp": "pipeline_parallel",
+    "dcp": "decode_context_parallel",
+    "gpu_memory_utilization": "memory_fraction",
+    "draft": "draft",
+}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan with its model and box, and the recipe if it fits."""
+
+    plan: Plan
+    model: Model
+    box: Box
+    recipe: Recipe | None
+
+
+def recipe_options(function: F) -> F:
+    """Everything that decides a recipe."""
+    for option in (
+        click.option("--draft", is_flag=True, help="With a draft model (EAGLE3, MTP)."),
+        click.option("--vision", is_flag=True, help="Serve images too; the safe start is text only."),
+        click.option("--image", help="Container image: a name of the catalogue, NAME:TAG or a digest."),
+        click.option(
+            "--model-path", help="Where the weights are on the target.  [default: as read, or the repository]"
+        ),
+        click.option("--served-name", help="The name that clients use."),
+        click.option("--gpu-memory-utilization", type=float, help="Share of each GPU for the engine."),
+        click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it."),
+        click.option("--dcp", type=click.IntRange(1), help="Ranks that share one copy of the cache."),
+        click.option("--pp", type=click.IntRange(1), help="Pipeline stages."),
+        click.option("--tp", type=click.IntRange(1), help="Ranks of tensor parallelism."),
+        click.option("--engine-version", help="For this version of it, such as 0.32.0."),
+        click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp."),
+        port_option,
+        goal_options,
+        click.option("--box", help="A name of the catalogue, a box.json, or ssh:HOST.  [default: this machine]"),
+    ):
+        function = option(function)
+    return function
+
+
+def planned(model: str, box: str | None, **wanted: Any) -> Planned:
+    """The best plan and its recipe. A plan's file is planned again, with its own goal and box."""
+    from upright.planning import plan
+    from upright.planning.artifacts import Choice, choice
+    from upright.reading import read
+    from upright.records.plan import Goal
+    from upright.rendering import render
+    from upright.rendering.recipe import Wishes
+
+    goal = Goal(**{field: wanted[option] for option, field in _GOAL.items() if option in wanted})
+    if _is_record(model):
+        model, box, goal = _from_plan(model, box)
+    machine = _box(box)
+    chosen = Choice(read(model)) if Path(model).exists() else choice(model, read)
+    best = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others)[0]
+    artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == best.model)
+    if not best.fits:
+        return Planned(best, artifact, machine, None)
+    wishes = Wishes(
+        served_name=wanted.get("served_name"),
+        vision=bool(wanted.get("vision")),
+        image=wanted.get("image"),
+        must_be_installed=False,
+    )
+    path = wanted.get("model_path") or _path(model, artifact)
+    recipe = render(best, artifact, machine, model_path=path, port=wanted["port"], wishes=wishes)
+    return Planned(best, artifact, machine, recipe)
+
+
+def _is_record(text: str) -> bool:
+    return Path(text).suffix in {".json", ".yaml", ".yml"} and Path(text).is_file()
+
+
+def _from_plan(text: str, box: str | None) -> tuple[str, str | None, Goal]:
+    from upright.errors import UsageError
+    from upright.records.loading import load
+    from upright.records.plan import Plan
+
+    record = load(Path(text))
+    if not isinstance(record, Plan):
+        raise UsageError(f"{text} is a {record.kind}, not a plan", hint="upright plan MODEL -o plan.json")
+    goal = record.goal.model_copy(update={"engine": record.engine, "context_tokens": record.context_tokens})
+    return record.model, box or record.box, goal
+
+
+def _box(text: str | None) -> Box:
+    from upright import catalog
+    from upright.probing import box_of
+
+    if text is not None and not Path(text).exists() and catalog.find("boxes", text) is not None:
+        return catalog.box_record(text)
+    return box_of(text)
+
+
+def _path(text: str, artifact: Model) -> str:
+    """The file or folder here, else the repository; of a GGUF that is not here only the name's shape is known."""
+    if Path(text).exists():
+        return str(Path(text).resolve())
+    if artifact.path:
+        return artifact.path
+    if artifact.format == "gguf":
+        return f"./{artifact.name.replace(':', '-')}-00001.gguf"
+    return artifact.source

@@ -1,0 +1,135 @@
+"""Recipe -> the same engine inside a container: image, mounts, and a start that keeps the key out of sight.
+
+Every container target is made from this: no capabilities, a read-only root, the model read-only, the key as a mounted
+file, the port on loopback. Caches of compiled kernels live in a volume, or every start would compile anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from upright.errors import UsageError
+from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
+
+KEY_MOUNT = "/run/secrets/upright-key"
+KEY_CONFIG_PATH = "/tmp/upright-key.yaml"  # noqa: S108  inside the container, on its own tmpfs
+MODEL_MOUNT = "/model"
+HUB_MOUNT = "/hub"
+CACHE_MOUNT = "/cache"
+CACHE_FOLDER = "~/.cache/upright/engines"
+SHARED_MEMORY = "32g"
+EVERYWHERE = "0.0.0.0"  # noqa: S104  inside the container only; published on loopback
+
+_START = {
+    "environment": f'export {{name}}="$(cat {KEY_MOUNT})"; exec "$0" "$@"',
+    "config": f'umask 077; printf "api-key: %s\\n" "$(cat {KEY_MOUNT})" > {KEY_CONFIG_PATH}; exec "$0" "$@"',
+}
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A folder of the host inside the container."""
+
+    source: str
+    target: str
+    read_only: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Container:
+    """What every container target writes down in its own words."""
+
+    image: str
+    image_about: str | None
+    entrypoint: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    environment: tuple[Setting, ...]
+    mounts: tuple[Mount, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What follows the image."""
+        return (*self.entrypoint[1:], *words(self.settings))
+
+
+def in_container(recipe: Recipe, image: str | None = None) -> Container:
+    chosen = image or recipe.image
+    if chosen is None:
+        raise UsageError(
+            f"no image of {recipe.engine} is known", hint="name yours: --image NAME:TAG (a tag that stays, or a digest)"
+        )
+    mount, path = _model(recipe)
+    program = PurePosixPath(recipe.program).name if recipe.engine != "sglang" else "python3"
+    return Container(
+        image=chosen,
+        image_about=recipe.image_about,
+        entrypoint=_entrypoint(recipe, program),
+        settings=tuple(_inside(setting, recipe, path) for setting in recipe.arguments),
+        environment=(
+            *(setting for setting in recipe.environment if setting.value != KEY),
+            *_folders(recipe),
+        ),
+        mounts=(mount, Mount(CACHE_FOLDER, CACHE_MOUNT, False, "compiled kernels and graphs, kept between starts")),
+    )
+
+
+def words(settings: Iterable[Setting]) -> tuple[str, ...]:
+    return tuple(word for each in settings for word in (each.name, each.value) if word is not None)
+
+
+def is_path(model_path: str) -> bool:
+    """A file or folder of the host, not a repository."""
+    return model_path.startswith(("/", "./", "../", "~"))
+
+
+def slug(recipe: Recipe) -> str:
+    kept = "".join(each if each.isalnum() or each in ".-" else "-" for each in recipe.served_name.lower())
+    return kept.strip("-.") or "model"
+
+
+def _entrypoint(recipe: Recipe, program: str) -> tuple[str, ...]:
+    if recipe.key_way == "file":
+        return (program,)
+    name = next((setting.name for setting in recipe.environment if setting.value == KEY), "")
+    return ("/bin/sh", "-c", _START[recipe.key_way].replace("{name}", name), program)
+
+
+def _model(recipe: Recipe) -> tuple[Mount, str]:
+    """What is mounted, and how the engine names it inside."""
+    path = recipe.model_path
+    if not is_path(path):
+        why = "downloaded weights, read-only: fetch them first with `hf download`"
+        return Mount("~/.cache/huggingface", HUB_MOUNT, True, why), path
+    if PurePosixPath(path).suffix == ".gguf":
+        folder = PurePosixPath(path).parent
+        return Mount(
+            str(folder), MODEL_MOUNT, True, "the model, read-only"
+        ), f"{MODEL_MOUNT}/{PurePosixPath(path).name}"
+    return Mount(path, MODEL_MOUNT, True, "the model, read-only"), MODEL_MOUNT
+
+
+def _folders(recipe: Recipe) -> tuple[Setting, ...]:
+    found = [
+        Setting(name="HOME", value=CACHE_MOUNT, reason="the root is read-only: caches go to their own folder"),
+        Setting(name="USER", value="upright", reason="PyTorch names its cache after the user and asks for one"),
+    ]
+    if not is_path(recipe.model_path):
+        found += [
+            Setting(name="HF_HOME", value=HUB_MOUNT, reason="where the weights are mounted"),
+            Setting(name="HF_HUB_OFFLINE", value="1", reason="nothing is fetched behind your back"),
+        ]
+    return tuple(found)
+
+
+def _inside(setting: Setting, recipe: Recipe, path: str) -> Setting:
+    if setting.name == "--host":
+        reason = "inside the container; the port is published on loopback alone"
+        return setting.model_copy(update={"value": EVERYWHERE, "reason": reason})
+    if setting.value is None:
+        return setting
+    value = path if setting.value == recipe.model_path else setting.value
+    value = value.replace(KEY_FILE, KEY_MOUNT).replace(KEY_CONFIG, KEY_CONFIG_PATH)
+    return setting.model_copy(update={"value": value})

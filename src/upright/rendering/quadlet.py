@@ -1,0 +1,50 @@
+"""Recipe -> a Quadlet unit: podman under systemd."""
+
+from __future__ import annotations
+
+from upright.records.recipe import Recipe
+from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, in_container, slug
+from upright.rendering.script import comment, title
+from upright.rendering.units import unit_words, variable
+
+
+def quadlet_unit(recipe: Recipe) -> str:
+    inside = in_container(recipe)
+    model, cache = inside.mounts
+    name = slug(recipe)
+    lines = [
+        *title(recipe),
+        "# Put it into ~/.config/containers/systemd/, then",
+        f"#   mkdir -p {cache.source}",
+        f"#   openssl rand -hex 24 | podman secret create {name}-key -",
+        f"#   systemctl --user daemon-reload && systemctl --user start {name}",
+        "",
+        "[Unit]",
+        f"Description={recipe.served_name} served by {recipe.engine}",
+        "After=network-online.target",
+        "",
+        "[Container]",
+        *([f"# {inside.image_about}"] if inside.image_about else []),
+        f"Image={inside.image}",
+        f"ContainerName={name}",
+        "# Clients on this machine only.",
+        f"PublishPort=127.0.0.1:{recipe.port}:{recipe.port}",
+        *(["AddDevice=nvidia.com/gpu=all"] if recipe.gpus else []),
+        "# Nothing that an engine does not need; ranks share memory through /dev/shm.",
+        "DropCapability=all",
+        "NoNewPrivileges=true",
+        "ReadOnly=true",
+        "Tmpfs=/tmp:exec",
+        f"PodmanArgs=--shm-size={SHARED_MEMORY} --ulimit=memlock=-1 --init --entrypoint={inside.entrypoint[0]}",
+        f"# {model.why}",
+        f"Volume={model.source.replace('~', '%h', 1)}:{model.target}:ro",
+        f"# {cache.why}",
+        f"Volume={cache.source.replace('~', '%h', 1)}:{cache.target}",
+        "# The key as a file: it is in no listing and in no `inspect`.",
+        f"Secret={name}-key,type=mount,target={KEY_MOUNT}",
+    ]
+    for setting in inside.environment:
+        lines += [f"# {comment(setting)}", f"Environment={variable(setting)}"]
+    lines += [f"# {setting.name}: {comment(setting)}" for setting in inside.settings]
+    lines += [f"Exec={unit_words(inside.words)}", "", "[Service]", "Restart=on-failure", "TimeoutStartSec=1800"]
+    return "\n".join([*lines, "", "[Install]", "WantedBy=default.target", ""])

@@ -1,0 +1,108 @@
+"""Settings -> lines of a shell script: variables on top, a comment for every flag, the key from a file."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+
+from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
+
+_VARIABLES = {
+    "serve": "MODEL_PATH",
+    "--model": "MODEL_PATH",
+    "--model-path": "MODEL_PATH",
+    "--served-model-name": "SERVED_MODEL_NAME",
+    "--alias": "SERVED_MODEL_NAME",
+    "--port": "PORT",
+    "--max-model-len": "MAX_MODEL_LEN",
+    "--context-length": "MAX_MODEL_LEN",
+    "--ctx-size": "MAX_MODEL_LEN",
+    "--gpu-memory-utilization": "GPU_MEMORY_UTILIZATION",
+    "--mem-fraction-static": "GPU_MEMORY_UTILIZATION",
+}
+SPECULATIVE = ("--speculative-", "--max-cudagraph-capture-size")
+
+
+def title(recipe: Recipe, how: str = "") -> list[str]:
+    version = f" {recipe.engine_version}" if recipe.engine_version else ""
+    return [
+        f"# Serves {recipe.served_name} with {recipe.engine}{version}{how}.",
+        "# Written by `upright render`; every flag says why it is there and [where that was learned].",
+        *(f"# Note: {note}" for note in recipe.notes),
+    ]
+
+
+def heading(recipe: Recipe, how: str = "") -> list[str]:
+    return ["#!/usr/bin/env bash", *title(recipe, how), "set -euo pipefail", ""]
+
+
+def variables(recipe: Recipe, draft: str | None = None) -> list[str]:
+    """The seeds' variables, with what was planned as their defaults."""
+    lines = []
+    for setting in recipe.arguments:
+        name = _VARIABLES.get(setting.name)
+        if name and setting.value is not None:
+            lines.append(f"{name}=${{{name}:-{shlex.quote(setting.value)}}}")
+    if draft is not None:
+        lines += [
+            "ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1 guesses ahead with a draft model: prove the base first",
+            f"EAGLE3_MODEL=${{EAGLE3_MODEL:-{shlex.quote(draft)}}}",
+        ]
+    return [*lines, "KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line"]
+
+
+def key_file() -> list[str]:
+    """Made once, readable by its owner alone."""
+    return [
+        "",
+        'if [ ! -s "$KEY_FILE" ]; then',
+        '  mkdir -p "$(dirname "$KEY_FILE")"',
+        "  (umask 077 && od -An -tx1 -N24 /dev/urandom | tr -d ' \\n' >\"$KEY_FILE\")",
+        '  echo "a new API key is in $KEY_FILE" >&2',
+        "fi",
+    ]
+
+
+def key_for_process(recipe: Recipe) -> list[str]:
+    if recipe.key_way == "environment":
+        name = next(setting.name for setting in recipe.environment if setting.value == KEY)
+        return [f'{name}=$(<"$KEY_FILE")', f"export {name}  # not on the command line, where `ps` would show it"]
+    if recipe.key_way == "config":
+        return [
+            "# The key in a file that only you can read: on the command line `ps` would show it.",
+            'KEY_CONFIG="$KEY_FILE.yaml"',
+            '(umask 077 && printf \'api-key: %s\\n\' "$(<"$KEY_FILE")" >"$KEY_CONFIG")',
+        ]
+    return []
+
+
+def arguments(name: str, settings: Iterable[Setting], draft: str | None = None) -> list[str]:
+    """A bash array with a comment for every flag."""
+    return [f"{name}=(", *(f"  {line}" for setting in settings for line in argument(setting, draft)), ")"]
+
+
+def argument(setting: Setting, draft: str | None = None) -> Iterator[str]:
+    yield f"# {comment(setting)}"
+    variable = _VARIABLES.get(setting.name)
+    if setting.value is None:
+        yield setting.name
+    elif variable:
+        yield f'{setting.name} "${variable}"'
+    else:
+        yield f"{setting.name} {_quoted(setting.value, draft)}"
+
+
+def comment(setting: Setting) -> str:
+    return f"{setting.reason} [{setting.source}]" if setting.source else setting.reason
+
+
+def is_speculative(setting: Setting) -> bool:
+    return setting.name.startswith(SPECULATIVE)
+
+
+def _quoted(value: str, draft: str | None) -> str:
+    if value in (KEY_FILE, KEY_CONFIG):
+        return '"$KEY_FILE"' if value == KEY_FILE else '"$KEY_CONFIG"'
+    if draft and draft in value:
+        return f"'{value}'".replace(draft, "'\"$EAGLE3_MODEL\"'").replace("''", "")
+    return shlex.quote(value)

@@ -1,0 +1,77 @@
+"""Recipe -> a systemd service that runs the engine as a process, as a user of its own."""
+
+from __future__ import annotations
+
+from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
+from upright.rendering.container import is_path, slug, words
+from upright.rendering.script import comment, title
+from upright.rendering.units import unit_words, variable
+
+_KEY = "${CREDENTIALS_DIRECTORY}/key"
+_CONFIG = "${RUNTIME_DIRECTORY}/key.yaml"
+
+
+def systemd_unit(recipe: Recipe) -> str:
+    name = slug(recipe)
+    program = recipe.program if recipe.program.startswith("/") else f"/usr/bin/env {recipe.program}"
+    lines = [
+        *title(recipe),
+        f"# The key: (umask 077 && openssl rand -hex 24 > /etc/upright/{name}.key)",
+        "",
+        "[Unit]",
+        f"Description={recipe.served_name} served by {recipe.engine}",
+        "After=network-online.target",
+        "Wants=network-online.target",
+        "",
+        "[Service]",
+        "# A user of its own that owns nothing but its caches.",
+        "DynamicUser=yes",
+        f"CacheDirectory={name}",
+        f"RuntimeDirectory={name}",
+        f"Environment=HOME=%C/{name}",
+        "ProtectSystem=strict",
+        f"ProtectHome={'read-only' if is_path(recipe.model_path) else 'yes'}",
+        "PrivateTmp=yes",
+        "NoNewPrivileges=yes",
+        "CapabilityBoundingSet=",
+        "RestrictSUIDSGID=yes",
+        "LimitMEMLOCK=infinity",
+        "# The key reaches the engine as a file that only it can read.",
+        f"LoadCredential=key:/etc/upright/{name}.key",
+    ]
+    for setting in recipe.environment:
+        if setting.value != KEY:
+            lines += [f"# {comment(setting)}", f"Environment={variable(setting)}"]
+    lines += [f"# {setting.name}: {comment(setting)}" for setting in recipe.arguments]
+    lines += [
+        f"ExecStart={_start(recipe, program)}",
+        "Restart=on-failure",
+        "TimeoutStartSec=1800",
+        "",
+        "[Install]",
+        "WantedBy=multi-user.target",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _start(recipe: Recipe, program: str) -> str:
+    rest = unit_words(words(_with_files(setting) for setting in recipe.arguments))
+    # The placeholders are systemd's own variables: they alone may be expanded.
+    rest = rest.replace("@KEY@", _KEY).replace("@CONFIG@", _CONFIG)
+    if recipe.key_way == "file":
+        return f"{program} {rest}"
+    name = next((setting.name for setting in recipe.environment if setting.value == KEY), "")
+    first = {
+        "environment": f'export {name}="$(cat "$CREDENTIALS_DIRECTORY/key")"; exec "$0" "$@"',
+        "config": 'umask 077; printf "api-key: %s\\n" "$(cat "$CREDENTIALS_DIRECTORY/key")" '
+        '> "$RUNTIME_DIRECTORY/key.yaml"; exec "$0" "$@"',
+    }[recipe.key_way]
+    return f"/bin/sh -c {unit_words([first])} {program} {rest}"
+
+
+def _with_files(setting: Setting) -> Setting:
+    if setting.value is None:
+        return setting
+    value = setting.value.replace(KEY_FILE, "@KEY@").replace(KEY_CONFIG, "@CONFIG@")
+    return setting.model_copy(update={"value": value})

@@ -1,0 +1,96 @@
+"""The deployments of the published runs, as plans and recipes of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from upright import catalog
+from upright.catalog.model_records import records
+from upright.planning import plan
+from upright.records.plan import Goal
+from upright.records.recipe import Recipe
+from upright.rendering import render
+from upright.rendering.recipe import Wishes
+
+COMMUNITY_TAG = "glm-kimi-canonical-rebase-layered-vllm68b3569f-b12xc929144-flashinfergit1a60071-cutedsl45-20260514"
+COMMUNITY_IMAGE = f"voipmonitor/vllm:{COMMUNITY_TAG}"
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published run: what it ran on, and what it wanted."""
+
+    model: str
+    """Name of the artifact."""
+    box: str
+    goal: Goal
+    targets: tuple[str, ...]
+    port: int = 8000
+    wishes: Wishes = field(default_factory=Wishes)
+    model_path: str | None = None
+
+
+def _wishes(**changes: object) -> Wishes:
+    return Wishes(must_be_installed=False, **changes)  # type: ignore[arg-type]
+
+
+PUBLISHED = {
+    "kimi-k26-community-docker": Published(
+        "Kimi-K2.6",
+        "seed-8x-pro-6000",
+        Goal(engine="vllm", engine_version="0.20.0", kv_dtype="fp8", decode_context_parallel=8),
+        ("docker", "compose", "kubernetes", "quadlet"),
+        port=5000,
+        wishes=_wishes(image=COMMUNITY_IMAGE, patched=True),
+    ),
+    "kimi-k26-vllm": Published(
+        "Kimi-K2.6",
+        "seed-8x-pro-6000",
+        Goal(engine="vllm", engine_version="0.32.0", memory_fraction=0.92),
+        ("shell", "systemd"),
+        wishes=_wishes(),
+    ),
+    "kimi-k26-sglang": Published(
+        "Kimi-K2.6",
+        "seed-8x-pro-6000",
+        Goal(engine="sglang", engine_version="0.5.23"),
+        ("shell", "docker", "systemd", "compose", "kubernetes"),
+        port=30000,
+        wishes=_wishes(),
+    ),
+    "kimi-k26-ik-llama": Published(
+        "Kimi-K2.6-GGUF:IQ3_K",
+        "seed-2x-max-q",
+        Goal(engine="ik_llama.cpp", context_tokens=131_072),
+        ("shell", "podman", "systemd"),
+        wishes=_wishes(served_name="kimi-k2.6-IQ3_K"),
+        model_path="/models/Kimi-K2.6-IQ3_K-00001-of-00012.gguf",
+    ),
+    "kimi-k26-b200-eagle3": Published(
+        "Kimi-K2.6",
+        "seed-hgx-b200",
+        Goal(engine="vllm", engine_version="0.32.0", kv_dtype="fp8", draft=True, users=32, context_tokens=16_384),
+        ("docker", "kubernetes"),
+        port=8001,
+        wishes=_wishes(served_name="kimi-k2.6", vision=True),
+    ),
+    "kimi-k2-thinking-nvfp4-sglang": Published(
+        "Kimi-K2-Thinking-NVFP4",
+        "seed-8x-pro-6000",
+        Goal(engine="sglang", engine_version="0.5.23"),
+        ("shell", "docker"),
+        port=30000,
+        wishes=_wishes(),
+    ),
+}
+
+
+def recipe(name: str, *, draft: bool = False) -> Recipe:
+    """With `draft`, the same recipe with a draft model, whether or not it fits beside the rest."""
+    seed = PUBLISHED[name]
+    row = catalog.model(seed.model)
+    model = next(found for found in records(row) if found.name == seed.model)
+    box = catalog.box_record(seed.box)
+    made = plan(box, model, seed.goal.model_copy(update={"draft": seed.goal.draft or draft}))[0]
+    assert draft or made.fits, made.objections
+    return render(made, model, box, model_path=seed.model_path or model.source, port=seed.port, wishes=seed.wishes)

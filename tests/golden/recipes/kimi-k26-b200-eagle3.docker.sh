@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Serves kimi-k2.6 with vllm 0.32.0, in a container of docker.
+# Written by `upright render`; every flag says why it is there and [where that was learned].
+# Note: The model's own code is run and no revision is pinned: download a revision that you trust (hf download --revision) and serve the folder.
+set -euo pipefail
+
+MODEL_PATH=${MODEL_PATH:-moonshotai/Kimi-K2.6}
+SERVED_MODEL_NAME=${SERVED_MODEL_NAME:-kimi-k2.6}
+PORT=${PORT:-8001}
+MAX_MODEL_LEN=${MAX_MODEL_LEN:-16384}
+GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.9}
+KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
+# upstream's release; pin the digest of what you pulled
+IMAGE=${IMAGE:-vllm/vllm-openai:v0.32.0}
+HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: hf download REPOSITORY
+CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}
+
+if [ ! -s "$KEY_FILE" ]; then
+  mkdir -p "$(dirname "$KEY_FILE")"
+  (umask 077 && od -An -tx1 -N24 /dev/urandom | tr -d ' \n' >"$KEY_FILE")
+  echo "a new API key is in $KEY_FILE" >&2
+fi
+mkdir -p "$CACHE_FOLDER"
+
+options=(
+  --rm --init
+  # as you: the key and the caches are yours
+  --user "$(id -u):$(id -g)"
+  # every GPU, by the NVIDIA container toolkit
+  --gpus all
+  # clients on this machine only; put a proxy with TLS before it for others
+  --publish "127.0.0.1:$PORT:$PORT"
+  # ranks share memory through it; --ipc=host would share the whole machine's
+  --shm-size 32g --ulimit memlock=-1
+  # nothing that an engine does not need
+  --cap-drop ALL --security-opt no-new-privileges --read-only --tmpfs /tmp:exec
+  # downloaded weights, read-only: fetch them first with `hf download`
+  --volume "$HF_HOME:/hub:ro"
+  # compiled kernels and graphs, kept between starts
+  --volume "$CACHE_FOLDER:/cache"
+  # the key as a file: it is in no listing and in no `inspect`
+  --volume "$KEY_FILE:/run/secrets/upright-key:ro"
+  --entrypoint /bin/sh
+  # no telemetry [vLLM docs, usage_stats]
+  --env VLLM_NO_USAGE_STATS=1
+  # the root is read-only: caches go to their own folder
+  --env HOME=/cache
+  # PyTorch names its cache after the user and asks for one
+  --env USER=upright
+  # where the weights are mounted
+  --env HF_HOME=/hub
+  # nothing is fetched behind your back
+  --env HF_HUB_OFFLINE=1
+)
+arguments=(
+  # the artifact that was read and planned
+  serve "$MODEL_PATH"
+  # the name that clients use
+  --served-model-name "$SERVED_MODEL_NAME"
+  # inside the container; the port is published on loopback alone
+  --host 0.0.0.0
+  # where clients knock
+  --port "$PORT"
+  # every layer is divided over 8 GPUs
+  --tensor-parallel-size 8
+  # the context that was planned; longer is also slower at short prompts [local-inference-lab/rtx6kpro models/kimi-k26-v4.md]
+  --max-model-len "$MAX_MODEL_LEN"
+  # requests at once: 32 asked for, 119 fit at full context, and an agent's short side calls
+  --max-num-seqs 119
+  # tokens computed at once: what the plan's scratch memory was counted with
+  --max-num-batched-tokens 8192
+  # the share of each GPU that was planned: 1,955,984 tokens of cache are sure to fit
+  --gpu-memory-utilization "$GPU_MEMORY_UTILIZATION"
+  # the cache type that was planned: 35,712 bytes a token; said aloud, since `auto` follows the checkpoint
+  --kv-cache-dtype fp8
+  # fuses the all-reduce after attention with the norm that follows; needs NVLink and SM 9.x or 10.x [How to deploy Kimi K2.6 on Lambda (2026)]
+  --compilation-config '{"pass_config":{"fuse_allreduce_rms":true}}'
+  # clients may let the model choose a tool [catalogue, models/kimi-k2.6]
+  --enable-auto-tool-choice
+  # reads this model's tool calls [catalogue, models/kimi-k2.6]
+  --tool-call-parser kimi_k2
+  # separates thinking from the answer [catalogue, models/kimi-k2.6]
+  --reasoning-parser kimi_k2
+  # the repository brings its own configuration and tokenizer; pin its revision, see the notes [vllm-project/recipes models/moonshotai]
+  --trust-remote-code
+  # the vision tower is small: a copy on each GPU beats dividing it [How to deploy Kimi K2.6 on Lambda (2026)]
+  --mm-encoder-tp-mode data
+  # eagle3 guesses 3 tokens ahead: lower latency, to be judged by you [Poor on SM120; Lambda's B200 guide uses it.]
+  --speculative-config '{"method":"eagle3","num_speculative_tokens":3,"model":"lightseekorg/kimi-k2.6-eagle3"}'
+  # sequences x (guesses + 1): larger batches would leave the CUDA graphs [local-inference-lab/rtx6kpro models/kimi-k26-v2.md]
+  --max-cudagraph-capture-size 476
+  # an agent sends the same long prefix with every call; off only pays for prompts that share nothing [vLLM docs, automatic prefix caching]
+  --enable-prefix-caching
+  # usage tells how much of a prompt came from the cache, which proofs and benchmarks read [vLLM 0.32.0, cli_args.py]
+  --enable-prompt-tokens-details
+)
+
+exec docker run "${options[@]}" "$IMAGE" -c 'export VLLM_API_KEY="$(cat /run/secrets/upright-key)"; exec "$0" "$@"' vllm "${arguments[@]}"
