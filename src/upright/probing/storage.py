@@ -20,7 +20,7 @@ QUESTIONS = {
         while [ ! -d "$there" ] && [ "$there" != / ] && [ "$there" != . ]; do there=$(dirname "$there"); done
         printf 'path\\t%s\\n' "$path"
         df -Pk "$there" | sed -n '2s/^/df\\t/p'
-        [ -d "$path" ] && printf 'used\\t%s\\n' "$(timeout 10 du -sk "$path" 2>/dev/null | cut -f1)"
+        [ -d "$path" ] && printf 'used\\t%s\\n' "$(timeout 3 du -sk "$path" 2>/dev/null | cut -f1)"
         exit 0
         """,
     ),
@@ -66,7 +66,7 @@ def read_model_cache(answers: Answers) -> ModelCache | None:
 def _used(kib: str | None) -> Figure:
     if kib is None:
         return Figure(value=0, basis="probed", source="the folder does not exist yet")
-    return _kib(kib, "du") if kib.isdecimal() else unknown("du took longer than 10 s")
+    return _kib(kib, "du") if kib.isdecimal() else unknown("du took longer than 3 s")
 
 
 def _kib(text: str, source: str) -> Figure:
