@@ -127,6 +127,15 @@ def test_words_that_are_off(run: Run, wheel, words: tuple[str, ...], cause: str)
     assert "Traceback" not in done.stderr
 
 
+def test_experts_of_a_model_take_the_engines_default_tiles(run: Run, wheel) -> None:
+    words = ("kernels", "check", "deepseek-v3.1", "--target", "sm_120", "--devices", "8", "--engine", "vllm", "--json")
+    done = run(*words, "--source", wheel("vllm", "0.32.0"))
+    assert done.returncode == 0, done.stderr
+    found = [one for one in json.loads(done.stdout)["verdicts"] if one["path"] == "fused-moe"]
+    assert [one["needed_bytes"] for one in found] == [30720, 37376, 49664]
+    assert "batch 256, 1024, 4096, the engine's default tiles" in found[-1]["launch"]
+
+
 def test_the_table_of_other_cards(run: Run, wheel) -> None:
     """Files tuned on H100, H200, B200 and A100, on SM120. The counts were first made by hand with another script."""
     devices: dict[tuple[str, str], list[int]] = {}
@@ -137,5 +146,18 @@ def test_the_table_of_other_cards(run: Run, wheel) -> None:
         for row in json.loads(done.stdout)["devices"]:
             numbers = [row[key] for key in ("files_over", "files", "entries_over", "entries", "most_bytes")]
             devices[row["device"], row["dtype"]] = numbers
-    assert devices["NVIDIA_H200", "bf16"] == [17, 22, 110, 396, 208896]
-    assert devices["NVIDIA_H200", "fp8_w8a8"] == [15, 27, 91, 487, 163840]
+    assert devices == {
+        ("NVIDIA_A100-SXM4-80GB", "bf16"): [16, 20, 153, 405, 163840],
+        ("NVIDIA_A100-SXM4-80GB", "int8_w8a16"): [0, 10, 0, 225, 81920],
+        ("NVIDIA_A100-SXM4-80GB", "int8_w8a8"): [0, 2, 0, 36, 55808],
+        ("NVIDIA_B200", "bf16"): [8, 12, 48, 202, 221184],
+        ("NVIDIA_B200", "fp8_w8a8"): [8, 23, 24, 408, 164864],
+        ("NVIDIA_H100_80GB_HBM3", "bf16"): [21, 28, 172, 497, 196608],
+        ("NVIDIA_H100_80GB_HBM3", "fp8_w8a8"): [15, 21, 88, 335, 163840],
+        ("NVIDIA_H100_80GB_HBM3", "int8_w8a16"): [7, 9, 16, 162, 163840],
+        ("NVIDIA_H100_80GB_HBM3", "tag bf16"): [0, 2, 0, 20, None],  # no release asks for these tags: unknown
+        ("NVIDIA_H100_80GB_HBM3", "tag float8"): [0, 2, 0, 36, None],
+        ("NVIDIA_H200", "bf16"): [17, 22, 110, 396, 208896],
+        ("NVIDIA_H200", "fp8_w8a8"): [15, 27, 91, 487, 163840],
+        ("NVIDIA_H200", "int8_w8a16"): [1, 2, 2, 36, 147456],
+    }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from upright.kernels import Compiler, Target
+    from upright.kernels.experts import ExpertShapes
     from upright.kernels.sources import EngineSource
     from upright.records.kernel import KernelCheck, MoeCheck, TileSearch
     from upright.records.model import Attention
@@ -48,10 +49,11 @@ def check(
     from upright import kernels
 
     place, silicon, count = _place(box, target_name)
-    name, attention = _attention(model)
+    count = devices or count
+    name, attention, experts = _layers(model, count)
     found = kernels.check(
         attention, source, silicon, compiler,
-        devices=devices or count, kv_dtype=kernels.kv_type(kv_dtype), model=name, box=place,
+        devices=count, kv_dtype=kernels.kv_type(kv_dtype), experts=experts, model=name, box=place,
     )  # fmt: skip
     output.answer(found, lambda console: _page(console, found))
     if found.answer != "fits":
@@ -133,16 +135,24 @@ def _place(box: str | None, target_name: str | None) -> tuple[str | None, Target
     return found.name, of_capability(capabilities.pop()), len(found.gpus)
 
 
-def _attention(model: str) -> tuple[str, tuple[Attention, ...]]:
+def _layers(model: str, devices: int) -> tuple[str, tuple[Attention, ...], ExpertShapes | str | None]:
     from upright import catalog
+    from upright.kernels.experts import experts_of
 
     row = catalog.find_model(model)
     if row is not None and row.shape is not None:
-        return row.id, row.shape.attention
+        shape = row.shape
+        files = [one for one in row.artifacts if one.format == "safetensors"]
+        stored = next((one for one in files if one.repository.lower() == model.lower()), files[0] if files else None)
+        if shape.experts is None or stored is None:
+            return row.id, shape.attention, None
+        count, active, width = shape.experts.count, shape.experts.active, shape.expert_ffn_size
+        return row.id, shape.attention, experts_of(count, active, width, stored.scheme, devices)
     from upright.reading import read
 
     found = read(model)
-    return found.name, found.architecture.attention
+    unknown = "routed experts: their width is not in the headers" if found.architecture.experts else None
+    return found.name, found.architecture.attention, unknown
 
 
 def _page(console: Console, found: KernelCheck) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from upright.errors import EngineError
 from upright.kernels.capture import FP8, Call, Shapes, Way, call, way
 from upright.kernels.compile import Outcome, Task
+from upright.kernels.experts import ExpertShapes, judge_experts
 from upright.kernels.judging import judged
 from upright.kernels.remedies import remedy
 from upright.kernels.runs import Compiler
@@ -25,13 +26,23 @@ def check(
     *,
     devices: int = 1,
     kv_dtype: str = "bfloat16",
+    experts: ExpertShapes | str | None = None,
+    device: str | None = None,
     model: str | None = None,
     box: str | None = None,
     made_from: tuple[str, ...] = (),
 ) -> KernelCheck:
-    """Every launch that these attention layers lead to, spread over `devices` by tensor parallelism."""
+    """Every launch that these layers lead to, spread over `devices` by tensor parallelism.
+
+    `experts` is a word for what is not Triton's if the routed experts are stored in a type that runs elsewhere.
+    """
     ways = list(dict.fromkeys(_ways(attention, source.engine, devices, kv_dtype)))
     verdicts = judge(ways, source, target, compiler)
+    not_judged = list(_not_judged(attention, source.engine))
+    if isinstance(experts, ExpertShapes):
+        verdicts += judge_experts(experts, device or target.device_name, source, target, compiler)
+    elif experts is not None:
+        not_judged.append(experts)
     return KernelCheck(
         made_from=made_from,
         model=model,
@@ -43,7 +54,7 @@ def check(
         target=target.name,
         limit_bytes=target.limit_bytes,
         verdicts=tuple(verdicts),
-        not_judged=tuple(_not_judged(attention, source.engine)),
+        not_judged=tuple(not_judged),
     )
 
 

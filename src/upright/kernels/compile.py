@@ -28,7 +28,8 @@ from upright.store import write_atomically
 PAYLOAD = Path(__file__).parent / "payload"
 LIMIT_SECONDS = 90.0
 _BOOT = "import sys; sys.path.append({folder!r}); from payload.__main__ import main; main()"
-Until = Literal["shared", "binary"]
+Until = Literal["shared", "binary", "value"]
+"""How far: to the shared memory, to the binary, or only to what the function returns."""
 Tell = Callable[[int, int], None]
 
 
@@ -69,6 +70,7 @@ class Outcome:
     stack_bytes: int | None = None
     spill_bytes: int | None = None
     cpu_seconds: float | None = None
+    value: Any = None
     error: str | None = None
     cached: bool = False
 

@@ -36,6 +36,8 @@ STANDINS: Mapping[str, str] = {
     "sglang.srt.utils:is_sm120_supported": "is_sm120",
     "sglang.srt.utils:cpu_has_amx_support": "no",
     "sglang.kernels.jit.utils:is_arch_support_pdl": "is_sm90_or_newer",
+    "sglang.srt.runtime_context:get_exec": "server_arguments",
+    "sglang.srt.server_args:get_global_server_args": "server_arguments",
     "vllm.platforms:current_platform": "current_platform",
     "vllm.logger:init_logger": "get_logger",
     **{

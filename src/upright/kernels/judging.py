@@ -13,7 +13,7 @@ TENSOR_MEMORY_COLUMNS = 512
 _SHOWN = ("BLOCK_M", "BLOCK_N", "BLOCK_H", "BLOCK_Q", "TILE_SIZE", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K")
 
 
-def judged(outcome: Outcome, item: Way, shapes: Shapes, source: EngineSource, target: Target) -> KernelVerdict:
+def judged(outcome: Outcome, item: Way, shapes: Shapes | str, source: EngineSource, target: Target) -> KernelVerdict:
     """Triton's own predicate: a launch is refused when it needs more shared memory than a block can have."""
     needed, limit = outcome.shared_bytes, target.limit_bytes
     short = columns = None

@@ -28,7 +28,7 @@ _NAME = re.compile(
     r"E=(?P<experts>\d+),N=(?P<width>\d+),device_name=(?P<device>[^,]+?)(?:,dtype=(?P<dtype>[^,]+?))?"
     r"(?:,block_shape=\[(?P<block>[\d, ]+)\])?(?P<channels>,per_channel_quant=True)?(?P<down>_down)?\.json"
 )
-_TILE = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages")
+TILE = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages")
 _FOLDERS = {
     "vllm": ("vllm/model_executor/layers/fused_moe/configs",),
     "sglang": (
@@ -38,7 +38,7 @@ _FOLDERS = {
 }
 
 Tile = tuple[str | None, tuple[int, ...] | None, bool, tuple[int, ...]]
-"""Weight type, quantisation block, one scale a channel, and the numbers of `_TILE`."""
+"""Weight type, quantisation block, one scale a channel, and the numbers of `TILE`."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ConfigFile:
     block_shape: tuple[int, ...] | None
     per_channel: bool
     tiles: Mapping[int, tuple[int, ...]] = field(hash=False)
-    """Batch size -> the numbers of `_TILE`."""
+    """Batch size -> the numbers of `TILE`."""
 
     def tile(self, batch: int) -> Tile:
         return self.dtype, self.block_shape, self.per_channel, self.tiles[batch]
@@ -110,7 +110,7 @@ def candidates(
     for tile, count in used.most_common():
         needed = outcomes[tile].shared_bytes
         if needed is not None and target.limit_bytes is not None and needed <= target.limit_bytes:
-            numbers = dict(zip(_TILE, tile[3], strict=True))
+            numbers = dict(zip(TILE, tile[3], strict=True))
             low, high = min(batches[tile]), max(batches[tile])
             found.append(MoeCandidate(tile=numbers, used=count, batch_from=low, batch_to=high, needed_bytes=needed))
     return found
@@ -157,7 +157,7 @@ def moe_arguments(tile: Tile, *, batch: int = 1024, experts: int = 64, width: in
     fp8, int8, narrow = dtype == "fp8_w8a8", dtype == "int8_w8a8", dtype == "int8_w8a16"
     weights = "float8_e4m3fn" if fp8 else "int8" if int8 or narrow else "bfloat16"
     activations = weights if fp8 or int8 else "bfloat16"
-    config = dict(zip(_TILE, numbers, strict=True)) | {"GROUP_SIZE_M": 1}
+    config = dict(zip(TILE, numbers, strict=True)) | {"GROUP_SIZE_M": 1}
     return {
         "A": tensor(activations, batch, HIDDEN),
         "B": tensor(weights, experts, 2 * width, HIDDEN),
@@ -206,17 +206,17 @@ def _read(path: Path) -> ConfigFile | None:
     except (OSError, ValueError):
         return None
     tiles = {
-        int(batch): tuple(int(entry.get(name) or _DEFAULTS.get(name, 0)) for name in _TILE)
-        for batch, entry in content.items()
-        if isinstance(entry, dict) and batch.isdigit()
+        int(batch): numbers_of(entry) for batch, entry in content.items() if isinstance(entry, dict) and batch.isdigit()
     }
     block = tuple(int(part) for part in named["block"].split(",")) if named["block"] else None
     numbers = int(named["experts"]), int(named["width"])
     return ConfigFile(path.name, named["device"], *numbers, named["dtype"], block, bool(named["channels"]), tiles)
 
 
-_DEFAULTS = {"num_warps": 4, "num_stages": 3}
-"""Triton's own on NVIDIA, where a file leaves them out."""
+def numbers_of(entry: Mapping[str, int]) -> tuple[int, ...]:
+    """A configuration's tile; where it leaves out warps or stages, Triton's own on NVIDIA."""
+    triton = {"num_warps": 4, "num_stages": 3}
+    return tuple(int(entry.get(name) or triton.get(name, 0)) for name in TILE)
 
 
 def _row(files: Sequence[ConfigFile], outcomes: Mapping[Tile, Outcome], target: Target) -> MoeDevice | None:
@@ -227,7 +227,7 @@ def _row(files: Sequence[ConfigFile], outcomes: Mapping[Tile, Outcome], target: 
     errors = Counter(one.error or target.source for _, one in entries if one.shared_bytes is None or limit is None)
     return MoeDevice(
         device=files[0].device,
-        dtype=files[0].dtype or "bf16",
+        dtype=f"tag {files[0].dtype}" if files[0].dtype in ("bf16", "float8") else files[0].dtype or "bf16",
         files=len(files),
         files_over=len({each.name for each, _ in over}),
         entries=len(entries),

@@ -30,7 +30,8 @@ def _patches(item: Way, shapes: Shapes, source: EngineSource, target: Target, co
             continue
         needed = _needed(item, shapes, source, target, compiler, {found.file: patching.edited(found)})
         if needed is not None:
-            yield f"upright patch apply {row.id} --engine {source.engine} (then {needed:,} bytes)"
+            words = " ".join(source.words if source.installed else ("--env", "DIR"))
+            yield f"upright patch apply {row.id} --engine {source.engine} {words} (then {needed:,} bytes)"
             if row.expires:
                 yield f"{source.engine} {row.expires} or later"
 

@@ -54,6 +54,12 @@ def capture(module: str, launcher: str, arguments: Mapping[str, Any]) -> list[La
     return launches
 
 
+def returned(module: str, function: str, arguments: Mapping[str, Any]) -> Any:
+    """What a host function answers, for one that decides and does not launch."""
+    space = importlib.import_module(module).__dict__
+    return space[function](**{name: build(spec, space) for name, spec in arguments.items()})
+
+
 def build(spec: Any, space: Mapping[str, Any]) -> Any:
     """An argument from its description; see `upright.kernels.capture` for the spellings."""
     if not isinstance(spec, dict):

@@ -189,6 +189,23 @@ def _pair(wanted: tuple[int, int] | int) -> tuple[int, int]:
 current_platform = Platform()
 
 
+class ServerArguments:
+    """SGLang's own, as they are when nobody asked for anything."""
+
+    enable_deterministic_inference = False
+
+    @property
+    def deterministic(self) -> ServerArguments:
+        return self
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NotKnownError(f"the server argument {name} is not known without the engine")
+
+
+def server_arguments() -> ServerArguments:
+    return ServerArguments()
+
+
 def yes(*_args: object) -> bool:
     return True
 
