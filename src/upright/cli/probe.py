@@ -36,7 +36,7 @@ def command(output: Output, box: str | None, measure: bool, flags: bool, record:
     """
     from upright.cli.box_page import box_page
     from upright.errors import UsageError
-    from upright.host import RecordedHost, RecordingHost
+    from upright.host import RecordingHost
     from upright.probing import box_of, probe
     from upright.probing.lookup import host_of
 
@@ -48,14 +48,29 @@ def command(output: Output, box: str | None, measure: bool, flags: bool, record:
             )
         found = box_of(box)
     else:
-        if isinstance(host, RecordedHost) and host.synthetic:
-            say(f"a synthetic recording: {host.note}")
+        _announce(host, measure, flags)
         recorder = RecordingHost(host)
         found = probe(recorder, measure=measure, flags=flags)
         if record is not None:
             _save(recorder, host, record)
     output.answer(found, lambda console: box_page(console, found))
     output.next("plan", "MODEL", *(("--box", box) if box else ()))
+
+
+def _announce(host: Host, measure: bool, flags: bool) -> None:
+    """What takes a while, and what is not what it seems."""
+    from upright.host import RecordedHost, SshHost
+
+    if isinstance(host, RecordedHost):
+        if host.synthetic:
+            say(f"a synthetic recording: {host.note}")
+        return
+    if isinstance(host, SshHost):
+        say(f"probing {host.name} over ssh")
+    if flags:
+        say("asking Python engines for their flags: they import torch first")
+    if measure:
+        say("reading main memory for a few seconds")
 
 
 def _save(recorder: RecordingHost, host: Host, folder: Path) -> None:
