@@ -15,6 +15,7 @@ _ENGINE = (
     click.option("--engine-version", metavar="V", help="A released version; only its Python files are fetched."),
     click.option("--env", "environment", metavar="DIR", help="The environment that holds the engine."),
     click.option("--source", "place", metavar="PATH", help="A wheel, or a directory that holds the package."),
+    click.option("--image", metavar="IMAGE", help="A container image that holds the engine."),
 )
 _COMPILER = (
     click.option("--python", metavar="PYTHON", help="A Python that has Triton, if the environment has none."),
@@ -28,7 +29,12 @@ def engine_options(*, compiles: bool = True) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def wrapper(
-            engine: str, engine_version: str | None, environment: str | None, place: str | None, **arguments: Any
+            engine: str,
+            engine_version: str | None,
+            environment: str | None,
+            place: str | None,
+            image: str | None,
+            **arguments: Any,
         ) -> Any:
             from upright.kernels import Compiler, find_source, interpreter, plain_interpreter
 
@@ -38,7 +44,7 @@ def engine_options(*, compiles: bool = True) -> Callable[[F], F]:
                 arguments["compiler"] = Compiler(chosen, limit_seconds)
             else:
                 chosen = plain_interpreter(environment)
-            source = find_source(engine, version=engine_version, source=place, environment=chosen)
+            source = find_source(engine, version=engine_version, source=place, image=image, environment=chosen)
             return function(source=source, **arguments)
 
         decorated: Any = wrapper

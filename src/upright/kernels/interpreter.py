@@ -18,7 +18,7 @@ HINT = f"pip install 'upright[kernels]', or name a Python that has Triton: --pyt
 # Guard: before 3.5 there is no seam to bind arguments without a driver, and sm_121 aborts the interpreter.
 OLDEST = (3, 5)
 
-_ASK = """
+ASK = """
 import importlib.metadata as metadata, importlib.util as util, json, sys
 found = {"python": "%d.%d" % sys.version_info[:2], "engines": {}}
 for name in ("triton", "vllm", "sglang"):
@@ -76,7 +76,7 @@ def plain(environment: str | None = None) -> Interpreter:
 @lru_cache
 def look(program: str, how: str) -> Interpreter:
     try:
-        done = subprocess.run([program, "-c", _ASK], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([program, "-c", ASK], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
             f"{program} cannot be run: {error}", hint="name the python program of an environment"

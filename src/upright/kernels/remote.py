@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _GAP_BYTES = 256 * 1024
 _BLOCK_BYTES = 64 * 1024
+TAIL_BYTES = 1024 * 1024
+"""Enough for the directory of a wheel with ten thousand files; the rest is fetched if it is longer."""
 
 
 class RangedFile(io.RawIOBase):
@@ -81,7 +83,7 @@ class RangedFile(io.RawIOBase):
         self._kept.append((start, response.content))
 
     def _fetch_tail(self) -> int:
-        response = self._get(f"bytes=-{4 * 1024 * 1024}")
+        response = self._get(f"bytes=-{TAIL_BYTES}")
         span, _, size = response.headers["content-range"].removeprefix("bytes ").partition("/")
         self._kept.append((int(span.partition("-")[0]), response.content))
         return int(size)

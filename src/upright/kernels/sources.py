@@ -1,7 +1,7 @@
 """Engine name + where it may be -> a directory that holds its Python files.
 
-An environment, a directory, a wheel, or a released version: of that only the Python files and tuned configurations are
-fetched, by ranged reads into the wheel, so a version of 300 MB costs a few.
+An environment, a directory, a wheel, an image, or a released version: of that only the Python files and tuned
+configurations are fetched, by ranged reads into the wheel, so that a version of 300 MB costs a few.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -46,13 +47,22 @@ class EngineSource:
 
 
 def find_source(
-    engine: str, *, version: str | None = None, source: str | None = None, environment: Interpreter | None = None
+    engine: str,
+    *,
+    version: str | None = None,
+    source: str | None = None,
+    image: str | None = None,
+    environment: Interpreter | None = None,
 ) -> EngineSource:
-    """The named source, else the environment's, else the released version."""
+    """The named source or image, else the environment's, else the released version."""
     if engine not in ENGINES:
         raise UsageError(f"{engine} has no Triton kernels to check", hint=f"engines: {', '.join(ENGINES)}")
+    if source is not None and image is not None:
+        raise UsageError("--source and --image name the engine twice")
     if source is not None:
         found = _from_path(engine, Path(source))
+    elif image is not None:
+        found = from_image(engine, image)
     elif environment is not None and (installed := environment.engine(engine)):
         words = ("--env", environment.program)
         place = installed[1].parent
@@ -105,6 +115,17 @@ def from_wheel(engine: str, path: Path) -> EngineSource:
     return EngineSource(engine, named["version"], folder, f"wheel {path.name}", ("--source", str(path)))
 
 
+def from_image(engine: str, image: str) -> EngineSource:
+    from upright.kernels import images
+
+    version, package, identity = images.locate(engine, image)
+    folder = _sources() / f"{engine}-{version}-image-{identity}"
+    if not folder.exists():
+        with _beside(folder) as beside:
+            images.copy_out(image, package, beside, _wanted)
+    return EngineSource(engine, version, folder, f"image {image}", ("--image", image))
+
+
 def released(engine: str, version: str) -> EngineSource:
     """The version as its index has it, through the user's own pip settings; fetched once."""
     if not re.fullmatch(r"[0-9][0-9A-Za-z.+!]*", version):
@@ -143,20 +164,30 @@ def _sources() -> Path:
 
 
 def _unpack(file: IO[bytes], name: str, folder: Path, prefetch: Prefetch | None = None) -> None:
-    """Only what can hold kernels or their configurations; whole or not at all."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(mkdtemp(prefix=".unpacking-", dir=folder.parent))
+    """Only what can hold kernels or their configurations."""
     try:
-        with zipfile.ZipFile(file) as wheel:
+        with _beside(folder) as beside, zipfile.ZipFile(file) as wheel:
             wanted = [item for item in wheel.infolist() if _wanted(item.filename)]
             if prefetch is not None:
                 prefetch(_ranges(wheel, wanted))
             for item in wanted:
                 wheel.extract(item, beside)
-        beside.rename(folder)
     except (zipfile.BadZipFile, OSError) as error:
-        if not folder.exists():
-            raise EngineError(f"{name} cannot be unpacked: {error}") from None
+        raise EngineError(f"{name} cannot be unpacked: {error}") from None
+
+
+@contextmanager
+def _beside(folder: Path) -> Iterator[Path]:
+    """A directory to fill, which becomes `folder` whole or not at all; whoever came first wins."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(mkdtemp(prefix=".unpacking-", dir=folder.parent))
+    try:
+        yield beside
+        try:
+            beside.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

@@ -1,0 +1,63 @@
+"""A container image -> the engine's Python files in it, through the user's own podman or docker.
+
+Nothing of the engine runs: the image's Python says where the package is, and the package is copied out of a container
+that is never started. Its Triton stays inside; the answer says whose was used instead.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from upright.errors import EngineError, UsageError
+from upright.kernels.interpreter import ASK
+
+
+def locate(engine: str, image: str) -> tuple[str, str, str]:
+    """Version, the package's directory inside the image, and the image's id."""
+    identity = _run("image", "inspect", "--format", "{{.Id}}", image).strip()
+    words = ("run", "--rm", "--network=none", "--entrypoint", "python3", image, "-c", ASK)
+    answer = json.loads(_run(*words).strip().splitlines()[-1])
+    found = answer["engines"].get(engine)
+    if found is None or found[1] is None:
+        raise EngineError(f"{image} has no {engine} that its python3 knows")
+    return found[0], found[1], identity.removeprefix("sha256:")[:12]
+
+
+def copy_out(image: str, package: str, folder: Path, wanted: Callable[[str], bool]) -> None:
+    """The wanted files of the package's directory, into `folder`."""
+    container = _run("create", image).strip()
+    try:
+        with subprocess.Popen([_runtime(), "cp", f"{container}:{package}", "-"], stdout=subprocess.PIPE) as copying:
+            with tarfile.open(fileobj=copying.stdout, mode="r|") as content:
+                for member in content:
+                    if member.isfile() and wanted(str(PurePosixPath(member.name))):
+                        content.extract(member, folder, filter="data")
+            if copying.wait() != 0:
+                raise EngineError(f"{package} cannot be copied out of {image}")
+    except tarfile.TarError as error:
+        raise EngineError(f"{package} cannot be copied out of {image}: {error}") from None
+    finally:
+        _run("rm", container)
+
+
+def _run(*words: str) -> str:
+    try:
+        done = subprocess.run([_runtime(), *words], capture_output=True, text=True, timeout=600, check=False)
+    except subprocess.TimeoutExpired:
+        raise EngineError(f"{_runtime()} {words[0]} did not end") from None
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise EngineError(f"{Path(_runtime()).name} {words[0]}: {last}")
+    return done.stdout
+
+
+def _runtime() -> str:
+    for name in ("podman", "docker"):
+        if found := shutil.which(name):
+            return found
+    raise UsageError("an image needs podman or docker, and neither is here", hint="--source WHEEL or --engine-version")
