@@ -77,7 +77,7 @@ PUBLISHED = {
     "kimi-k2-thinking-nvfp4-sglang": Published(
         "Kimi-K2-Thinking-NVFP4",
         "seed-8x-pro-6000",
-        Goal(engine="sglang", engine_version="0.5.23"),
+        Goal(engine="sglang", engine_version="0.5.23", users=16, context_tokens=4_096, use="batch"),
         ("shell", "docker"),
         port=30000,
         wishes=_wishes(),

@@ -20,6 +20,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "read": "Read what a model is made of, from its headers.",
         "plan": "Say whether the model fits, with how much context.",
         "render": "Write the exact command, with a reason for every flag.",
+        "check": "Let the engine's own parser judge the command, before anything starts.",
     },
     "Act": {
         "run": "Do all of it: probe, read, plan, start, prove, report.",

@@ -23,6 +23,7 @@ KINDS = {
     "moe-check": "upright.records.kernel:MoeCheck",
     "plan": "upright.records.plan:Plan",
     "recipe": "upright.records.recipe:Recipe",
+    "recipe-check": "upright.records.check:RecipeCheck",
     "deployment": "upright.records.deployment:Deployment",
     "evidence": "upright.records.evidence:Evidence",
 }

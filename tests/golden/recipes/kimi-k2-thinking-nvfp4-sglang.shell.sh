@@ -7,7 +7,7 @@ set -euo pipefail
 MODEL_PATH=${MODEL_PATH:-nvidia/Kimi-K2-Thinking-NVFP4}
 SERVED_MODEL_NAME=${SERVED_MODEL_NAME:-Kimi-K2-Thinking-NVFP4}
 PORT=${PORT:-30000}
-MAX_MODEL_LEN=${MAX_MODEL_LEN:-65536}
+MAX_MODEL_LEN=${MAX_MODEL_LEN:-4096}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.848}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
 
@@ -41,10 +41,10 @@ arguments=(
   --disable-custom-all-reduce
   # the context that was planned
   --context-length "$MAX_MODEL_LEN"
-  # requests at once: 1 asked for, 1 fit at full context, and an agent's short side calls
-  --max-running-requests 4
+  # requests at once: 16 asked for, 22 fit at full context, and an agent's short side calls
+  --max-running-requests 22
   # graphs for no larger batch than can occur: each takes memory [sglang/srt/server_args.py: spelled --cuda-graph-max-bs before 0.5.14]
-  --cuda-graph-max-bs-decode 4
+  --cuda-graph-max-bs-decode 22
   # tokens of a prompt computed at once: what the plan counted
   --chunked-prefill-size 8192
   # weights and cache together: 92,120 tokens are sure to fit; left alone, SGLang gave the cache of a published run 0.3 GB a GPU with 20 GB free [Kimi K2 on SM120 report (2026-01-29)]

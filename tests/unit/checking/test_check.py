@@ -1,0 +1,64 @@
+"""Which judge speaks, and that each of them can say no."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden.deployments import recipe
+from upright.checking import check
+from upright.checking.payload.parser import blame, refusals
+from upright.errors import EngineError
+from upright.records.recipe import Recipe, Setting
+
+
+def with_setting(made: Recipe, name: str, value: str | None = None) -> Recipe:
+    extra = Setting(name=name, value=value, reason="a test")
+    return made.model_copy(update={"arguments": (*made.arguments, extra)})
+
+
+def test_recorded_flags_of_the_very_version_accept_and_say_that_they_are_weaker():
+    found = check(recipe("kimi-k26-vllm"))
+    assert (found.verdict, found.judge, found.judged_version) == ("accepted", "recorded", "0.32.0")
+    assert any("weaker" in remark for remark in found.remarks)
+
+
+def test_a_flag_that_the_version_has_not_is_named():
+    found = check(with_setting(recipe("kimi-k26-vllm"), "--swap-space", "4"))
+    assert found.verdict == "refused"
+    assert [each.setting for each in found.refusals] == ["--swap-space 4"]
+    assert found.refusals[0].message == "vllm 0.32.0 has no --swap-space"
+
+
+def test_a_version_between_recordings_is_unverified():
+    made = recipe("kimi-k26-vllm").model_copy(update={"engine_version": "0.24.7"})
+    found = check(made)
+    assert (found.verdict, found.judge, found.judged_version) == ("unverified", "neighbour", "0.24.0")
+
+
+def test_no_version_at_all_is_unverified():
+    found = check(recipe("kimi-k26-vllm").model_copy(update={"engine_version": None}))
+    assert (found.verdict, found.judge) == ("unverified", "nobody")
+
+
+def test_an_interpreter_without_the_engine_is_an_error_of_its_own():
+    with pytest.raises(EngineError, match="could not judge for vllm"):
+        check(recipe("kimi-k26-vllm"), program="python3")
+    with pytest.raises(EngineError, match="cannot be r"):
+        check(recipe("kimi-k26-vllm"), program="/nowhere/python")
+
+
+def test_after_a_refusal_the_rest_is_still_judged():
+    def parse(words: list[str]) -> str | None:
+        bad = next((word for word in words if word.startswith("--bad")), None)
+        return f"unrecognized arguments: {bad}" if bad else None
+
+    found = refusals(parse, [["--good", "1"], ["--bad-one", "x"], ["--bad-two"]])
+    assert found == [
+        (["--bad-one", "x"], "unrecognized arguments: --bad-one"),
+        (["--bad-two"], "unrecognized arguments: --bad-two"),
+    ]
+
+
+def test_a_message_that_names_no_setting_ends_the_questions():
+    assert refusals(lambda words: "no", [["--good"]]) == [([], "no")]
+    assert blame("invalid choice: 'nope'", [["--a", "b"], ["--c", "nope"]]) == ["--c", "nope"]
