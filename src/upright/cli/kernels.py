@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from upright.cli.engine_source import engine_options
+from upright.cli.lines import line
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
@@ -158,17 +159,17 @@ def _layers(model: str, devices: int) -> tuple[str, tuple[Attention, ...], Exper
 def _page(console: Console, found: KernelCheck) -> None:
     where = f"{found.box} ({found.target})" if found.box else found.target
     version = f"{found.engine} {found.engine_version or '(version unknown)'}"
-    console.print(f"{found.model} on {where} with {version}: {WORDS[found.answer]}", soft_wrap=True)
-    console.print(f"  {found.engine_source}; compiled with {found.triton}", soft_wrap=True)
+    line(console, f"{found.model} on {where} with {version}: {WORDS[found.answer]}")
+    line(console, f"{found.engine_source}; compiled with {found.triton}", 2)
     for item in found.verdicts:
-        console.print(f"  {MARKS[item.verdict]:<4} {item.path} {item.kernel}: {item.why}", soft_wrap=True)
-        console.print(f"       {item.launch}", soft_wrap=True)
+        line(console, f"{MARKS[item.verdict]:<4} {item.path} {item.kernel}: {item.why}", 2)
+        line(console, item.launch, 7)
         if item.short_bytes:
-            console.print(f"       short by {item.short_bytes:,} bytes", soft_wrap=True)
+            line(console, f"short by {item.short_bytes:,} bytes", 7)
         if item.remedy:
-            console.print(f"       try {item.remedy}", soft_wrap=True)
-    for line in found.not_judged:
-        console.print(f"  not judged: {line}", soft_wrap=True)
+            line(console, f"try {item.remedy}", 7)
+    for other in found.not_judged:
+        line(console, f"not judged: {other}", 2)
 
 
 def _tiles(console: Console, found: TileSearch) -> None:
@@ -178,9 +179,9 @@ def _tiles(console: Console, found: TileSearch) -> None:
 
     version = f"{found.engine} {found.engine_version or '(version unknown)'}"
     limit = f"{found.limit_bytes:,}" if found.limit_bytes is not None else "an unknown number of"
-    console.print(f"{version} {found.path} {found.kernel} on {found.target}: {limit} bytes a block", soft_wrap=True)
-    console.print(f"  {found.launch}; {found.compiled} of {len(found.tiles)} tiles compiled", soft_wrap=True)
-    console.print(f"  {found.triton}; {duration(found.seconds)}", soft_wrap=True)
+    line(console, f"{version} {found.path} {found.kernel} on {found.target}: {limit} bytes a block")
+    line(console, f"{found.launch}; {found.compiled} of {len(found.tiles)} tiles compiled", 2)
+    line(console, f"{found.triton}; {duration(found.seconds)}", 2)
     table = Table(box=None, pad_edge=False)
     for name in (*found.tiles[0].tile, "fits", "shared", "registers", "spills"):
         table.add_column(name.replace("num_", ""), justify="right")
@@ -189,12 +190,13 @@ def _tiles(console: Console, found: TileSearch) -> None:
         if not tile.inferred:
             numbers = (tile.needed_bytes, tile.registers, tile.spill_bytes)
             cells = (f"{number:,}" if number is not None else "" for number in numbers)
-            note = "the engine's own choice" if tile.chosen else tile.why or ""
+            note = "its choice" if tile.chosen else tile.why or ""
             table.add_row(*map(str, tile.tile.values()), MARKS[tile.verdict], *cells, note)
     console.print(table)
-    console.print(
-        f"  {sum(tile.inferred for tile in found.tiles)} larger ones not compiled: a smaller one does not fit"
-    )
+    left_out = sum(tile.inferred for tile in found.tiles)
+    if left_out:
+        line(console, f"{left_out} larger ones not compiled: a smaller one does not fit", 2)
+    line(console, "`its choice` is what the engine takes by itself on this target", 2)
 
 
 def _moe(console: Console, found: MoeCheck) -> None:
@@ -202,8 +204,8 @@ def _moe(console: Console, found: MoeCheck) -> None:
 
     version = f"{found.engine} {found.engine_version or '(version unknown)'}"
     limit = f"{found.limit_bytes:,}" if found.limit_bytes is not None else "an unknown number of"
-    console.print(f"{version}, tuned MoE files on {found.target}: {limit} bytes a block", soft_wrap=True)
-    console.print(f"  {found.tiles} distinct tiles; {found.triton}", soft_wrap=True)
+    line(console, f"{version}, tuned MoE files on {found.target}: {limit} bytes a block")
+    line(console, f"{found.tiles} distinct tiles; {found.triton}", 2)
     table = Table(box=None, pad_edge=False)
     table.add_column("tuned on", overflow="fold")
     for name in ("type", "files", "over", "entries", "over", "unknown", "most"):
@@ -214,8 +216,8 @@ def _moe(console: Console, found: MoeCheck) -> None:
         table.add_row(row.device.removeprefix("NVIDIA_"), row.dtype, *map(str, counts), most)
     console.print(table)
     for why in sorted({row.why for row in found.devices if row.why}):
-        console.print(f"  unknown: {why}", soft_wrap=True)
+        line(console, f"unknown: {why}", 2)
     for candidate in found.candidates:
         numbers = " ".join(f"{name.removeprefix('BLOCK_SIZE_')} {value}" for name, value in candidate.tile.items())
         batches = f"batch {candidate.batch_from} to {candidate.batch_to}"
-        console.print(f"  {numbers}: {candidate.needed_bytes:,} bytes, {batches}, used {candidate.used} times")
+        line(console, f"{numbers}: {candidate.needed_bytes:,} bytes, {batches}, used {candidate.used} times", 2)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from upright.cli.engine_source import engine_options
+from upright.cli.lines import line
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def apply(output: Output, source: EngineSource, compiler: Compiler, name: str, d
     before = patching.prove(found, compiler) if found.file else []
     if reason := patching.refusal(found, before):
         answer = {**_plain(found), "refused": reason, "before": _dumped(before)}
-        output.answer(answer, lambda console: console.print(f"refused: {reason}", soft_wrap=True))
+        output.answer(answer, lambda console: line(console, f"refused: {reason}"))
         output.no()
     text, change = patching.edited(found), patching.diff(found)
     after = patching.prove(found, compiler, text)
@@ -66,7 +67,7 @@ def apply(output: Output, source: EngineSource, compiler: Compiler, name: str, d
     state = "applicable" if dry_run else "applied"
     answer = {**_plain(found), "state": state, "diff": change, "before": _dumped(before), "after": _dumped(after)}
     done = "would be changed" if dry_run else f"patched; the original is {found.backup.name} beside it"
-    output.answer(answer, lambda console: console.print(f"{found.file} {done}", soft_wrap=True))
+    output.answer(answer, lambda console: line(console, f"{found.file} {done}"))
     if not dry_run:
         say("an engine that is running keeps its old kernels until it is started again")
     output.next("patch", "apply" if dry_run else "verify", name, *_words(source))
@@ -104,7 +105,7 @@ def revert(output: Output, source: EngineSource, name: str, dry_run: bool) -> No
     patching.revert(found, dry_run=dry_run)
     done = "would be put back" if dry_run else "is the original again"
     answer = {**_plain(found), "state": "applied" if dry_run else "applicable"}
-    output.answer(answer, lambda console: console.print(f"{found.file} {done}", soft_wrap=True))
+    output.answer(answer, lambda console: line(console, f"{found.file} {done}"))
     output.next("patch", "list", *_words(source))
 
 
@@ -153,14 +154,14 @@ def _words(source: EngineSource) -> list[str]:
 
 def _table(console: Console, found: Sequence[Found]) -> None:
     for each in found:
-        console.print(f"{each.row.id}: {each.state} ({each.why})", soft_wrap=True)
-        console.print(f"  {each.row.name}, for {each.row.engine} {each.row.versions}", soft_wrap=True)
-        console.print(f"  {each.row.why}", soft_wrap=True)
+        line(console, f"{each.row.id}: {each.state} ({each.why})")
+        line(console, f"{each.row.name}, for {each.row.engine} {each.row.versions}", 2)
+        line(console, each.row.why, 2)
     if not found:
         console.print("no patch for this engine")
 
 
 def _verified(console: Console, found: Found, after: Sequence[KernelVerdict], verified: bool) -> None:
-    console.print(f"{found.row.id}: {'verified' if verified else found.state} ({found.why})", soft_wrap=True)
+    line(console, f"{found.row.id}: {'verified' if verified else found.state} ({found.why})")
     for verdict in after:
-        console.print(f"  {verdict.target} {verdict.kernel}: {verdict.why}", soft_wrap=True)
+        line(console, f"{verdict.target} {verdict.kernel}: {verdict.why}", 2)

@@ -35,6 +35,7 @@ def judged(outcome: Outcome, item: Way, shapes: Shapes | str, source: EngineSour
         engine_version=source.version,
         target=target.name,
         verdict=answer,
+        kv_dtype=shapes.kv_dtype if isinstance(shapes, Shapes) else None,
         launch="; ".join(part for part in (str(shapes), launched(outcome)) if part),
         needed_bytes=needed,
         limit_bytes=limit,

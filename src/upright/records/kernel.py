@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from upright.records.base import Part, Record
+from upright.records.plan import Objection
 
 KernelAnswer = Literal["fits", "does-not-fit", "could-not-determine"]
 
@@ -24,6 +25,8 @@ class KernelVerdict(Part):
     """`sm_120` and the like."""
     verdict: KernelAnswer
     """fits, does-not-fit or could-not-determine."""
+    kv_dtype: str | None = None
+    """Stored type of the cache that was asked for, as torch names it; None if the kernel sees no cache."""
     launch: str
     """Shapes, tile, warps and stages as this engine chooses them for this target."""
     needed_bytes: int | None = None
@@ -40,6 +43,22 @@ class KernelVerdict(Part):
     """The comparison in words, or the cause why there is none."""
     remedy: str | None = None
     """What would help, as a command or a setting; None if nothing is needed or known."""
+
+    def concerns(self, engine: str, version: str | None, kv_dtype: str) -> bool:
+        """Whether a plan for this engine, version and cache type (as the engine spells it) would launch it."""
+        same = self.engine == engine and (version is None or self.engine_version in (None, version))
+        return same and (self.kv_dtype is None or _is_fp8(self.kv_dtype) == _is_fp8(kv_dtype))
+
+    def objection(self) -> Objection | None:
+        """What a plan says about it; None if it fits or nobody knows."""
+        if self.verdict != "does-not-fit":
+            return None
+        message = f"{self.engine}'s kernel {self.kernel} ({self.path}) {self.why}"
+        return Objection(code="kernel-too-large", message=message, short_bytes=self.short_bytes, remedy=self.remedy)
+
+
+def _is_fp8(name: str) -> bool:
+    return name.startswith(("fp8", "float8"))
 
 
 class KernelCheck(Record):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from upright.kernels.capture import Shapes, way
+from upright.kernels.capture import FP8, Shapes, way
 from upright.kernels.compile import Outcome
 from upright.kernels.judging import judged as verdict
 from upright.kernels.sources import EngineSource
@@ -51,3 +52,26 @@ def test_the_worst_verdict_is_the_answer() -> None:
     assert checked(fits, unknown).answer == "could-not-determine"
     assert checked(fits, unknown, not_).answer == "does-not-fit"
     assert checked().answer == "could-not-determine"
+
+
+def test_a_plan_takes_a_no_as_an_objection_with_its_remedy() -> None:
+    refused = judged(Outcome("k", shared_bytes=102400)).model_copy(update={"remedy": "--kv-dtype bfloat16"})
+    objection = refused.objection()
+    assert objection is not None
+    assert (objection.code, objection.short_bytes, objection.remedy) == (
+        "kernel-too-large",
+        1024,
+        "--kv-dtype bfloat16",
+    )
+    assert judged(Outcome("k", shared_bytes=1)).objection() is None
+    assert judged(Outcome("k", error="crashed")).objection() is None
+
+
+def test_a_verdict_concerns_its_engine_version_and_cache_type() -> None:
+    fp8 = verdict(Outcome("k", shared_bytes=1), way("vllm", "mla-decode"), replace(SHAPES, kv_dtype=FP8), SOURCE, SM120)
+    assert fp8.concerns("vllm", "0.32.0", "fp8")
+    assert fp8.concerns("vllm", None, "fp8_e4m3")
+    assert not fp8.concerns("vllm", "0.33.0", "fp8")
+    assert not fp8.concerns("sglang", "0.32.0", "fp8")
+    assert not fp8.concerns("vllm", "0.32.0", "bf16")
+    assert judged(Outcome("k", shared_bytes=1)).concerns("vllm", "0.32.0", "auto")
