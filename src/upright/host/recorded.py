@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from upright.errors import HostError
-from upright.host.contract import COULD_NOT_START, Host, Result
+from upright.host.contract import COULD_NOT_START, Host, Result, which_argv
 
 INDEX = "recording.json"
 FORMAT = 1
@@ -43,7 +43,7 @@ class RecordedHost:
         return result.out if result.ok else None
 
     def which(self, program: str) -> str | None:
-        result = self.run(["sh", "-c", 'command -v "$1"', "which", program])
+        result = self.run(which_argv(program))
         return result.out.strip() if result.ok else None
 
 
@@ -72,10 +72,7 @@ class RecordingHost:
 
     def which(self, program: str) -> str | None:
         path = self._host.which(program)
-        self._keep(
-            ["sh", "-c", 'command -v "$1"', "which", program],
-            Result(1, "", "") if path is None else Result(0, path + "\n", ""),
-        )
+        self._keep(which_argv(program), Result(1, "", "") if path is None else Result(0, f"{path}\n", ""))
         return path
 
     def save(self, folder: Path, redact: Callable[[str], str], *, made_by: str) -> int:

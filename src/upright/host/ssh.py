@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from upright.errors import HostError, UsageError
-from upright.host.contract import TIMED_OUT, Result
+from upright.host.contract import TIMED_OUT, Result, which_argv
 
 CONNECT_SECONDS = 10
 SSH_COMMAND_VARIABLE = "UPRIGHT_SSH_COMMAND"
@@ -79,7 +79,7 @@ class SshHost:
         return result.out if result.ok else None
 
     def which(self, program: str) -> str | None:
-        result = self.run(["sh", "-c", 'command -v "$1"', "which", program])
+        result = self.run(which_argv(program))
         return result.out.strip() if result.ok else None
 
     def close(self) -> None:

@@ -29,28 +29,25 @@ def read_links(answers: Answers) -> tuple[Link, ...]:
 
 def matrix(text: str) -> Matrix:
     """Both matrices have GPUs first, in rows and in columns; what follows is NICs and affinities."""
-    lines = [_COLOUR.sub("", line).split() for line in text.splitlines()]
-    header = next((line for line in lines if line and _GPU.match(line[0]) and "X" not in line), [])
+    header, lines = _table(text)
     columns = [int(match[1]) for match in map(_GPU.match, header) if match]
-    cells: Matrix = {}
-    for line in lines:
-        label = _GPU.match(line[0]) if line else None
-        if label is None or line is header:
-            continue
-        for column, cell in zip(columns, line[1:], strict=False):
-            if cell != "X":
-                cells[int(label[1]), column] = cell
-    return cells
+    return {
+        (gpu, column): cell
+        for gpu, cells in lines.items()
+        for column, cell in zip(columns, cells, strict=False)
+        if cell != "X"
+    }
 
 
 def numa_affinities(answers: Answers) -> dict[int, int]:
-    """The column `NUMA Affinity`, for machines whose sysfs does not say."""
-    lines = [_COLOUR.sub("", line).split() for line in (told(answers, "topology") or "").splitlines()]
-    header = next((line for line in lines if line and _GPU.match(line[0]) and "X" not in line), [])
-    devices = sum(1 for word in header if _GPU.match(word) or _NIC.match(word))
-    found: dict[int, int] = {}
-    for line in lines:
-        label = _GPU.match(line[0]) if line else None
-        if label and "X" in line and len(line) > devices + 2 and line[devices + 2].isdecimal():
-            found[int(label[1])] = int(line[devices + 2])
-    return found
+    """The column `NUMA Affinity`, for machines whose sysfs does not say: the second after the devices."""
+    header, lines = _table(told(answers, "topology") or "")
+    place = 1 + sum(1 for word in header if _GPU.match(word) or _NIC.match(word))
+    return {gpu: int(cells[place]) for gpu, cells in lines.items() if len(cells) > place and cells[place].isdecimal()}
+
+
+def _table(text: str) -> tuple[list[str], dict[int, list[str]]]:
+    """The words of the header, and of each GPU's row without its label."""
+    lines = [words for line in text.splitlines() if (words := _COLOUR.sub("", line).split()) and _GPU.match(words[0])]
+    header = next((words for words in lines if "X" not in words), [])
+    return header, {int(words[0][3:]): words[1:] for words in lines if words is not header}
