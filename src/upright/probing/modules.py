@@ -1,6 +1,6 @@
 """dmidecode, or udev's copy of the same table -> the DIMMs and the bandwidth they could give.
 
-Only root may read the table itself; udev keeps a copy that everybody may read, on systems with systemd 248 or newer.
+Only root may read the table itself; udev keeps a copy that everybody may read, where systemd is recent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """nvidia-smi -> the GPUs.
 
-Field names as `nvidia-smi --help-query-gpu` has them since driver 495; an unknown field would fail the whole query, so
-what only newer drivers know is read from the long form (`nvidia-smi -q`).
+Field names as `nvidia-smi --help-query-gpu` of driver 590 lists them; an unknown field fails the whole query, so what
+only newer drivers know is read from the long form (`nvidia-smi -q`).
 """
 
 from __future__ import annotations
