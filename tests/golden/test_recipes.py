@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,15 @@ def test_kubernetes(path: Path):
     assert [each["kind"] for each in documents] == ["Deployment", "Service"]
     for document in documents:
         validate.validate(document, "1.30", strict=True)
+
+
+@pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
+def test_the_compose_specification(path: Path):
+    compose = pytest.importorskip("compose_spec").PyCompose
+    text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", path.read_text()).replace("${HOME}", "/home/me")
+    assert compose.from_yaml(text).service_names() == ["engine"]
+    with pytest.raises(ValueError, match="imagee"):
+        compose.from_yaml(text.replace("image:", "imagee:"))
 
 
 @pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)

@@ -38,7 +38,7 @@ def command(output: Output, model: str, program: str | None, **wanted: Any) -> N
     found = check(recipe, program=program)
     output.answer(found, lambda console: _page(console, found))
     if found.refusals:
-        output.next("explain", found.refusals[0].setting.split(" ")[0] or recipe.engine)
+        output.next("render", model)
         output.no()
     output.next("up", model)
 

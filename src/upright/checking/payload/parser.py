@@ -62,8 +62,8 @@ def attempt(parse: Callable[[Words], object], words: Words) -> str | None:
         with contextlib.redirect_stderr(talk):
             parse(words)
     except SystemExit:
-        errors = [line for line in talk.getvalue().splitlines() if "error:" in line]
-        return errors[-1].partition("error:")[2].strip()[:600] if errors else "refused without a word"
+        found = " ".join(talk.getvalue().rpartition("error:")[2].split())
+        return found[:600] or "refused without a word"
     except Exception as error:  # whatever the engine raises is its verdict
         return " ".join(str(error).split())[:600] or type(error).__name__
     return None

@@ -1,0 +1,86 @@
+"""render and check as people type them, for boxes that are not here."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.conftest import Upright
+from upright.cli import check, plan, render
+from upright.cli.render import TO
+from upright.errors import UsageError
+
+BOX = ("--box", "seed-8x-pro-6000")
+VLLM = (*BOX, "--engine", "vllm")
+
+
+def typed(verb: object, *words: str | Path) -> Result:
+    done = CliRunner().invoke(verb.command, [str(word) for word in words])  # type: ignore[attr-defined]
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+@pytest.mark.parametrize("to", TO)
+def test_every_target_is_written_into_a_folder(tmp_path: Path, to: str):
+    done = typed(render, "kimi-k2.6", *VLLM, "--to", to, "-o", tmp_path / "out")
+    assert done.exit_code == 0
+    assert done.stderr.splitlines()[-1].startswith("next: upright check kimi-k2.6")
+    written = [tmp_path / "out"] if to == "table" else list((tmp_path / "out").iterdir())
+    assert len(written) == 1
+    assert (written[0].suffix == ".sh") == os.access(written[0], os.X_OK)
+
+
+def test_a_recipe_says_that_the_program_was_not_seen():
+    done = typed(render, "kimi-k2.6", *BOX, "--engine", "sglang", "--json")
+    recipe = json.loads(done.stdout)
+    assert recipe["installed"] is False
+    assert recipe["program"] == "python3"
+    assert "nobody saw it there" in done.stderr
+
+
+def test_what_does_not_fit_is_a_no():
+    done = typed(render, "kimi-k2.6", "--box", "4x-rtx-pro-6000-workstation", "--engine", "vllm")
+    assert done.exit_code == 1
+    assert "next: upright plan kimi-k2.6" in done.stderr
+
+
+def test_an_image_that_moves_is_refused():
+    for image in ("vllm/vllm-openai:latest", "vllm/vllm-openai"):
+        with pytest.raises(UsageError, match="another image tomorrow"):
+            typed(render, "kimi-k2.6", *VLLM, "--image", image)
+
+
+def test_a_container_without_an_image_asks_for_one():
+    with pytest.raises(UsageError, match=r"no image of ik_llama\.cpp is known"):
+        typed(render, "kimi-k2.6", "--box", "seed-2x-max-q", "--engine", "ik_llama.cpp", "--to", "compose")
+
+
+def test_a_plan_file_renders_as_its_model_did(tmp_path: Path):
+    plans = json.loads(typed(plan, "kimi-k2.6", *VLLM, "--json").stdout)["plans"]
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({key: value for key, value in plans[0].items() if key != "fits"}))
+    by_file = json.loads(typed(render, path, "--json").stdout)
+    by_name = json.loads(typed(render, "kimi-k2.6", *VLLM, "--json").stdout)
+    assert by_file["arguments"] == by_name["arguments"]
+
+
+def test_check_says_who_judged(tmp_path: Path):
+    recipe = tmp_path / "recipe.json"
+    typed(render, "kimi-k2.6", *VLLM, "-o", recipe)
+    done = typed(check, recipe)
+    assert done.stdout.startswith("accepted, by the flags recorded of vllm 0.32.0\n")
+    assert "weaker" in done.stdout
+    unknown = typed(check, "kimi-k2.6", *VLLM, "--engine-version", "0.24.9")
+    assert unknown.stdout.startswith("unverified, ")
+
+
+def test_wrong_words_are_met_kindly(upright: Upright):
+    done = upright("render", "kimi-k2.6", "--box", "no-such-box")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no-such-box is no box")
+    assert "Traceback" not in done.stderr
