@@ -64,14 +64,16 @@ def test_kill_nine_in_the_middle_of_a_write(tmp_path: Path, capsys: pytest.Captu
     """Aimed: killed the moment the file grows, while the kernel still copies the line."""
     chance = random.Random(4711)
     directory, safe = _new(tmp_path / "aimed"), Acknowledged()
-    for _ in range(_AIMED_KILLS):
+    kills = 0
+    while kills < _AIMED_KILLS or (not safe.torn and kills < 6 * _AIMED_KILLS):  # on a busy machine the aim is poor
+        kills += 1
         with _writer(directory, safe, random.Random(chance.random()), smallest=6.5):
             _wait_for_growth(directory.evidence_file)
         _must_be_sound(directory, safe)
     _must_be_repaired(directory, safe)
     assert safe.torn, "no write was ever cut in the middle: nothing was shown"
     with capsys.disabled():
-        print(f"\n{_AIMED_KILLS} kills aimed at a write: {len(safe.torn)} torn tails, all repaired and reported")
+        print(f"\n{kills} kills aimed at a write: {len(safe.torn)} torn tails, all repaired and reported")
 
 
 def _new(path: Path) -> DeploymentDir:

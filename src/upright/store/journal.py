@@ -131,6 +131,10 @@ class Journal:
             )
         if self._end < os.fstat(self._file).st_size:
             self._set_torn_aside()
+        if head is None or head.entries < self._seq:
+            os.fdatasync(
+                self._file
+            )  # a whole line whose writer died before its sync: on the disk before the head names it
         self._write_head()
 
     def _set_torn_aside(self) -> None:
@@ -156,10 +160,19 @@ class Journal:
             while written < len(line):
                 written += os.write(self._file, line[written:])
             os.fdatasync(self._file)
-        except OSError as error:
-            os.ftruncate(self._file, self._end)
-            raise cannot_write(self.path, error) from None
+        except BaseException as error:
+            self._take_back()
+            if isinstance(error, OSError):
+                raise cannot_write(self.path, error) from None
+            raise
         self._end += len(line)
+
+    def _take_back(self) -> None:
+        """The log as it was before a write that failed; if even that fails, nothing more is written through here."""
+        try:
+            os.ftruncate(self._file, self._end)
+        except OSError:
+            self.close()
 
     def _write_head(self) -> None:
         """Not synced: after a power cut an older head is as true as this one, and after `kill -9` this one is there."""
@@ -170,25 +183,21 @@ class Journal:
 def lock(path: Path, *, patience_seconds: float = 0) -> int:
     """The log's lock, held until the descriptor is closed or the process ends, however it ends."""
     deadline = time.monotonic() + patience_seconds
-    try:
-        descriptor = os.open(head_file(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise cannot_write(path, error) from None
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() < deadline:
-                time.sleep(0.02)
-                continue
-            os.close(descriptor)
+            descriptor = os.open(head_file(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise cannot_write(path, error) from None
+        if _locked(descriptor, path):
+            return descriptor
+        os.close(descriptor)
+        if time.monotonic() >= deadline:
             head = read_head(path)
             who = f"process {head.writer}" if head and head.writer else "another process"
             raise StoreError(
                 f"{path} is being written by {who}; a log has one writer at a time", hint="try again when it is done"
-            ) from None
-        else:
-            return descriptor
+            )
+        time.sleep(0.02)
 
 
 def lines(path: Path) -> Iterator[Line]:
@@ -252,6 +261,15 @@ def read_head(path: Path) -> Head | None:
         return Head(int(data["entries"]), str(data["digest"]), data.get("writer"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _locked(descriptor: int, path: Path) -> bool:
+    """False if another has the lock, or if this is no longer the log's head: it was set aside while we opened it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(descriptor), head_file(path).stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def _tail(descriptor: int) -> tuple[bytes | None, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
@@ -157,6 +158,48 @@ def test_a_failed_write_leaves_the_log_as_it_was(directory: DeploymentDir) -> No
     assert [item.check for item in directory.observations()] == ["check-1", "check-3"]
 
 
+def test_an_interrupted_write_leaves_the_log_as_it_was(
+    directory: DeploymentDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with directory.writer() as journal:
+        journal.append(observation(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", _interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                journal.append(observation(2))
+        journal.append(observation(3))
+    assert [item.check for item in directory.observations()] == ["check-1", "check-3"]
+
+
+def test_a_log_that_cannot_be_put_back_is_not_written_again(
+    directory: DeploymentDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with directory.writer() as journal:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", _fail)
+            patch.setattr(os, "ftruncate", _fail)
+            with pytest.raises(StoreError, match="Input/output error"):
+                journal.append(observation(1))
+        with pytest.raises(StoreError, match="Bad file descriptor"):
+            journal.append(observation(2))
+
+
+def test_a_line_that_was_not_synced_is_synced_before_the_head_names_it(
+    directory: DeploymentDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory.append(observation(1))
+    directory.evidence_file.write_bytes(directory.evidence_file.read_bytes() + _next_line(directory))
+    before = read_head(directory.evidence_file)
+    heads = []
+    monkeypatch.setattr(os, "fdatasync", lambda _: heads.append(read_head(directory.evidence_file)))
+    with directory.writer():
+        assert heads == [before]
+    after = read_head(directory.evidence_file)
+    assert before is not None
+    assert after is not None
+    assert (before.entries, after.entries) == (1, 2)
+
+
 def test_nothing_is_appended_after_acknowledged_lines_were_removed(directory: DeploymentDir) -> None:
     for number in range(3):
         directory.append(observation(number))
@@ -214,11 +257,20 @@ def test_any_text_comes_back_and_any_tail_is_repaired(
     assert [item.response for item in directory.observations()][:-1] == [{"text": text} for text in texts]
 
 
+def _interrupt(_: int) -> None:
+    raise KeyboardInterrupt
+
+
+def _fail(*_: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
 def _next_line(directory: DeploymentDir) -> bytes:
     """The line that the next append would write."""
     before = directory.evidence_file.read_bytes()
     head = (directory.path / "evidence.head").read_bytes()
     directory.append(observation(2))
     line = directory.evidence_file.read_bytes()[len(before) :]
+    directory.evidence_file.write_bytes(before)
     (directory.path / "evidence.head").write_bytes(head)
     return line
