@@ -16,9 +16,12 @@ from upright.errors import CatalogError
 
 if TYPE_CHECKING:
     from upright.catalog.rows.base import Row
+    from upright.catalog.rows.engine import CompatRow, FlagRow, ImageRow
+    from upright.catalog.rows.failure import FailureRow
     from upright.catalog.rows.hardware import BoxRow, GpuRow, LinkRow
     from upright.catalog.rows.model import ModelRow
     from upright.catalog.rows.setting import SettingRow
+    from upright.catalog.rows.words import GgmlTypeRow, MeasurementRow, TermRow
     from upright.records.box import Box
 
 __all__ = [
@@ -26,15 +29,22 @@ __all__ = [
     "box",
     "box_record",
     "boxes",
+    "compat",
+    "failures",
     "find_gpu",
+    "flags",
     "get",
+    "ggml_types",
     "gpu",
     "gpus",
+    "images",
     "links",
+    "measurements",
     "model",
     "models",
     "rows",
     "settings",
+    "terms",
 ]
 
 
@@ -103,6 +113,49 @@ def settings() -> tuple[SettingRow, ...]:
     return cast("tuple[SettingRow, ...]", tuple(rows("settings").values()))
 
 
+def compat(
+    engine: str, version: str | None = None, compute_capability: str | None = None, *, patched: bool | None = None
+) -> tuple[CompatRow, ...]:
+    """What is known of the engine there; None asks for every version, silicon, or both kinds of build."""
+    found = cast("tuple[CompatRow, ...]", tuple(rows("compat").values()))
+    return tuple(
+        row
+        for row in found
+        if row.engine == engine
+        and row.holds(version, compute_capability)
+        and (patched is None or row.patched == patched)
+    )
+
+
+def images(engine: str | None = None) -> tuple[ImageRow, ...]:
+    found = cast("tuple[ImageRow, ...]", tuple(rows("images").values()))
+    return tuple(row for row in found if engine in (None, row.engine))
+
+
+def failures(engine: str | None = None) -> tuple[FailureRow, ...]:
+    """Rows whose lines this engine's log can hold."""
+    found = cast("tuple[FailureRow, ...]", tuple(rows("failures").values()))
+    return tuple(row for row in found if engine is None or engine in row.engines or "any" in row.engines)
+
+
+def flags(engine: str | None = None) -> tuple[FlagRow, ...]:
+    """The flags that are explained; `catalog.recorded_flags` knows all that a version takes."""
+    found = cast("tuple[FlagRow, ...]", tuple(rows("flags").values()))
+    return tuple(row for row in found if engine in (None, row.engine))
+
+
+def terms() -> tuple[TermRow, ...]:
+    return cast("tuple[TermRow, ...]", tuple(rows("terms").values()))
+
+
+def ggml_types() -> tuple[GgmlTypeRow, ...]:
+    return cast("tuple[GgmlTypeRow, ...]", tuple(rows("ggml_types").values()))
+
+
+def measurements() -> tuple[MeasurementRow, ...]:
+    return cast("tuple[MeasurementRow, ...]", tuple(rows("measurements").values()))
+
+
 def models() -> tuple[ModelRow, ...]:
     return cast("tuple[ModelRow, ...]", tuple(rows("models").values()))
 
@@ -115,15 +168,12 @@ def model(name: str) -> ModelRow:
 def find_model(name: str) -> ModelRow | None:
     """As `model`, but None when there is none; reads only the files that mention the name."""
     wanted = name.lower().partition(":")[0]
-    found = None
-    for path, owner in sorted(files("models"), key=lambda each: each[0].stem != wanted):
-        if found is not None and found.id == wanted and owner == "upright":
-            continue  # the file of that name had it: no other of ours needs to be read
+    for path, owner in sorted(files("models"), key=lambda each: (each[1] != "user", each[0].stem != wanted)):
         if wanted in path.read_text(encoding="utf-8", errors="replace").lower():
             for row in rows_of_file("models", path, owner):
-                if wanted in _names(row) and (found is None or owner == "user"):
-                    found = cast("ModelRow", row)
-    return found
+                if wanted in _names(row):
+                    return cast("ModelRow", row)
+    return None
 
 
 def _names(row: Any) -> set[str]:

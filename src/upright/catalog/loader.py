@@ -31,10 +31,10 @@ class Kind:
     name: str
     row: str
     about: str
+    unfold: str | None = None
 
     def row_class(self) -> type[Row]:
-        module, _, name = self.row.partition(":")
-        found: type[Row] = getattr(import_module(f"upright.catalog.rows.{module}"), name)
+        found: type[Row] = _named(self.row)
         return found
 
 
@@ -43,7 +43,15 @@ _ALL = (
     Kind("boxes", "hardware:BoxRow", "machines: GPUs, host memory, topology"),
     Kind("links", "hardware:LinkRow", "measured paths between GPUs: bandwidth and latency"),
     Kind("models", "model:ModelRow", "models: shapes, artifacts, parsers, sampling, licence"),
+    Kind("families", "words:FamilyRow", "families of models by the names of their tensors"),
+    Kind("ggml_types", "words:GgmlTypeRow", "types of GGUF tensors: bits and blocks", "words:unfold_ggml_types"),
+    Kind("compat", "engine:CompatRow", "what works in which engine, by version and compute capability"),
+    Kind("images", "engine:ImageRow", "container images: what they contain, what they patch"),
+    Kind("flags", "engine:FlagRow", "flags of engines: what they mean, where they bite"),
+    Kind("failures", "failure:FailureRow", "lines of logs: what they mean, what cures them"),
     Kind("settings", "setting:SettingRow", "host settings that break or slow GPU boxes"),
+    Kind("terms", "words:TermRow", "words of plans, records and pages"),
+    Kind("measurements", "words:MeasurementRow", "published results"),
     Kind("overheads", "memory:OverheadRow", "memory that engines take beside weights and cache, with bands"),
     Kind("pools", "memory:PoolRow", "published KV pools, which the overheads were fitted on"),
     Kind("patches", "patch:PatchRow", "patches: one edit of an installed engine, with its proof and its end"),
@@ -67,10 +75,20 @@ def rows(kind: str) -> Mapping[str, Row]:
     return _rows(kind_named(kind), user_folder())
 
 
+def rows_mentioning(kind: str, text: str) -> Mapping[str, Row]:
+    """As `rows`, but only of files that hold the text, in any case: finds a name without reading everything."""
+    found: dict[str, Row] = {}
+    for path, owner in files(kind):
+        if text.lower() in path.read_text(encoding="utf-8", errors="replace").lower():
+            found |= {row.id: row for row in rows_of_file(kind, path, owner)}
+    return found
+
+
 def rows_of_file(kind: str, path: Path, owner: Owner = "upright") -> tuple[Row, ...]:
     """The rows of one file, validated."""
-    row_class = kind_named(kind).row_class()
-    return tuple(_row(row_class, content, path, owner) for content in _contents(path))
+    named = kind_named(kind)
+    row_class = named.row_class()
+    return tuple(_row(row_class, content, path, owner) for content in _contents(path, named))
 
 
 def files(kind: str) -> tuple[tuple[Path, Owner], ...]:
@@ -114,7 +132,7 @@ def _first_fault(error: ValidationError) -> str:
     return f"{field}: {first['msg']}"
 
 
-def _contents(path: Path) -> Iterable[Any]:
+def _contents(path: Path, kind: Kind) -> Iterable[Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -124,12 +142,24 @@ def _contents(path: Path) -> Iterable[Any]:
     content = _yaml(text, path)
     if content is None:
         return ()
-    return content if isinstance(content, list) else [content]
+    if isinstance(content, list):
+        return content
+    if kind.unfold is not None and "id" not in content:
+        unfolded: list[Any] = _named(kind.unfold)(content)
+        return unfolded
+    return [content]
 
 
-def _csv(text: str) -> Iterator[dict[str, str | None]]:
+def _csv(text: str) -> Iterator[dict[str, Any]]:
     for line in csv.DictReader(text.splitlines()):
-        yield {name: value or None for name, value in line.items()}
+        filled: dict[str, Any] = {name: value for name, value in line.items() if value}
+        yield {**filled, "sources": [filled["sources"]] if "sources" in filled else []}
+
+
+def _named(path: str) -> Any:
+    """`module:name` among the rows."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(f"upright.catalog.rows.{module}"), name)
 
 
 def _yaml(text: str, path: Path) -> Any:

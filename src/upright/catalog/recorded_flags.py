@@ -39,6 +39,11 @@ def recorded_flags(engine: str, version: str) -> RecordedFlags | None:
     return _read(engine, version) if version in recorded_versions(engine) else None
 
 
+def versions_taking(engine: str, flag: str) -> tuple[str, ...]:
+    """Recorded versions that take the flag, oldest first."""
+    return tuple(version for version in recorded_versions(engine) if flag in _read(engine, version))
+
+
 def nearest_flags(engine: str, version: str | None) -> RecordedFlags | None:
     """This version, or the newest recorded that is not newer, or else the oldest; for None the newest of all."""
     known = recorded_versions(engine)

@@ -35,6 +35,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "report": "Write the report: one page, self-contained.",
     },
     "Depth": {
+        "explain": "Explain anything: a failure, a flag, a field, a term, a GPU, a model, a line of a log.",
+        "catalog": "Look up facts: GPUs, boxes, models, failures, flags, measurements.",
         "store": "Look after the directories that deployments leave.",
         "kernels": "Prove without a GPU that an engine's kernels fit a silicon.",
         "patch": "Patch an installed engine, with proof, and take it back.",

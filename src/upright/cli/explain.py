@@ -1,0 +1,102 @@
+"""explain: a name -> what it is, why it matters, what to do, as a page or as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from upright.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from upright.catalog.explaining import Explanation
+
+
+class NameThatLooksLikeAnOption(click.Command):
+    """`upright explain -ot` asks about -ot; only --json, -o FILE and --help are the verb's own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for place, word in enumerate(args):
+            before = args[place - 1] if place else ""
+            if word not in ("--json", "-o", "--output", "-h", "--help", "--") and before not in ("-o", "--output"):
+                args = [*args[:place], *(each for each in args[place + 1 :] if each != "--"), "--", word]
+                break
+        return super().parse_args(ctx, args)
+
+
+@click.command(name="explain", cls=NameThatLooksLikeAnOption)
+@click.argument("name")
+@output_options
+def command(output: Output, name: str) -> None:
+    """Explain anything: a failure, a flag, a field, a term, a GPU, a model, a line of a log.
+
+    \b
+    upright explain triton-shared-memory         upright explain --decode-context-parallel-size
+    upright explain Plan.kv.capacity_tokens      upright explain "CUDA error: no kernel image is available ..."
+    """
+    from upright.catalog.explaining import explain
+
+    found = explain(name)
+    output.answer([each.model_dump(mode="json") for each in found], lambda console: _pages(console, found))
+    if see := next((other for each in found for other in each.see), None):
+        output.next("explain", see)
+    else:
+        output.next("catalog", "list")
+
+
+def _pages(console: Console, found: tuple[Explanation, ...]) -> None:
+    for number, each in enumerate(found):
+        if number:
+            console.print()
+        _page(console, each)
+
+
+def _page(console: Console, each: Explanation) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    whose = " (your row)" if each.owner == "user" else ""
+    console.print(Text.assemble((each.name, "bold"), f"  {each.kind}{whose}"))
+    if each.title and each.title != each.name:
+        console.print(Padding(Text(each.title), (0, 0, 0, 2)))
+    console.print()
+    for paragraph in (each.what, each.matters):
+        if paragraph:
+            console.print(Padding(Text(paragraph), (0, 0, 1, 2)))
+    for pairs in (each.facts, each.parts):
+        if pairs:
+            console.print(Padding(_pairs(pairs), (0, 0, 1, 2)))
+    if each.do:
+        console.print(Padding(Text("What to do"), (0, 0, 0, 2)))
+        console.print(Padding(_list(each.do), (0, 0, 1, 2)))
+    if each.sources:
+        grade = f" (grade {each.grade})" if each.grade else ""
+        console.print(Padding(Text(f"Sources{grade}", style="dim"), (0, 0, 0, 2)))
+        console.print(Padding(_list(each.sources, "dim"), (0, 0, 0, 2)))
+
+
+def _pairs(pairs: tuple[tuple[str, str], ...]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for label, value in pairs:
+        table.add_row(Text(label), Text(value))
+    return table
+
+
+def _list(items: tuple[str, ...], style: str = "") -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for item in items:
+        table.add_row(Text("-", style=style), Text(item, style=style))
+    return table

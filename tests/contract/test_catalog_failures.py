@@ -1,0 +1,61 @@
+"""Failures: each real line belongs to one row and one only, and healthy logs belong to none that alarms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from upright import catalog
+from upright.catalog.recorded_flags import recorded_versions, versions_taking
+from upright.catalog.rows.failure import FailureRow
+
+ROWS = catalog.failures()
+SEEN = [(row, seen.line) for row in ROWS if row.seen != "none" for seen in row.seen]
+HEALTHY = [
+    (file.stem, line)
+    for file in sorted((Path(__file__).parents[1] / "recordings/logs/healthy").glob("*.log"))
+    for line in file.read_text().splitlines()
+    if line.strip()
+]
+
+
+@pytest.mark.parametrize(("row", "line"), SEEN, ids=[f"{row.id}-{number}" for number, (row, _) in enumerate(SEEN)])
+def test_a_seen_line_matches_its_row_and_only_its_row(row: FailureRow, line: str) -> None:
+    assert [each.id for each in ROWS if each.matches(line)] == [row.id]
+
+
+def test_healthy_lines_raise_no_alarm() -> None:
+    assert len(HEALTHY) >= 60
+    claimed = {(row.id, line) for _, line in HEALTHY for row in ROWS if row.matches(line) and row.alarms}
+    assert claimed == set()
+
+
+def test_lines_that_are_normal_and_mean_a_hang_only_with_silence_are_hangs() -> None:
+    hangs = {row.id: row for row in ROWS if row.severity == "hang"}
+    assert set(hangs) == {"vllm-nccl-version-then-silence", "nccl-init-then-silence"}
+    claimed = {row.id for _, line in HEALTHY for row in ROWS if row.matches(line)}
+    assert set(hangs) <= claimed, "the healthy logs hold these lines: that is why they need silence"
+    assert all(row.silence_seconds and not row.alarms for row in hangs.values())
+
+
+def test_information_never_alarms() -> None:
+    rows = [row for row in ROWS if row.severity == "information"]
+    assert rows
+    assert not any(row.alarms for row in rows)
+
+
+def test_every_remedy_that_names_a_flag_names_one_that_the_engine_takes() -> None:
+    """A remedy is a change of a recipe: a flag that no recorded version takes would be refused at start."""
+    for row in ROWS:
+        for remedy in row.remedies:
+            if remedy.do.endswith("_flag"):
+                engines = [remedy.engine] if remedy.engine else [each for each in row.engines if each != "any"]
+                known = [engine for engine in engines if recorded_versions(engine)]
+                takers = [engine for engine in known if versions_taking(engine, remedy.name or "")]
+                assert takers == known, f"{row.id}: no recorded version of {known} takes {remedy.name}"
+
+
+def test_most_failures_were_seen() -> None:
+    unseen = [row.id for row in ROWS if row.seen == "none"]
+    assert len(unseen) <= 5, unseen

@@ -1,0 +1,139 @@
+"""Every row of every kind is listed, shown and explained by the verbs' own rendering."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from upright import catalog
+from upright.catalog.explaining import explain, near
+from upright.catalog.explaining.rows import explained
+from upright.catalog.recorded_flags import recorded_versions, versions_taking
+from upright.catalog.versions import inside
+from upright.cli import catalog as verb
+from upright.cli import explain as explain_verb
+from upright.errors import CatalogError
+from upright.records.deployment import State
+from upright.records.evidence import Verdict
+from upright.records.model import Group
+from upright.records.plan import Use
+
+SOURCE = Path(verb.__file__).parents[1]
+
+
+def page() -> Console:
+    return Console(file=io.StringIO(), width=80, highlight=False)
+
+
+def text(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("kind", list(catalog.KINDS))
+def test_every_row_is_listed_shown_and_explained(kind: str) -> None:
+    rows = list(catalog.rows(kind).values())
+    assert rows, f"no rows of {kind}"
+    listed = page()
+    verb._rows(listed, kind, rows)
+    for row in rows:
+        assert row.id in text(listed)
+        shown = page()
+        verb._row(shown, row)
+        assert row.id in text(shown)
+        assert "source  " in text(shown)
+        told = page()
+        each = explained(kind, row)
+        explain_verb._page(told, each)
+        assert len(each.what.split()) >= 3, f"{kind} {row.id} says nothing"
+        assert "Sources" in text(told)
+
+
+@pytest.mark.parametrize("kind", list(catalog.KINDS))
+def test_a_listing_has_columns_that_the_rows_have(kind: str) -> None:
+    known = set(catalog.KINDS[kind].row_class().model_fields)
+    assert set(verb.COLUMNS[kind]) <= known
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "ik_llama.cpp"])
+def test_every_explained_flag_is_taken_by_a_recorded_version_or_says_that_it_is_gone(engine: str) -> None:
+    for row in catalog.flags(engine):
+        taken = set(versions_taking(engine, row.flags[0]))
+        for version in recorded_versions(engine):
+            says = row.versions == "*" or (engine != "ik_llama.cpp" and inside(version, row.versions))
+            assert (version in taken) == says, f"{row.id} in {version}"
+
+
+def test_every_word_of_the_records_is_explained() -> None:
+    words = {(row.of, row.word) for row in catalog.terms()}
+    from typing import get_args
+
+    from upright.catalog.rows.base import Grade
+    from upright.catalog.rows.engine import Status
+    from upright.catalog.rows.failure import Severity
+    from upright.records.base import Basis
+
+    for of, literal in {
+        "basis": Basis, "state": State, "verdict": Verdict, "use": Use, "tensor group": Group, "grade": Grade,
+        "severity": Severity, "status": Status,
+    }.items():  # fmt: skip
+        said = {word for sort, word in words if sort == of or (of, sort) in {("tensor group", "plan term")}}
+        missing = set(get_args(literal)) - said
+        assert not missing, f"{of}: {missing}"
+
+
+def test_every_term_and_code_that_plans_use_is_explained() -> None:
+    words = {row.word for row in catalog.terms()}
+    used: set[str] = set()
+    for path in (*(SOURCE / "planning").glob("*.py"), *(SOURCE / "engines").glob("*.py")):
+        used |= set(re.findall(r'\b(?:code|term)="([\w-]+)"', path.read_text()))
+    used |= {str(getattr(row, "term", "")) for row in catalog.rows("overheads").values()}
+    assert used - words == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("triton-shared-memory", "failure", "101376"),
+        ("--decode-context-parallel-size", "flag of vllm", "copy of the cache"),
+        ("-ot", "flag of llama.cpp", "first match wins"),
+        ("--spec-type", "flag of llama.cpp", "nobody has explained it"),
+        ("Plan.kv.capacity_tokens", "field of a record", "Tokens that fit"),
+        ("box.gpus", "field of a record", "Empty on a machine without a GPU"),
+        ("Box", "record", "A machine"),
+        ("kv_cache", "plan term", "keys and values"),
+        ("NVIDIA GB10", "gpu", "12.1"),
+        ("hgx-b200", "box", "upright plan"),
+        ("moonshotai/Kimi-K2.6", "model", "100 million monthly active users"),
+        ("iq3_k", "GGUF type", "Only ik_llama.cpp"),
+        ("vllm-cu130-nightly", "image", "Lambda"),
+        ("assumed", "basis", "planner goes on"),
+        ("hung", "state", "collective"),
+        ("smoke", "rung", "nonsense"),
+        ("sm_120", "compute capability", "rtx-5090"),
+        ("NCCL_P2P_DISABLE", "environment variable", "proves the cause"),
+        ("vllm", "engine", "GPU memory"),
+        ("iommu", "host setting", "IOMMU"),
+        ("ValueError: Free memory on device (7/139 GiB) on startup is less than desired GPU memory utilization (0.9)",
+         "failure", "another process"),
+    ],
+)  # fmt: skip
+def test_explain_knows_names_of_every_kind(name: str, kind: str, words: str) -> None:
+    found = [each for each in explain(name) if each.kind == kind]
+    assert found, [each.kind for each in explain(name)]
+    console = page()
+    explain_verb._page(console, found[0])
+    assert words.lower() in re.sub(r"\s+", " ", text(console)).lower()
+
+
+def test_an_unknown_name_gets_near_ones() -> None:
+    with pytest.raises(CatalogError) as caught:
+        explain("--decode-context-paralel-size")
+    assert "--decode-context-parallel-size" in (caught.value.hint or "")
+    assert "kimi-k2.6" in near("kimi-k2.7")
+    with pytest.raises(CatalogError, match="nothing is called zzzzzzzzzz"):
+        explain("zzzzzzzzzz")
