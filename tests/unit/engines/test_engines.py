@@ -1,0 +1,169 @@
+"""What each engine says of a plan: the published runs' settings come out by themselves, by silicon and by version."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden.deployments import PUBLISHED, recipe
+from upright import catalog
+from upright.catalog.model_records import records
+from upright.engines import ENGINES, engine_named, knowledge, silicon
+from upright.errors import EngineError
+from upright.planning import plan
+from upright.records.box import Box, EngineInstall
+from upright.records.model import Model
+from upright.records.plan import Goal, Plan
+from upright.records.recipe import KEY, Recipe
+from upright.rendering import render
+from upright.rendering.recipe import Wishes
+
+SM120, SM100, HYBRID = "seed-8x-pro-6000", "seed-hgx-b200", "seed-2x-max-q"
+
+
+def words(made: Recipe) -> dict[str, str | None]:
+    return {setting.name: setting.value for setting in made.arguments}
+
+
+def variables(made: Recipe) -> dict[str, str | None]:
+    return {setting.name: setting.value for setting in made.environment}
+
+
+def planned(box: Box, name: str = "Kimi-K2.6", **goal: object) -> tuple[Plan, Model]:
+    model = next(each for each in records(catalog.model(name)) if each.name == name)
+    return plan(box, model, Goal(**goal))[0], model
+
+
+def rendered(box: Box, name: str = "Kimi-K2.6", wishes: Wishes | None = None, **goal: object) -> Recipe:
+    made, model = planned(box, name, **goal)
+    wishes = wishes or Wishes(must_be_installed=False)
+    return render(made, model, box, model_path=model.source, port=8000, wishes=wishes)
+
+
+def test_sm120_and_sm100_are_different_worlds():
+    workstation = rendered(catalog.box_record(SM120), engine="vllm")
+    datacentre = rendered(catalog.box_record(SM100), engine="vllm")
+    assert words(workstation)["--attention-backend"] == "TRITON_MLA"
+    assert "--disable-custom-all-reduce" in words(workstation)
+    assert variables(workstation)["NCCL_P2P_LEVEL"] == "SYS"
+    assert "--compilation-config" not in words(workstation)
+    assert "--attention-backend" not in words(datacentre)
+    assert "--disable-custom-all-reduce" not in words(datacentre)
+    assert "NCCL_P2P_LEVEL" not in variables(datacentre)
+    assert words(datacentre)["--compilation-config"] == '{"pass_config":{"fuse_allreduce_rms":true}}'
+
+
+def test_the_draft_follows_the_silicon():
+    row = catalog.model("kimi-k2.6")
+    for box, attention in ((SM120, "mla"), (SM100, "mha")):
+        machine = catalog.box_record(box)
+        found = knowledge.draft(row, planned(machine, engine="vllm", draft=True)[0], machine)
+        assert found is not None
+        assert found.attention == attention
+        assert knowledge.draft(row, planned(machine, engine="vllm")[0], machine) is None
+
+
+def test_peers_that_the_driver_refuses_are_not_tried():
+    box = catalog.box_record(SM120)
+    links = tuple(link.model_copy(update={"peer_access": "CNS"}) for link in box.links)
+    made = rendered(box.model_copy(update={"links": links}), engine="vllm")
+    assert variables(made)["NCCL_P2P_DISABLE"] == "1"
+    assert "NCCL_P2P_LEVEL" not in variables(made)
+
+
+@pytest.mark.parametrize(("path", "level"), [("PIX", "PIX"), ("PXB", "PXB"), ("PHB", "PHB"), ("NODE", "SYS")])
+def test_the_level_is_the_farthest_pairs_word(path: str, level: str):
+    box = catalog.box_record(SM120)
+    links = tuple(link.model_copy(update={"path": path}) for link in box.links)
+    made, _ = planned(box, engine="vllm")
+    found = silicon.nccl(made, box.model_copy(update={"links": links}))
+    assert [(setting.name, setting.value) for setting in found] == [("NCCL_P2P_LEVEL", level)]
+
+
+def test_fp8_on_sm120_is_noted_unless_the_image_is_patched():
+    box = catalog.box_record(SM120)
+    bare = rendered(box, engine="vllm", kv_dtype="fp8")
+    patched = rendered(box, wishes=Wishes(must_be_installed=False, patched=True), engine="vllm", kv_dtype="fp8")
+    assert any("101376" in note for note in bare.notes)
+    assert not any("101376" in note for note in patched.notes)
+    assert any("prove it" in note for note in patched.notes)
+
+
+def test_versions_speak_for_themselves():
+    box = catalog.box_record(SM120)
+    old = rendered(box, engine="sglang", engine_version="0.5.8")
+    assert any("0.5.9" in note and "106496" in note for note in old.notes)
+    slow = rendered(box, engine="vllm", engine_version="0.28.0", draft=True)
+    assert any("47144" in note for note in slow.notes)
+    pinned = rendered(box, engine="vllm", engine_version="0.20.0")
+    assert any("4.57.6" in note for note in pinned.notes)
+    assert not any("4.57.6" in note for note in rendered(box, engine="vllm", engine_version="0.32.0").notes)
+
+
+def test_experts_in_main_memory():
+    made = recipe("kimi-k26-ik-llama")
+    placed = [setting.value for setting in made.arguments if setting.name == "--override-tensor"]
+    assert placed[-1] == "exps=CPU"
+    assert str(placed[0]).startswith(r"blk\.(1|")
+    assert str(placed[0]).endswith("=CUDA0")
+    said = words(made)
+    assert (said["-mla"], said["-amb"], said["--threads"], said["--threads-batch"]) == ("3", "512", "15", "32")
+    assert said["--chat-template-kwargs"] == '{"thinking":false}'
+    assert said["--temp"] == "0.6"
+    assert not {"-fmoe", "-muge", "-ger", "--special", "--warmup-batch"} & set(said)
+
+
+def test_thinking_stays_on_where_everything_is_on_gpus():
+    assert "--default-chat-template-kwargs" not in words(recipe("kimi-k26-vllm"))
+
+
+def test_text_first_and_images_when_asked():
+    assert "--language-model-only" in words(recipe("kimi-k26-vllm"))
+    images = words(recipe("kimi-k26-b200-eagle3"))
+    assert images["--mm-encoder-tp-mode"] == "data"
+    assert "--language-model-only" not in images
+
+
+def test_graphs_cover_every_guess():
+    said = words(recipe("kimi-k26-b200-eagle3"))
+    assert int(said["--max-cudagraph-capture-size"] or 0) == 4 * int(said["--max-num-seqs"] or 0)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_key_is_a_placeholder(name: str):
+    made = recipe(name)
+    ways = {"environment": KEY in variables(made).values(), "config": "--config" in words(made)}
+    assert ways.get(made.key_way, "--api-key-file" in words(made))
+
+
+def test_an_installed_engine_is_started_as_it_was_found():
+    box = catalog.box_record(SM120)
+    module = EngineInstall(
+        engine="vllm", version="0.32.0", program="/v/python", module="vllm.entrypoints.openai.api_server"
+    )
+    made = rendered(box.model_copy(update={"engines": (module,)}), engine="vllm", wishes=Wishes())
+    assert made.argv[:4] == ("/v/python", "-m", "vllm.entrypoints.openai.api_server", "--model")
+    command = EngineInstall(engine="sglang", version="0.5.23", program="/v/sglang")
+    made = rendered(box.model_copy(update={"engines": (command,)}), engine="sglang", wishes=Wishes())
+    assert made.argv[:3] == ("/v/sglang", "serve", "--model-path")
+
+
+def test_an_engine_that_is_not_there():
+    with pytest.raises(EngineError, match="vllm is not on"):
+        rendered(catalog.box_record(SM120), engine="vllm", wishes=Wishes())
+    with pytest.raises(EngineError, match="no engine named"):
+        engine_named("tgi")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_the_log_tells_why_it_ended(engine: str):
+    log = (
+        "INFO loading\nTraceback (most recent call last):\n"
+        "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 106496, "
+        "Hardware limit: 101376\nbye\n"
+    )
+    assert "Hardware limit: 101376" in (engine_named(engine).failure(log) or "")
+    assert engine_named(engine).failure("all is well") is None
+
+
+def test_every_engine_says_where_it_comes_from():
+    assert all(engine.where_from and engine.program for engine in ENGINES.values())
