@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from upright.cli.output import Output, output_options
-from upright.cli.planned import planned, recipe_options
+from upright.cli.planned import planned, recipe_of_file, recipe_options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from upright.records.check import RecipeCheck
-    from upright.records.recipe import Recipe
 
 
 @click.command()
@@ -27,7 +25,7 @@ def command(output: Output, model: str, program: str | None, **wanted: Any) -> N
     from upright.checking import check
     from upright.cli.pages import objections_page
 
-    recipe = _recipe(model)
+    recipe = recipe_of_file(model)
     if recipe is None:
         made = planned(model, **wanted)
         if made.recipe is None:
@@ -41,18 +39,6 @@ def command(output: Output, model: str, program: str | None, **wanted: Any) -> N
         output.next("render", model)
         output.no()
     output.next("up", model)
-
-
-def _recipe(text: str) -> Recipe | None:
-    """The recipe of a file; None if the file, or whatever it is, holds none."""
-    path = Path(text)
-    if path.suffix not in {".json", ".yaml", ".yml"} or not path.is_file():
-        return None
-    from upright.records.loading import load
-    from upright.records.recipe import Recipe
-
-    record = load(path)
-    return record if isinstance(record, Recipe) else None
 
 
 def _page(console: Console, found: RecipeCheck) -> None:

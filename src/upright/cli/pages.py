@@ -58,6 +58,7 @@ def recipe_page(console: Console, recipe: Recipe) -> None:
     console.print(Text(f"{recipe.program}", overflow="fold"))
     table = _table("setting", "why")
     table.columns[0].overflow = "fold"
+    table.columns[1].overflow = "fold"
     table.columns[0].max_width = 40
     for setting in (*recipe.environment, *recipe.arguments):
         source = f" [{setting.source}]" if setting.source else ""

@@ -96,6 +96,17 @@ def planned(model: str, box: str | None, **wanted: Any) -> Planned:
     return Planned(best, artifact, machine, recipe)
 
 
+def recipe_of_file(text: str) -> Recipe | None:
+    """The recipe in a file; None if the file, or whatever it is, holds none."""
+    if not _is_record(text):
+        return None
+    from upright.records.loading import load
+    from upright.records.recipe import Recipe
+
+    record = load(Path(text))
+    return record if isinstance(record, Recipe) else None
+
+
 def _is_record(text: str) -> bool:
     return Path(text).suffix in {".json", ".yaml", ".yml"} and Path(text).is_file()
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import model_argument
 from upright.cli.output import Output, say
-from upright.cli.planned import planned, recipe_options
+from upright.cli.planned import planned, recipe_of_file, recipe_options
 
 if TYPE_CHECKING:
     from upright.records.recipe import Recipe
@@ -19,7 +18,7 @@ TO = ("table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "ku
 
 
 @click.command()
-@model_argument
+@click.argument("model", metavar="MODEL|PLAN|RECIPE")
 @recipe_options
 @click.option("--to", type=click.Choice(TO), default="table", show_default=True, help="What to write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the recipe as JSON on stdout.")
@@ -35,20 +34,17 @@ def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any
     from upright.cli.pages import objections_page, recipe_page
     from upright.rendering.targets import target_named
 
-    made = planned(model, **wanted)
     output = Output(as_json, path if to == "table" else None)
-    if made.recipe is None:
-        output.answer(made.plan, lambda console: objections_page(console, made.plan))
-        output.next("plan", model, *_words(wanted, "box", "engine"))
-        output.no()
-        return
-    recipe = made.recipe
-    if not recipe.installed and to in ("table", "shell", "systemd"):
-        from upright.engines import engine_named
-
-        say(f"note: {recipe.program} is named bare, nobody saw it there: {engine_named(recipe.engine).where_from}")
-    for note in recipe.notes:
-        say(f"note: {note}")
+    recipe = recipe_of_file(model)
+    if recipe is None:
+        made = planned(model, **wanted)
+        if made.recipe is None:
+            output.answer(made.plan, lambda console: objections_page(console, made.plan))
+            output.next("plan", model, *_words(wanted, "box", "engine"))
+            output.no()
+            return
+        recipe = made.recipe
+    _say_notes(recipe, to)
     if to == "table" or as_json:
         output.answer(recipe, lambda console: recipe_page(console, recipe))
     if to != "table":
@@ -58,6 +54,15 @@ def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any
         elif not as_json:
             click.echo(text, nl=False)
     output.next("check", model, *_words(wanted, "box", "engine", "engine_version"))
+
+
+def _say_notes(recipe: Recipe, to: str) -> None:
+    if not recipe.installed and to in ("table", "shell", "systemd"):
+        from upright.engines import engine_named
+
+        say(f"note: {recipe.program} is named bare, nobody saw it there: {engine_named(recipe.engine).where_from}")
+    for note in recipe.notes:
+        say(f"note: {note}")
 
 
 def _write(recipe: Recipe, to: str, folder: Path, text: str) -> None:

@@ -75,6 +75,8 @@ def test_check_says_who_judged(tmp_path: Path):
     done = typed(check, recipe)
     assert done.stdout.startswith("accepted, by the flags recorded of vllm 0.32.0\n")
     assert "weaker" in done.stdout
+    again = typed(render, recipe, "--to", "systemd")
+    assert "ExecStart=" in again.stdout
     unknown = typed(check, "kimi-k2.6", *VLLM, "--engine-version", "0.24.9")
     assert unknown.stdout.startswith("unverified, ")
 
