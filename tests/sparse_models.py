@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from upright.reading.gguf import ggml_types
+from upright.reading.safetensors import DTYPE_BITS
 
 ALIGNMENT = 32
 _BY_NAME = {kind.name: (number, kind) for number, kind in ggml_types().items()}
@@ -22,6 +23,16 @@ Tensors = Iterable[tuple[str, str, tuple[int, ...]]]
 
 def write_gguf(path: Path, metadata: Mapping[str, Any], tensors: Tensors, *, version: int = 3) -> None:
     """Shapes innermost first, as ggml has them."""
+    _write_sparse(path, *gguf_header(metadata, tensors, version=version))
+
+
+def write_safetensors(path: Path, tensors: Tensors, metadata: Mapping[str, str] | None = None) -> None:
+    """Shapes outermost first."""
+    _write_sparse(path, *safetensors_header(tensors, metadata))
+
+
+def gguf_header(metadata: Mapping[str, Any], tensors: Tensors, *, version: int = 3) -> tuple[bytes, int]:
+    """The header, and the size of the whole file."""
     listed = list(tensors)
     head = bytearray(b"GGUF" + struct.pack("<IQQ", version, len(listed), len(metadata)))
     for key, value in metadata.items():
@@ -33,21 +44,20 @@ def write_gguf(path: Path, metadata: Mapping[str, Any], tensors: Tensors, *, ver
         assert size_bytes is not None
         head += _string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, number, offset)
         offset += -(-size_bytes // ALIGNMENT) * ALIGNMENT
-    _write_sparse(path, bytes(head), -(-len(head) // ALIGNMENT) * ALIGNMENT + offset)
+    return bytes(head), -(-len(head) // ALIGNMENT) * ALIGNMENT + offset
 
 
-def write_safetensors(path: Path, tensors: Tensors, metadata: Mapping[str, str] | None = None) -> None:
-    """Shapes outermost first."""
-    bits = {"BF16": 16, "F32": 32, "I32": 32, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E8M0": 8, "I64": 64, "F16": 16}
+def safetensors_header(tensors: Tensors, metadata: Mapping[str, str] | None = None) -> tuple[bytes, int]:
+    """The header with its length before it, and the size of the whole file."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     offset = 0
     for name, dtype, shape in tensors:
-        end = offset + prod(shape) * bits[dtype] // 8
+        end = offset + prod(shape) * DTYPE_BITS[dtype] // 8
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    _write_sparse(path, len(text).to_bytes(8, "little") + text, 8 + len(text) + offset)
+    return len(text).to_bytes(8, "little") + text, 8 + len(text) + offset
 
 
 def _write_sparse(path: Path, head: bytes, size_bytes: int) -> None:

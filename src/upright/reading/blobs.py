@@ -5,14 +5,19 @@ Parsers see a Window and never know whether it grows from a disk or from range r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 from upright.errors import ReadError
 from upright.units import size
 
-HEADER_LIMIT_BYTES = 100_000_000
-"""The longest header that is read: safetensors' own limit, and ten times the largest GGUF vocabulary."""
+HEADER_LIMIT_BYTES = 64_000_000
+"""The longest header that is read: 300,000 tensors in one file, or six of the largest GGUF vocabularies."""
+
+
+_PIECE_BYTES = 1 << 20
+_LARGEST_STEP_BYTES = 1 << 22
 
 
 class Blob(Protocol):
@@ -22,7 +27,9 @@ class Blob(Protocol):
     def name(self) -> str: ...
     @property
     def size_bytes(self) -> int: ...
-    def read(self, start: int, length: int) -> bytes: ...
+    def pieces(self, start: int, length: int) -> Iterator[bytes]:
+        """The bytes of a range in order, in pieces of any size; fewer only at the end of the file."""
+        ...
 
 
 class LocalBlob:
@@ -38,11 +45,13 @@ class LocalBlob:
         except OSError as error:
             raise ReadError(f"cannot read {path}: {error.strerror}") from None
 
-    def read(self, start: int, length: int) -> bytes:
+    def pieces(self, start: int, length: int) -> Iterator[bytes]:
         try:
             with self.path.open("rb", buffering=0) as file:
                 file.seek(start)
-                return file.read(length) or b""
+                while length > 0 and (piece := file.read(min(length, _PIECE_BYTES))):
+                    yield piece
+                    length -= len(piece)
         except OSError as error:
             raise ReadError(f"cannot read {self.path}: {error.strerror}") from None
 
@@ -61,7 +70,7 @@ class Window:
             return
         self._refuse_impossible(end, what)
         self._extend(max(end, len(self.data) + self._step_bytes))
-        self._step_bytes *= 2
+        self._step_bytes = min(2 * self._step_bytes, _LARGEST_STEP_BYTES)
 
     def need_exactly(self, end: int, what: str = "header") -> None:
         """The same, without reading ahead."""
@@ -81,8 +90,7 @@ class Window:
 
     def _extend(self, end: int) -> None:
         end = min(end, self.blob.size_bytes, HEADER_LIMIT_BYTES)
-        while len(self.data) < end:
-            piece = self.blob.read(len(self.data), end - len(self.data))
-            if not piece:
-                raise ReadError(f"{self.blob.name} ended at byte {len(self.data):,} while it was being read")
+        for piece in self.blob.pieces(len(self.data), end - len(self.data)):
             self.data += piece
+        if len(self.data) < end:
+            raise ReadError(f"{self.blob.name} ended at byte {len(self.data):,} while it was being read")

@@ -31,7 +31,7 @@ CONFIG_LIMIT_BYTES = 4_000_000
 
 def parse_config(text: bytes, file: str) -> Mapping[str, Any]:
     try:
-        config = json.loads(text)
+        config = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ReadError(f"{file} is not JSON") from None
     if not isinstance(config, dict):

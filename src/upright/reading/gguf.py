@@ -5,7 +5,7 @@ Versions 2 and 3, little-endian. Vocabularies are stepped over, not decoded; typ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -29,6 +29,8 @@ _STRING_LIMIT = 4_000_000
 """Strings in all arrays of a file together: fifteen vocabularies of the largest kind."""
 _KEPT_ELEMENTS = 4096
 """Arrays up to this long are kept (a value a layer); longer ones are vocabularies."""
+_KEPT_BYTES = 1 << 20
+"""Texts up to this long are kept; no key that matters here is longer."""
 _LONGEST_NAME = 65_535
 _DIMENSIONS = 4
 
@@ -55,7 +57,7 @@ class GgmlType:
 
 @dataclass(frozen=True)
 class ArrayOf:
-    """Stands for an array too long to keep."""
+    """Stands for an array or a text too long to keep."""
 
     count: int
 
@@ -142,7 +144,7 @@ class _Reader:
 
     def value(self, kind: int, key: str) -> Any:
         if kind == _STRING:
-            return self._take(self.u64()).decode(errors="replace")
+            return self._text_value(self.u64(), key)
         if kind == _ARRAY:
             return self._array(key)
         scalar = _SCALARS.get(kind)
@@ -152,6 +154,13 @@ class _Reader:
         value = scalar.unpack_from(self.window.data, self.offset)[0]
         self.offset += scalar.size
         return value
+
+    def _text_value(self, length: int, key: str) -> Any:
+        if length <= _KEPT_BYTES:
+            return self._take(length).decode(errors="replace")
+        self.window.need(self.offset + length, f"text {key}")
+        self.offset += length
+        return ArrayOf(length)
 
     def tensor_info(self) -> tuple[str, Layout, int]:
         name = self.text("tensor name")
@@ -207,8 +216,6 @@ class _Reader:
         self._strings += count
         if self._strings > _STRING_LIMIT:
             raise ReadError(f"{self.name} claims {self._strings:,} strings in its arrays; refused")
-        if count <= _KEPT_ELEMENTS:
-            return tuple(self._take(self.u64()).decode(errors="replace") for _ in range(count))
         window, unpack, offset = self.window, _U64.unpack_from, self.offset
         data, have = window.data, len(window.data)
         for _ in range(count):
@@ -217,8 +224,16 @@ class _Reader:
                 have = len(data)
             offset += 8 + unpack(data, offset)[0]
         window.need(offset, f"array {key}")
-        self.offset = offset
-        return ArrayOf(count)
+        start, self.offset = self.offset, offset
+        if count > _KEPT_ELEMENTS or offset - start > _KEPT_BYTES:
+            return ArrayOf(count)
+        return tuple(self._strings_from(start, count))
+
+    def _strings_from(self, offset: int, count: int) -> Iterator[str]:
+        for _ in range(count):
+            end = offset + 8 + _U64.unpack_from(self.window.data, offset)[0]
+            yield self.window.data[offset + 8 : end].decode(errors="replace")
+            offset = end
 
 
 def _aligned(offset: int, alignment: int) -> int:

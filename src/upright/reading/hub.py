@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from upright.errors import ReadError
@@ -90,7 +90,7 @@ class Repository:
         path = f"/api/models/{quote(self.repo)}/revision/{quote(revision, safe='')}?blobs=true"
         body = self._wire.whole(path, _LISTING_LIMIT_BYTES, self.repo, revision)
         try:
-            listing = json.loads(body)
+            listing = json.loads(body.decode())
             sizes = {str(entry["rfilename"]): entry["size"] for entry in listing["siblings"]}
             commit = listing["sha"]
         except (ValueError, TypeError, KeyError, RecursionError):
@@ -113,23 +113,21 @@ class RemoteBlob:
         self._url = self._first_url
         self._etag: str | None = None
 
-    def read(self, start: int, length: int) -> bytes:
+    def pieces(self, start: int, length: int) -> Iterator[bytes]:
         """The whole range, however often the connection drops on the way."""
-        wanted = min(length, self.size_bytes - start)
-        pieces, have, failures = [], 0, 0
-        while have < wanted:
-            before = have
+        position, end, failures = start, min(start + length, self.size_bytes), 0
+        while position < end:
+            before = position
             try:
-                for piece in self._range(start + have, wanted - have):
-                    pieces.append(piece)
-                    have += len(piece)
+                for piece in self._range(position, end - position):
+                    yield piece
+                    position += len(piece)
             except _TryAgainError as error:
-                failures = 1 if have > before else failures + 1
+                failures = 1 if position > before else failures + 1
                 self._wire.pause(error, failures, self._title)
                 self._url = self._first_url  # a redirect may have expired
-        return b"".join(pieces)
 
-    def _range(self, start: int, length: int) -> Any:
+    def _range(self, start: int, length: int) -> Iterator[bytes]:
         headers = {"Range": f"bytes={start}-{start + length - 1}"}
         with self._wire.exchange(self._url, headers, self._title) as response:
             self._url = str(response.url)
@@ -187,7 +185,7 @@ class Wire:
     def exchange(self, url: str, headers: dict[str, str], title: str) -> _Exchange:
         return _Exchange(self, url, headers, title)
 
-    def body(self, response: httpx2.Response, limit_bytes: int) -> Any:
+    def body(self, response: httpx2.Response, limit_bytes: int) -> Iterator[bytes]:
         """The body in pieces, never more than the limit; a body cut short is a passing fault."""
         import httpx2
 

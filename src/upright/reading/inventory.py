@@ -15,6 +15,9 @@ from typing import NamedTuple
 from upright.errors import ReadError
 from upright.reading.tensors import Header
 
+_BATCH = 20_000
+_KIND_LIMIT = 100_000
+"""Names that differ in more than the number of an expert; the models in the field have fewer than ten thousand."""
 _EXPERT = re.compile(r"\.experts\.[0-9]+\.")
 
 
@@ -51,12 +54,19 @@ class Stock:
 
     def add(self, header: Header) -> None:
         """Adds one file; a tensor that is in two files is an error."""
-        counts = Counter(zip(_alike(header.names), header.layout, strict=True))
+        counts: Counter[tuple[str, int]] = Counter()
+        for at in range(0, len(header.names), _BATCH):
+            names, layout = header.names[at : at + _BATCH], header.layout[at : at + _BATCH]
+            counts.update(zip(_alike(names), layout, strict=True))
+            if len(counts) > _KIND_LIMIT:
+                raise ReadError(f"a file's tensors are of more than {_KIND_LIMIT:,} kinds; refused")
         with self._lock:
             before = len(self._names)
             self._names.update(header.names)
             if len(self._names) != before + len(header.names):
                 raise ReadError("the artifact is broken: a tensor is in two of its files")
+            if len(self.kinds) + len(counts) > 2 * _KIND_LIMIT:
+                raise ReadError(f"the tensors are of more than {2 * _KIND_LIMIT:,} kinds; refused")
             for (name, number), count in counts.items():
                 dtype, shape, size_bytes = header.layouts[number]
                 tally = self.kinds.setdefault(Kind(name, dtype, shape), Tally())

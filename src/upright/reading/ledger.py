@@ -8,6 +8,7 @@ from upright.records.model import Group, UnknownName, WeightLine
 
 _NUMBERS = re.compile(r"\d+")
 _UNKNOWN_LIMIT = 100
+_LONGEST_PATTERN = 200
 _ORDER: tuple[Group, ...] = (
     "embedding", "attention", "indexer", "dense_ffn", "router", "routed_experts", "shared_experts", "norm", "output",
     "vision", "draft", "other",
@@ -33,7 +34,7 @@ class Ledger:
             sums[2] += bytes
 
     def note_unknown(self, name: str, *, tensors: int, bytes: int) -> None:
-        pattern = _NUMBERS.sub("*", name)
+        pattern = _NUMBERS.sub("*", name)[:_LONGEST_PATTERN]
         if pattern not in self._unknown and len(self._unknown) >= _UNKNOWN_LIMIT:
             pattern = "(more names)"
         sums = self._unknown.setdefault(pattern, [0, 0])

@@ -24,6 +24,12 @@ class Place(NamedTuple):
     """False if no pattern knows the name."""
 
 
+_NUMBERS = re.compile(r"[0-9]+")
+_FORMS_LIMIT = 4096
+"""Forms of names that are looked up; the models in the field have fewer than a hundred."""
+_UNKNOWN = Place("other", None, known=False)
+
+
 @dataclass(frozen=True)
 class Family:
     """Models that share tensor names."""
@@ -38,20 +44,30 @@ class Family:
 
 
 class Namer:
-    """Names to places, by the first pattern that matches the whole name."""
+    """Names to places, by the first pattern that matches the whole name.
+
+    Names that differ only in numbers match the same pattern, so each such form is looked up once.
+    """
 
     def __init__(self, patterns: Iterable[Mapping[str, Any]], layers: int | None) -> None:
         self._patterns = [(re.compile(row["pattern"]), cast(Group, row["group"])) for row in patterns]
         self._layers = layers
+        self._forms: dict[str, tuple[re.Pattern[str], Group] | None] = {}
 
     def place(self, name: str) -> Place:
-        for pattern, group in self._patterns:
-            if match := pattern.fullmatch(name):
-                layer = _number(match.groupdict().get("layer"))
-                if layer is not None and self._layers is not None and layer >= self._layers:
-                    group = "draft"  # multi-token prediction: stored as the layers after the last one
-                return Place(group, layer, known=True)
-        return Place("other", None, known=False)
+        form = _NUMBERS.sub("0", name)
+        if form not in self._forms:
+            if len(self._forms) >= _FORMS_LIMIT:
+                return _UNKNOWN
+            self._forms[form] = next((row for row in self._patterns if row[0].fullmatch(form)), None)
+        found = self._forms[form]
+        if found is None:
+            return _UNKNOWN
+        match, group = found[0].fullmatch(name), found[1]
+        layer = _number(match.groupdict().get("layer")) if match else None
+        if layer is not None and self._layers is not None and layer >= self._layers:
+            group = "draft"  # multi-token prediction: stored as the layers after the last one
+        return Place(group, layer, known=True)
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import chain
 from math import prod
 from operator import sub
 from typing import Any
@@ -34,18 +33,19 @@ _ENTRY = re.compile(
     + rb'"data_offsets"' + _S + rb":" + _S + rb"\[" + _S + rb"([0-9]{1,19})" + _S + rb"," + _S
     + rb"([0-9]{1,19})" + _S + rb"\]" + _S + rb"\}" + _S + rb"([,}])"
 )  # fmt: skip
-# As safetensors itself writes it, without a space: all entries are found at once, and their lengths must add up.
+# As safetensors itself writes it, without a space: a batch of entries is found at once.
 _COMPACT = re.compile(
-    rb'"([^"\\\x00-\x1f]*+)":\{"dtype":"(\w{1,16})","shape":\[([0-9,]{0,400})\],'
-    rb'"data_offsets":\[([0-9]{1,19}),([0-9]{1,19})\]\}[,}]'
+    rb'("([^"\\\x00-\x1f]*+)":\{"dtype":"(\w{1,16})","shape":\[([0-9,]{0,400})\],'
+    rb'"data_offsets":\[([0-9]{1,19}),([0-9]{1,19})\]\},)'
 )
-_COMPACT_BYTES = len(b'"":{"dtype":"","shape":[],"data_offsets":[,]},')
+_BATCH_BYTES = 1 << 22
 _OBJECT = re.compile(rb"\{[^{}]{0,4096}\}" + _S + rb"([,}])")
 _PAIR = re.compile(_S + _STRING + _S + rb":" + _S + _STRING + _S + rb"([,}])")
 _OPEN = re.compile(_S + rb"\{" + _S)
 _END = re.compile(_S)
 _KEPT_METADATA_BYTES = 65_536
 _METADATA = "__metadata__"
+_METADATA_PAIRS = 10_000
 _Entry = tuple[bytes, bytes, bytes, bytes, bytes]
 """Name, type, shape, first and last offset, all still text."""
 
@@ -69,78 +69,74 @@ class _Parser:
         self.data = data
         self.end = end
         self.metadata: dict[str, str] | None = None
-        self._tried = False
+        self._is_compact = True
+        self._kinds: dict[tuple[bytes, bytes], int] = {}
+        self._layouts: list[Layout] = []
 
     def header(self) -> Header:
         opened = _OPEN.match(self.data, 8, self.end)
         if opened is None:
             raise ReadError(f"{self.name} is not a safetensors file: its header is not a JSON object")
-        position = opened.end()
-        entries: list[_Entry] = []
-        if self.data[position : position + 1] == b"}":
-            position += 1
-        else:
-            entries, position = self._entries(position)
-        if len(entries) > TENSOR_LIMIT:
+        if self.data.count(b'"data_offsets"', 8, self.end) > TENSOR_LIMIT:
             raise ReadError(f"{self.name} lists more than {TENSOR_LIMIT:,} tensors; refused")
+        names: list[str] = []
+        layout: list[int] = []
+        offsets: list[int] = []
+        position, more = opened.end(), b","
+        if self.data[position : position + 1] == b"}":
+            position, more = position + 1, b"}"
+        while more == b",":
+            batch, position, more = self._batch(position) or self._single(position)
+            if batch:
+                self._add(batch, names, layout, offsets)
         if _END.fullmatch(self.data, position, self.end) is None:
             raise self._broken("there is more after the end of its header")
-        return self._columns(entries)
+        if len(set(names)) != len(names):
+            raise self._broken("a tensor name is there twice")
+        return Header(self.end, self.metadata or {}, self._layouts, names, layout, offsets)
 
-    def _columns(self, entries: list[_Entry]) -> Header:
-        if not entries:
-            return Header(self.end, self.metadata or {}, [], [], [], [])
-        keys, dtypes, shapes, starts, stops = zip(*entries, strict=True)
-        names = self._names(keys)
+    def _batch(self, position: int) -> tuple[list[_Entry], int, bytes] | None:
+        """Many entries at once, if what is here is written without spaces and in the usual order."""
+        if not self._is_compact or self.data.startswith(b'"__metadata__"', position):
+            return None
+        found = _COMPACT.findall(self.data, position, min(position + _BATCH_BYTES, self.end))
+        text = b"".join([entry[0] for entry in found])
+        if not text or not self.data.startswith(text, position):
+            self._is_compact = False  # entry by entry from here
+            return None
+        return [entry[1:] for entry in found], position + len(text), b","
+
+    def _single(self, position: int) -> tuple[list[_Entry], int, bytes]:
+        found = _ENTRY.match(self.data, position, self.end)
+        if found is not None:
+            return [(found[1], found[2], found[3], found[4], found[5])], found.end(), found[6]
+        entry, position, more = self._unusual(position)
+        return [entry] if entry else [], position, more
+
+    def _add(self, batch: list[_Entry], names: list[str], layout: list[int], offsets: list[int]) -> None:
+        keys, dtypes, shapes, starts, stops = zip(*batch, strict=True)
         kinds = list(zip(dtypes, shapes, strict=True))
-        numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
-        layouts = [self._layout(*kind) for kind in numbers]
-        layout = list(map(numbers.__getitem__, kinds))
-        offsets, ends = list(map(int, starts)), list(map(int, stops))
-        widths = [entry.bytes for entry in layouts]
-        if list(map(sub, ends, offsets)) != [widths[number] for number in layout]:
-            sizes = zip(names, map(sub, ends, offsets), layout, strict=True)
-            name, has, needs = next((n, has, widths[i]) for n, has, i in sizes if has != widths[i])
+        for kind in set(kinds).difference(self._kinds):
+            self._kinds[kind] = len(self._layouts)
+            self._layouts.append(self._layout(*kind))
+        numbers = list(map(self._kinds.__getitem__, kinds))
+        first, last = list(map(int, starts)), list(map(int, stops))
+        widths = [entry.bytes for entry in self._layouts]
+        new = self._names(keys)
+        if list(map(sub, last, first)) != [widths[number] for number in numbers]:
+            sizes = zip(new, map(sub, last, first), numbers, strict=True)
+            name, has, needs = next((name, has, widths[i]) for name, has, i in sizes if has != widths[i])
             raise self._broken(f"{name} has {has:,} bytes, its shape needs {needs:,}")
-        return Header(self.end, self.metadata or {}, layouts, names, layout, offsets)
+        names += new
+        layout += numbers
+        offsets += first
 
     def _names(self, keys: tuple[bytes, ...]) -> list[str]:
         try:
             names = b"\n".join(keys).decode().split("\n")
-            if len(names) != len(keys):
-                names = [key.decode() for key in keys]  # a name with a line break in it
+            return names if len(names) == len(keys) else [key.decode() for key in keys]
         except UnicodeDecodeError:
             raise self._broken("a name is not UTF-8 text") from None
-        if len(set(names)) != len(names):
-            raise self._broken("a tensor name is there twice")
-        return names
-
-    def _entries(self, position: int) -> tuple[list[_Entry], int]:
-        entries: list[_Entry] = []
-        more = b","
-        while more == b",":
-            found = _ENTRY.match(self.data, position, self.end)
-            if found is None:
-                entry, position, more = self._unusual(position)
-                entries += [entry] if entry else []
-            else:
-                entries.append((found[1], found[2], found[3], found[4], found[5]))
-                position, more = found.end(), found[6]
-            if more == b"," and (rest := self._compact(position)):
-                return entries + rest, self.end
-            if len(entries) > TENSOR_LIMIT:
-                break
-        return entries, position
-
-    def _compact(self, position: int) -> list[_Entry] | None:
-        """All entries to the end of the header at once, if there is nothing else."""
-        end = len(self.data[position : self.end].rstrip()) + position
-        if self._tried or self.data[end - 2 : end] != b"}}":
-            return None
-        self._tried = True
-        entries = _COMPACT.findall(self.data, position, end)
-        found_bytes = sum(map(len, chain.from_iterable(entries))) + len(entries) * _COMPACT_BYTES
-        return entries if found_bytes == end - position else None
 
     def _layout(self, dtype: bytes, shape_text: bytes) -> Layout:
         name = dtype.decode()
@@ -171,7 +167,7 @@ class _Parser:
 
     def _fields(self, text: bytes | bytearray) -> tuple[bytes, bytes, bytes, bytes]:
         try:
-            pairs = json.loads(text, object_pairs_hook=list)
+            pairs = json.loads(text.decode(), object_pairs_hook=list)
             fields: dict[str, Any] = dict(pairs)
             start, stop = fields["data_offsets"]
             dtype, shape = fields["dtype"], fields["shape"]
@@ -189,14 +185,17 @@ class _Parser:
         opened = _OPEN.match(self.data, position, self.end)
         if opened is None:
             raise self._broken(f"{_METADATA} is not an object")
-        position, more = opened.end(), b","
+        position, more, pairs = opened.end(), b",", 0
         if self.data[position : position + 1] == b"}":
             position, more = position + 1, b"}"
         while more == b",":
             pair = _PAIR.match(self.data, position, self.end)
             if pair is None:
                 raise self._broken(f"{_METADATA} is not a table of strings")
-            if len(pair[2]) <= _KEPT_METADATA_BYTES:
+            pairs += 1
+            if pairs > _METADATA_PAIRS:
+                raise self._broken(f"{_METADATA} has more than {_METADATA_PAIRS:,} entries")
+            if len(pair[1]) + len(pair[2]) <= _KEPT_METADATA_BYTES:
                 self.metadata[self._text(pair[1])] = self._text(pair[2])
             position, more = pair.end(), pair[3]
         after = re.compile(_S + rb"([,}])").match(self.data, position, self.end)
@@ -206,11 +205,11 @@ class _Parser:
 
     def _text(self, raw: bytes) -> str:
         try:
-            text = raw.decode() if b"\\" not in raw else str(json.loads(b'"' + raw + b'"'))
+            text = raw.decode() if b"\\" not in raw else str(json.loads(f'"{raw.decode()}"'))
             text.encode()  # a lone surrogate is JSON, but no text
         except ValueError:
             raise self._broken("a name is not UTF-8 text") from None
         return text
 
     def _broken(self, what: str) -> ReadError:
-        return ReadError(f"{self.name} is broken: {what}")
+        return ReadError(f"{self.name} is broken: {what if len(what) < 200 else what[:200] + '...'}")
