@@ -105,6 +105,7 @@ def test_header_spelling_does_not_matter(tmp_path: Path) -> None:
     assert all(header == headers[0] for header in headers)
 
 
+@pytest.mark.slow
 def test_a_vocabulary_of_163840_tokens_is_read_5_times_faster_than_by_the_gguf_library(tmp_path: Path) -> None:
     path = tmp_path / "k2.gguf"
     keys = K2_KEYS | k2_vocabulary(163_840)
