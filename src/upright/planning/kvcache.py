@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from upright.errors import UsageError
-from upright.records.model import Architecture, Attention, GqaAttention, LinearAttention, MlaAttention
+from upright.records.model import (
+    Architecture,
+    Attention,
+    CompressedAttention,
+    GqaAttention,
+    LinearAttention,
+    MlaAttention,
+)
 
 # Bytes of one value. Block types of ggml: bytes of a block over the 32 values in it (ggml-common.h).
 VALUE_BYTES: dict[str, Fraction] = {
@@ -83,6 +90,10 @@ def cache_shape(
             words.append(f"{kind.layers} recurrent layers: a state a sequence, nothing a token")
             if kind.state_bytes is None:
                 unknown.append("size of the recurrent state")
+            continue
+        if isinstance(kind, CompressedAttention):
+            words.append(f"{kind.layers} layers of compressed attention, which are not counted")
+            unknown.append("size of the compressed cache")
             continue
         layer_bytes, formula = _layer_bytes(kind, dtype)
         total = _whole(kind.layers * layer_bytes)
