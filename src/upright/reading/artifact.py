@@ -93,17 +93,16 @@ def _read_safetensors(place: Place, files: Sequence[str], progress: Progress) ->
 
 
 def _safetensors_stock(blobs: Sequence[Blob], progress: Progress) -> tuple[tuple[ModelFile, ...], Stock]:
-    """One shard first: the others' headers are about as long, and then one request fetches each."""
-    stock, expected = Stock(), _SAFETENSORS_FIRST_BYTES
+    """Headers of a repository are mostly alike: the last two say how much of the next file to ask for at once."""
+    stock, lengths = Stock(), [_SAFETENSORS_FIRST_BYTES] * 2
 
     def read_one(blob: Blob) -> ModelFile:
-        header = safetensors.parse(Window(blob, expected))
+        header = safetensors.parse(Window(blob, max(_SAFETENSORS_FIRST_BYTES, min(lengths[-2:]))))
+        lengths.append(header.header_bytes + header.header_bytes // 50)
         stock.add(header)
         return account(blob.name, blob.size_bytes, header, gaps=False)
 
-    first = read_one(blobs[0])
-    expected = max(expected, first.header_bytes)
-    return (first, *_each(read_one, blobs[1:], progress)), stock
+    return tuple(_each(read_one, blobs, progress)), stock
 
 
 def _ledger(stored: Iterable[Stored], namer: Namer) -> Ledger:
