@@ -12,8 +12,7 @@ from upright.records.recipe import Recipe
 from upright.rendering import render
 from upright.rendering.recipe import Wishes
 
-COMMUNITY_TAG = "glm-kimi-canonical-rebase-layered-vllm68b3569f-b12xc929144-flashinfergit1a60071-cutedsl45-20260514"
-COMMUNITY_IMAGE = f"voipmonitor/vllm:{COMMUNITY_TAG}"
+COMMUNITY_IMAGE = "voip-glm-kimi-canonical-20260514"
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ PUBLISHED = {
         Goal(engine="vllm", engine_version="0.20.0", kv_dtype="fp8", decode_context_parallel=8),
         ("docker", "compose", "kubernetes", "quadlet"),
         port=5000,
-        wishes=_wishes(image=COMMUNITY_IMAGE, patched=True),
+        wishes=_wishes(image=COMMUNITY_IMAGE),
     ),
     "kimi-k26-vllm": Published(
         "Kimi-K2.6",

@@ -148,16 +148,16 @@ def _kernels(case: Case) -> Iterator[Setting]:
             reason="NVIDIA's NVFP4 checkpoints, by the name that SGLang gives them",
             source="sglang/srt/server_args.py, QUANTIZATION_CHOICES",
         )
-    if not silicon.is_sm12(case.box):
-        return
-    if silicon.dense_mla(case.model):
+    version = case.plan.engine_version or case.accepted.version
+    row = silicon.known("sglang", version, case.box, "dense MLA") if silicon.dense_mla(case.model) else None
+    if row is not None and row.status == "works" and row.backend:
         yield Setting(
             name="--attention-backend",
-            value="triton",
-            reason="FlashAttention 3 wants SM 9.x, TensorRT-LLM's kernels SM 10.x; Triton's fit SM 12.x since 0.5.9",
-            source="sglang extend_attention.py 0.5.9; https://github.com/sgl-project/sglang/issues/24633",
+            value=row.backend,
+            reason=row.about,
+            source=f"catalogue, compat/{row.id}: {row.sources[0]}",
         )
-    if nvfp4:
+    if nvfp4 and silicon.is_sm12(case.box):
         yield Setting(
             name="--moe-runner-backend",
             value="flashinfer_cutlass",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from upright import catalog
+from upright.catalog.rows.engine import CompatRow
 from upright.records.box import Box, Link
 from upright.records.model import MlaAttention, Model
 from upright.records.plan import Plan
@@ -46,6 +48,18 @@ def over_pcie(plan: Plan, box: Box) -> bool:
 
 def dense_mla(model: Model) -> bool:
     return any(isinstance(kind, MlaAttention) and not kind.indexer_head_dim for kind in model.architecture.attention)
+
+
+def known(engine: str, version: str | None, box: Box, feature: str, *, patched: bool = False) -> CompatRow | None:
+    """What the catalogue knows of a feature of this engine's version on these GPUs."""
+    on = capability(box)
+    if on is None:
+        return None
+    try:
+        rows = catalog.compat(engine, version, on, patched=patched)
+    except ValueError:  # a commit is no version to compare
+        rows = catalog.compat(engine, None, on, patched=patched)
+    return next((row for row in rows if row.feature == feature), None)
 
 
 def nccl(plan: Plan, box: Box) -> tuple[Setting, ...]:

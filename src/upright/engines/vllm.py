@@ -146,13 +146,13 @@ def _memory(case: Case) -> Iterator[Setting]:
 
 
 def _kernels(case: Case) -> Iterator[Setting]:
-    if silicon.is_sm12(case.box) and silicon.dense_mla(case.model):
-        # Guard: the other dense MLA backends accept SM 9.x or 10.x only, in every release up to 0.32.0.
+    row = silicon.known("vllm", _version(case), case.box, "dense MLA") if silicon.dense_mla(case.model) else None
+    if row is not None and row.status == "works" and row.backend:
         yield Setting(
             name="--attention-backend",
-            value="TRITON_MLA",
-            reason="the only dense MLA backend that accepts SM 12.x; it also returns what context parallelism needs",
-            source="vLLM backend sources 0.18.0 to 0.32.0; https://github.com/flashinfer-ai/flashinfer/issues/2166",
+            value=row.backend,
+            reason=row.about,
+            source=f"catalogue, compat/{row.id}: {row.sources[0]}",
         )
     if silicon.is_sm10(case.box) and case.plan.parallel.tensor > 1:
         yield Setting(
@@ -259,14 +259,11 @@ def _notes(case: Case) -> Iterator[str]:
             f"The flags of {case.plan.engine_version} were never recorded; these are the ones that "
             f"{case.accepted.version} takes. Run `upright check`."
         )
-    if case.plan.kv.dtype.startswith("fp8") and silicon.is_sm12(case.box) and silicon.dense_mla(case.model):
-        if case.serving.patched:
-            yield "An fp8 cache on SM 12.x needs the patch that this image carries: prove it at full context first."
-        else:
-            yield (
-                "An fp8 cache ends with 'Hardware limit: 101376' on SM 12.x in unpatched vLLM up to 0.32.0 "
-                "(vLLM issue 46721): take bf16 with context parallelism, or an image that carries the patch."
-            )
+    if case.plan.kv.dtype.startswith("fp8") and silicon.dense_mla(case.model):
+        patched = case.serving.patched
+        row = silicon.known("vllm", _version(case), case.box, "fp8 KV with dense MLA", patched=patched)
+        if row is not None and row.status != "works":
+            yield f"fp8 cache: {row.about} {row.instead or ''}".strip()
     if knowledge.needs_own_code(case.row) and case.model.revision is None:
         yield (
             "The model's own code is run and no revision is pinned: download a revision that you trust "
@@ -284,6 +281,11 @@ def _notes(case: Case) -> Iterator[str]:
             "This vLLM verifies guesses outside the fast path on SM 12.x (pull request 47144): speculation helps "
             "little before 0.31."
         )
+
+
+def _version(case: Case) -> str | None:
+    version = case.plan.engine_version or case.accepted.version
+    return version.partition("+")[0] if version else None
 
 
 def _old_transformers(version: str | None) -> bool:

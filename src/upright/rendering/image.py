@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from upright import catalog
 from upright.errors import UsageError
 
+SM12_CACHE_PATCH = "triton-mla-fp8-sm120"
+
 
 @dataclass(frozen=True)
 class Image:
@@ -15,26 +17,22 @@ class Image:
     reference: str
     about: str | None = None
     patched: bool = False
-    """Carries the community's patches for SM 12.x."""
+    """Carries the community's patch of the fp8 cache for SM 12.x."""
 
 
 def image_named(name: str) -> Image:
     """A row of the catalogue by its id or reference, else what the person wrote."""
-    if "images" in catalog.KINDS:
-        for row in catalog.rows("images").values():
-            if name in (row.id, getattr(row, "reference", None)):
-                return _of_row(row)
+    for row in catalog.images():
+        if name in (row.id, row.reference):
+            about = " ".join(each for each in (row.about, row.caution) if each)
+            return _refuse_moving(Image(row.reference, about, patched=SM12_CACHE_PATCH in row.patches))
     return _refuse_moving(Image(name, "named by the caller; pin the digest of what you pulled"))
-
-
-def _of_row(row: object) -> Image:
-    about, caution = getattr(row, "about", None), getattr(row, "caution", None)
-    words = " ".join(each for each in (about, caution) if each) or None
-    return Image(getattr(row, "reference", ""), words, patched=bool(getattr(row, "patches", ())))
 
 
 def _refuse_moving(image: Image) -> Image:
     tail = image.reference.rpartition("/")[2]
+    if "..." in tail or "*" in tail:
+        raise UsageError(f"{image.reference}: nobody wrote down the whole tag", hint="look it up and name it in full")
     if "@" not in tail and (":" not in tail or tail.endswith(":latest")):
         raise UsageError(
             f"{image.reference} is another image tomorrow: an image needs a tag that stays, or a digest",

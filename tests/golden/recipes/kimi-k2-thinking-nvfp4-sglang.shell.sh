@@ -53,7 +53,7 @@ arguments=(
   --kv-cache-dtype bfloat16
   # NVIDIA's NVFP4 checkpoints, by the name that SGLang gives them [sglang/srt/server_args.py, QUANTIZATION_CHOICES]
   --quantization modelopt_fp4
-  # FlashAttention 3 wants SM 9.x, TensorRT-LLM's kernels SM 10.x; Triton's fit SM 12.x since 0.5.9 [sglang extend_attention.py 0.5.9; https://github.com/sgl-project/sglang/issues/24633]
+  # SGLang's own choice; flashinfer can be chosen and was faster in bf16 reports. [catalogue, compat/sglang-sm120-mla: sglang server_args.py at 0.5.23]
   --attention-backend triton
   # the TensorRT-LLM expert kernels are for SM 10.x [sglang, fused experts; vLLM fused_moe/experts/trtllm_*_moe.py]
   --moe-runner-backend flashinfer_cutlass

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Serves Kimi-K2.6 with vllm 0.20.0, in a container of docker.
 # Written by `upright render`; every flag says why it is there and [where that was learned].
-# Note: An fp8 cache on SM 12.x needs the patch that this image carries: prove it at full context first.
+# Note: fp8 cache: Community builds carry the tuning for SM 12.0 and were measured with it; answers must still be proved at the context that you use. Run the proof at full context before you rely on it.
 # Note: The model's own code is run and no revision is pinned: download a revision that you trust (hf download --revision) and serve the folder.
 # Note: Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently (vLLM wheels 0.18.0 to 0.32.0, Requires-Dist; How to deploy Kimi K2.6 on Lambda (2026)).
 set -euo pipefail
@@ -12,7 +12,7 @@ PORT=${PORT:-5000}
 MAX_MODEL_LEN=${MAX_MODEL_LEN:-65536}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.9}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
-# named by the caller; pin the digest of what you pulled
+# The image behind the 255 published cells of Kimi-K2.6 on 8x RTX PRO 6000: DCP 1 to 8, with and without EAGLE3, fp8 cache. Users report slower speculation than the image of 2026-05-10.
 IMAGE=${IMAGE:-voipmonitor/vllm:glm-kimi-canonical-rebase-layered-vllm68b3569f-b12xc929144-flashinfergit1a60071-cutedsl45-20260514}
 HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: hf download REPOSITORY
 CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}
@@ -81,7 +81,7 @@ arguments=(
   --gpu-memory-utilization "$GPU_MEMORY_UTILIZATION"
   # the cache type that was planned: 35,136 bytes a token; said aloud, since `auto` follows the checkpoint
   --kv-cache-dtype fp8
-  # the only dense MLA backend that accepts SM 12.x; it also returns what context parallelism needs [vLLM backend sources 0.18.0 to 0.32.0; https://github.com/flashinfer-ai/flashinfer/issues/2166]
+  # The only dense MLA backend that accepts SM 12.x. With a bf16 cache its kernel needs 63,488 of the 101,376 bytes of shared memory. [catalogue, compat/vllm-sm12-dense-mla: vLLM wheels 0.28.0 to 0.32.0]
   --attention-backend TRITON_MLA
   # clients may let the model choose a tool [catalogue, models/kimi-k2.6]
   --enable-auto-tool-choice

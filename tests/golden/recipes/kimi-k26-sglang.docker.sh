@@ -81,7 +81,7 @@ arguments=(
   --mem-fraction-static "$GPU_MEMORY_UTILIZATION"
   # the cache type that was planned: 70,272 bytes a token
   --kv-cache-dtype bfloat16
-  # FlashAttention 3 wants SM 9.x, TensorRT-LLM's kernels SM 10.x; Triton's fit SM 12.x since 0.5.9 [sglang extend_attention.py 0.5.9; https://github.com/sgl-project/sglang/issues/24633]
+  # SGLang's own choice; flashinfer can be chosen and was faster in bf16 reports. [catalogue, compat/sglang-sm120-mla: sglang server_args.py at 0.5.23]
   --attention-backend triton
   # reads this model's tool calls [catalogue, models/kimi-k2.6]
   --tool-call-parser kimi_k2

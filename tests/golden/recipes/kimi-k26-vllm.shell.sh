@@ -46,7 +46,7 @@ arguments=(
   --gpu-memory-utilization "$GPU_MEMORY_UTILIZATION"
   # the cache type that was planned: 70,272 bytes a token; said aloud, since `auto` follows the checkpoint
   --kv-cache-dtype bfloat16
-  # the only dense MLA backend that accepts SM 12.x; it also returns what context parallelism needs [vLLM backend sources 0.18.0 to 0.32.0; https://github.com/flashinfer-ai/flashinfer/issues/2166]
+  # The only dense MLA backend that accepts SM 12.x. With a bf16 cache its kernel needs 63,488 of the 101,376 bytes of shared memory. [catalogue, compat/vllm-sm12-dense-mla: vLLM wheels 0.28.0 to 0.32.0]
   --attention-backend TRITON_MLA
   # clients may let the model choose a tool [catalogue, models/kimi-k2.6]
   --enable-auto-tool-choice

@@ -83,9 +83,9 @@ def test_fp8_on_sm120_is_noted_unless_the_image_is_patched():
     box = catalog.box_record(SM120)
     bare = rendered(box, engine="vllm", kv_dtype="fp8")
     patched = rendered(box, wishes=Wishes(must_be_installed=False, patched=True), engine="vllm", kv_dtype="fp8")
-    assert any("101376" in note for note in bare.notes)
-    assert not any("101376" in note for note in patched.notes)
-    assert any("prove it" in note for note in patched.notes)
+    assert any("101,376" in note for note in bare.notes)
+    assert not any("101,376" in note for note in patched.notes)
+    assert any("proved at the context" in note for note in patched.notes)
 
 
 def test_versions_speak_for_themselves():
