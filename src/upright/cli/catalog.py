@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "gpus": ("compute_capability", "memory_reported_mib", "memory_bandwidth_gb_s", "name"),
-    "boxes": ("gpu_count", "gpu", "name"),
+    "boxes": ("name",),
     "links": ("bandwidth_gb_s", "latency_us", "name"),
     "models": ("parameters", "repository"),
     "families": ("title",),
     "ggml_types": ("number", "block_elements", "block_bytes", "row_bytes", "ik_only"),
-    "compat": ("versions", "compute_capability", "status", "feature"),
+    "compat": ("versions", "status", "feature"),
     "images": ("engine", "date", "about"),
     "flags": ("means",),
     "failures": ("severity", "title"),
@@ -32,6 +32,15 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "overheads": ("engine", "term", "why"),
     "pools": ("model", "gpu", "tokens"),
     "patches": ("engine", "versions", "name"),
+}
+HEADINGS = {
+    "compute_capability": "SM",
+    "memory_reported_mib": "MiB",
+    "memory_bandwidth_gb_s": "GB/s",
+    "bandwidth_gb_s": "GB/s",
+    "latency_us": "µs",
+    "gpu_count": "GPUs",
+    "decode_tokens_per_second": "tok/s",
 }
 HEAD = ("id", "owner", "file", "grade", "sources")
 
@@ -92,7 +101,7 @@ def _rows(console: Console, kind: str, found: list[Row]) -> None:
 
     columns = COLUMNS.get(kind, ())
     table = _grid(len(columns) + 1)
-    table.add_row(*(Text(name, style="dim") for name in ("id", *columns)))
+    table.add_row(*(Text(name, style="dim") for name in ("id", *(HEADINGS.get(name, name) for name in columns))))
     for row in found:
         mark = " *" if row.owner == "user" else ""
         table.add_row(Text(f"{row.id}{mark}"), *(Text(_cell(getattr(row, name, None))) for name in columns))
