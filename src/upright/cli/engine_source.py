@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import sys
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+
+from upright.cli.output import say
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,13 +41,16 @@ def engine_options(*, compiles: bool = True) -> Callable[[F], F]:
             **arguments: Any,
         ) -> Any:
             from upright.kernels import Compiler, find_source, interpreter, plain_interpreter
+            from upright.kernels.sources import is_fetched
 
             if compiles:
                 limit_seconds = arguments.pop("limit_seconds")
                 chosen = interpreter(environment, arguments.pop("python"))
-                arguments["compiler"] = Compiler(chosen, limit_seconds)
+                arguments["compiler"] = Compiler(chosen, limit_seconds, tell=_progress())
             else:
                 chosen = plain_interpreter(environment)
+            if engine_version and not (place or image) and not is_fetched(engine, engine_version, chosen):
+                say(f"fetching the Python files of {engine} {engine_version}")
             source = find_source(engine, version=engine_version, source=place, image=image, environment=chosen)
             return function(source=source, **arguments)
 
@@ -53,3 +60,19 @@ def engine_options(*, compiles: bool = True) -> Callable[[F], F]:
         return decorated  # type: ignore[no-any-return]
 
     return decorate
+
+
+def _progress() -> Callable[[int, int], None] | None:
+    """One line that counts, for people who watch; nothing for pipes."""
+    if not sys.stderr.isatty():
+        return None
+    started = time.monotonic()
+
+    def tell(done: int, of: int) -> None:
+        from upright.units import duration
+
+        left = (time.monotonic() - started) / done * (of - done)
+        words = f"compiled {done} of {of}, about {duration(left)} left" if done < of else ""
+        click.echo(f"\r\033[K{words}", err=True, nl=False)
+
+    return tell

@@ -115,6 +115,12 @@ def from_wheel(engine: str, path: Path) -> EngineSource:
     return EngineSource(engine, named["version"], folder, f"wheel {path.name}", ("--source", str(path)))
 
 
+def is_fetched(engine: str, version: str, environment: Interpreter) -> bool:
+    """Whether this release is here already, in the environment or from an earlier time."""
+    installed = environment.engine(engine)
+    return (installed is not None and installed[0] == version) or _release_folder(engine, version).exists()
+
+
 def from_image(engine: str, image: str) -> EngineSource:
     from upright.kernels import images
 
@@ -130,7 +136,7 @@ def released(engine: str, version: str) -> EngineSource:
     """The version as its index has it, through the user's own pip settings; fetched once."""
     if not re.fullmatch(r"[0-9][0-9A-Za-z.+!]*", version):
         raise UsageError(f"{version} is not a version", hint="such as 0.32.0")
-    folder = _sources() / f"{engine}-{version}"
+    folder = _release_folder(engine, version)
     if not folder.exists():
         from upright.kernels.remote import RangedFile
 
@@ -157,6 +163,10 @@ def _has_pip() -> bool:
     from importlib.util import find_spec
 
     return find_spec("pip") is not None
+
+
+def _release_folder(engine: str, version: str) -> Path:
+    return _sources() / f"{engine}-{version}"
 
 
 def _sources() -> Path:
