@@ -14,7 +14,14 @@ def test_every_spelling_of_a_target(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "limit_bytes"),
-    [("sm_80", 166912), ("sm_89", 101376), ("sm_90", 232448), ("sm_100", 232448), ("sm_121", 101376)],
+    [
+        ("sm_80", 166912),
+        ("sm_86", 101376),
+        ("sm_89", 101376),
+        ("sm_90", 232448),
+        ("sm_100", 232448),
+        ("sm_121", 101376),
+    ],
 )
 def test_limits_come_from_the_catalogue(name: str, limit_bytes: int) -> None:
     assert target(name).limit_bytes == limit_bytes
