@@ -11,7 +11,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
-from upright.catalog.loader import KINDS, files, rows, rows_of_file
+from upright.catalog.loader import KINDS, files, row_by_id, rows, rows_of_file
 from upright.errors import CatalogError
 
 if TYPE_CHECKING:
@@ -63,13 +63,12 @@ def find(kind: str, name: str) -> Row | None:
     """As `get`, but None when there is none."""
     if kind == "models":
         return find_model(name)
-    known = rows(kind)
-    if name in known:
-        return known[name]
+    if (found := row_by_id(kind, name)) is not None:
+        return found
     wanted = name.lower()
-    for row in known.values():
-        if wanted in _names(row):
-            return row
+    for each in rows(kind).values():
+        if wanted in _names(each):
+            return each
     return None
 
 

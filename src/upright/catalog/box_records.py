@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from upright.catalog.loader import rows
+from upright.catalog import loader
 from upright.catalog.rows.base import Fact
 from upright.catalog.rows.hardware import BoxRow, GpuRow
 from upright.errors import CatalogError
@@ -44,7 +44,7 @@ def record(row: BoxRow) -> Box:
 def _gpu_row(row: BoxRow) -> GpuRow | None:
     if row.gpu is None:
         return None
-    found = rows("gpus").get(row.gpu)
+    found = loader.row_by_id("gpus", row.gpu)
     if not isinstance(found, GpuRow):
         raise CatalogError(f"{row.file}: row {row.id}: gpu: no row {row.gpu} among the gpus")
     return found

@@ -7,6 +7,7 @@ replaces ours. Nothing is read before its kind is asked for, and nothing twice.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -84,6 +85,12 @@ def rows_mentioning(kind: str, text: str) -> Mapping[str, Row]:
     return found
 
 
+def row_by_id(kind: str, id_: str) -> Row | None:
+    """One row by its id. Of a long file of ours only the part that holds it is parsed."""
+    found = kind_named(kind)
+    return _one_row(found, id_) if all(owner == "upright" for _, owner in files(kind)) else rows(kind).get(id_)
+
+
 def rows_of_file(kind: str, path: Path, owner: Owner = "upright") -> tuple[Row, ...]:
     """The rows of one file, validated."""
     named = kind_named(kind)
@@ -97,6 +104,18 @@ def files(kind: str) -> tuple[tuple[Path, Owner], ...]:
     ours = [OURS / f"{name}.yaml", OURS / f"{name}.csv", *sorted((OURS / name).glob("*.yaml"))]
     theirs = sorted((user_folder() / name).glob("*.yaml"))
     return (*((path, "upright") for path in ours if path.exists()), *((path, "user") for path in theirs))
+
+
+@cache
+def _one_row(kind: Kind, id_: str) -> Row | None:
+    head = re.compile(rf"""^- id: (["']?){re.escape(id_)}\1\s*$""", re.MULTILINE)
+    for path, owner in files(kind.name):
+        text = path.read_text(encoding="utf-8") if path.suffix == ".yaml" else ""
+        if start := head.search(text):
+            end = text.find("\n- id:", start.end())
+            (content,) = _yaml(text[start.start() : end if end >= 0 else None], path)
+            return _row(kind.row_class(), content, path, owner)
+    return rows(kind.name).get(id_)
 
 
 @cache

@@ -21,6 +21,7 @@ from upright.records.model import (
     Model,
     WeightLine,
 )
+from upright.units import MIB
 
 _GGUF_OTHER_BITS = 8.5  # Q8_0 outside the experts, as the large GGUF quants keep it
 _FP8_BITS, _BF16_BITS = 8.0, 16.0
@@ -51,6 +52,11 @@ def record(row: ModelRow, artifact: Artifact) -> Model | None:
         quantisation=artifact.scheme,
         ik_only=artifact.engines == ("ik_llama.cpp",),
     )
+
+
+def architecture(row: ModelRow) -> Architecture | None:
+    """What the row's tensors form; None if only headline figures are known."""
+    return None if row.shape is None else _architecture(row, row.shape)
 
 
 def artifact_name(artifact: Artifact) -> str:
@@ -103,7 +109,7 @@ def _weights(row: ModelRow, shape: Shape, artifact: Artifact) -> tuple[WeightLin
         for count in counts
     ]
     left = int(size or 0) - sum(line.bytes for line in lines)
-    if row.vision is not None and left > 0:
+    if row.vision is not None and artifact.format == "safetensors" and left > MIB:
         lines.append(
             WeightLine(
                 group="vision", layer=None, dtype="BF16", tensors=0, parameters=int(left * 8 / _BF16_BITS), bytes=left

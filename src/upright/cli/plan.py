@@ -41,7 +41,7 @@ def command(output: Output, model: str, box: str | None, host_memory: float | No
     """Say whether the model fits, with how much context."""
     from upright.cli.plan_page import plan_page
     from upright.planning import plan
-    from upright.planning.artifacts import Choice, choice
+    from upright.planning.artifacts import Choice, choice, smaller
 
     goal, machine = _goal(**wanted), _box(box, host_memory)
     chosen = Choice(_read(model)) if Path(model).exists() else choice(model, _read)
@@ -50,18 +50,22 @@ def command(output: Output, model: str, box: str | None, host_memory: float | No
     if output.wants_record:
         shown = [{**found.to_dict(), "fits": found.fits} for found in plans[:SHOWN]]
         output.answer({"fits": best.fits, "plans": shown})
-    output.show(plan_page(plans, chosen, page_width()))
+    offers = [found for found in best.nearest if found.options or found.artifact]
+    instead = [] if best.fits or offers else smaller(machine, goal, chosen.model)
+    output.show(plan_page(plans, chosen, page_width(), instead))
+    where = _box_words(box, host_memory)
     if best.fits:
         named = model if best.model == chosen.model.name else _source(best.model, chosen.choose_from)
         output.next("up", *_same_words(named, wanted))
-    elif best.nearest:
-        first = best.nearest[0]
-        engine = ["--engine", wanted["engine"]] if wanted["engine"] and not first.artifact else []
-        output.next("plan", first.artifact or model, *_box_words(box, host_memory), *engine, *first.options)
-        output.no()
+        return
+    if offers:
+        engine = ["--engine", wanted["engine"]] if wanted["engine"] and not offers[0].artifact else []
+        output.next("plan", offers[0].artifact or model, *where, *engine, *offers[0].options)
+    elif instead:
+        output.next("plan", instead[0].model, *where)
     else:
-        output.next("catalog", "list", "boxes")
-        output.no()
+        output.next("catalog", "list", "models")
+    output.no()
 
 
 def _source(name: str, artifacts: Iterable[Model]) -> str:

@@ -36,8 +36,9 @@ _PARTS = (
 )
 
 
-def plan_page(plans: Sequence[Plan], chosen: Choice, width: int) -> str:
-    return "\n".join(_lines(plans, chosen, width))
+def plan_page(plans: Sequence[Plan], chosen: Choice, width: int, instead: Sequence[Plan] = ()) -> str:
+    """`instead`: plans of other models, where nothing of this one fits."""
+    return "\n".join([*_lines(plans, chosen, width), *_instead(plans[0], instead, width)])
 
 
 def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
@@ -125,12 +126,10 @@ def _legend(plan: Plan) -> str:
 def _numbers(plan: Plan, width: int) -> Iterator[str]:
     kv = plan.kv
     copies = "" if kv.copies == 1 else f", kept {kv.copies} times"
-    pairs = (
-        ("room", _room(plan)),
-        ("", f"{kv.bytes_per_token:,} B each in {kv.dtype}{copies}: {kv.formula}"),
-        ("one user", f"up to {tokens(plan.largest_context_tokens)} tokens of context"),
-        ("users", f"{plan.users_at_context} at {tokens(plan.context_tokens)} tokens each"),
-    )
+    pairs = [("room", _room(plan)), ("", f"{kv.bytes_per_token:,} B each in {kv.dtype}{copies}: {kv.formula}")]
+    if kv.capacity_tokens:
+        pairs.append(("one user", f"up to {tokens(plan.largest_context_tokens)} tokens of context"))
+        pairs.append(("users", f"{plan.users_at_context} at {tokens(plan.context_tokens)} tokens each"))
     for name, value in pairs:
         yield from _wrapped(value, width, f"{name:<{_LABEL}}")
 
@@ -148,6 +147,16 @@ def _nearest(plan: Plan, width: int) -> Iterator[str]:
     for found in plan.nearest:
         room = f"{tokens(found.context_tokens)} tokens of context, room for {tokens(found.capacity_tokens)}"
         yield from _wrapped(f"{found.change}: {room}", width, "  - ")
+
+
+def _instead(plan: Plan, others: Sequence[Plan], width: int) -> Iterator[str]:
+    if others:
+        yield "  No artifact of this model fits this box. Other models that do:"
+    elif not plan.fits and not plan.nearest:
+        yield "  Nothing in the catalogue fits this box."
+    for other in others:
+        room = f"{tokens(other.context_tokens)} tokens of context, room for {tokens(other.kv.low_tokens)}"
+        yield from _wrapped(f"{other.model} with {other.engine}: {room}", width, "  - ")
 
 
 def _rungs(plan: Plan, width: int) -> Iterator[str]:

@@ -13,7 +13,10 @@ from upright import catalog
 from upright.catalog.model_records import record
 from upright.catalog.rows.model import Artifact, ModelRow
 from upright.errors import UsageError
+from upright.planning.search import plan
+from upright.records.box import Box
 from upright.records.model import Model
+from upright.records.plan import Goal, Plan
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,22 @@ def choice(text: str, read: Callable[[str], Model]) -> Choice:
         return Choice(model, choose_from=Lazy(row, rest))
     model, _ = _first(row, named)
     return Choice(model, others=Lazy(row, [artifact for artifact in row.artifacts if artifact not in named]))
+
+
+def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
+    """Plans of the largest other models of the catalogue that fit the box."""
+    found: list[Plan] = []
+    known = [row for row in catalog.models() if (row.parameters.value or 0) < 0.9 * than.parameters]
+    wanted = Goal(context_tokens=goal.context_tokens, users=goal.users, use=goal.use)
+    for row in sorted(known, key=lambda row: -(row.parameters.value or 0)):
+        models = tuple(Lazy(row, row.artifacts))
+        if models:
+            best = plan(box, models[0], wanted, choose_from=models[1:])[0]
+            if best.fits:
+                found.append(best)
+        if len(found) == most:
+            break
+    return found
 
 
 def _names(artifact: Artifact) -> set[str]:

@@ -52,7 +52,7 @@ def same_kind(devices: tuple[Device, ...]) -> bool:
 
 
 def _gpu(gpu: Gpu) -> Device:
-    row = catalog.rows("gpus").get(gpu.row) if gpu.row else None
+    row = catalog.find("gpus", gpu.row) if gpu.row else None
     unified = isinstance(row, GpuRow) and row.unified_memory
     total = int(gpu.memory_bytes.value or 0)
     kept = 0 if unified else min(driver_bytes(), total)

@@ -18,6 +18,7 @@ Planner = Callable[[Model, Goal], Plan]
 MOST = 5
 _STEP_TOKENS = 1024
 SMALL_CONTEXT_TOKENS = 8_192
+GPU_COUNTS = (2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,10 @@ class _Change:
     options: tuple[str, ...]
 
 
-def nearest(plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner) -> tuple[Nearest, ...]:
-    """At most a handful, in the order a person should consider them."""
+def nearest(
+    plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner, grown: Callable[[int], Planner]
+) -> tuple[Nearest, ...]:
+    """At most a handful, in the order a person should consider them. `grown` plans on a box with more such GPUs."""
     found = []
     within_reach = plan.kv.capacity_tokens > 0
     for change in _changes(plan) if within_reach else ():
@@ -40,6 +43,8 @@ def nearest(plan: Plan, model: Model, artifacts: Sequence[Model], planner: Plann
     for other in artifacts if not found else ():
         if other.name != plan.model:
             found += _other_artifact(plan, other, planner)
+    if not within_reach:
+        found = [*found[: MOST - 1], *_more_gpus(plan, artifacts[0], grown)]
     return tuple(found[:MOST])
 
 
@@ -96,6 +101,18 @@ def _other_artifact(plan: Plan, other: Model, planner: Planner) -> Iterator[Near
         done = planner(other, goal.model_copy(update={"context_tokens": context}))
     if done.fits:
         yield _nearest(done, _artifact_words(done, other), (), other.source)
+
+
+def _more_gpus(plan: Plan, native: Model, grown: Callable[[int], Planner]) -> Iterator[Nearest]:
+    have = sum(budget.device.startswith("gpu") and budget.capacity_bytes > 0 for budget in plan.budgets)
+    goal = Goal(context_tokens=plan.goal.context_tokens, users=plan.goal.users, use=plan.goal.use)
+    for count in GPU_COUNTS if have else ():
+        if count > have:
+            done = grown(count)(native, goal)
+            if done.fits:
+                words = f"{native.name} on {count} such GPUs instead of {have}, with {done.engine}"
+                yield _nearest(done, words, (), None)
+                return
 
 
 def _artifact_words(plan: Plan, other: Model) -> str:

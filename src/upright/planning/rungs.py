@@ -6,8 +6,9 @@ memory allows a rung is known before; whether the engine stands there is for the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from upright.planning.fraction import HIGHEST_SGLANG, HIGHEST_VLLM
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan, Rung
 from upright.units import tokens
@@ -25,6 +26,7 @@ def rungs(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]:
     found = [Rung(name="safe-start", context_tokens=start, fits=True, why=f"the weights as they are, {text}")]
     longer = sorted({plan.context_tokens, *(each for each in CONTEXTS if each <= limit), limit})
     found += [_context(plan, context, planner) for context in longer if context > start]
+    found += _memory(plan, planner)
     if plan.engine in _DRAFTED_ENGINES and not plan.goal.draft:
         drafted = planner(plan.goal.model_copy(update={"draft": True, "engine": plan.engine}))
         cost = plan.kv.capacity_tokens - drafted.kv.capacity_tokens
@@ -34,6 +36,14 @@ def rungs(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]:
         why = "pictures: the tower is in the plan; what it needs while it runs is not known"
         found.append(Rung(name="vision", context_tokens=plan.context_tokens, vision=True, fits=plan.fits, why=why))
     return tuple(found)
+
+
+def _memory(plan: Plan, planner: Planner) -> Iterator[Rung]:
+    highest = HIGHEST_SGLANG if plan.engine == "sglang" else HIGHEST_VLLM
+    if plan.memory_fraction is not None and plan.memory_fraction < highest:
+        more = planner(plan.goal.model_copy(update={"memory_fraction": highest, "engine": plan.engine}))
+        why = f"memory fraction {highest}: a pool of {tokens(more.kv.capacity_tokens)} tokens"
+        yield Rung(name="memory", context_tokens=plan.context_tokens, fits=more.fits, why=why)
 
 
 def _context(plan: Plan, context: int, planner: Planner) -> Rung:

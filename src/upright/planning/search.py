@@ -5,7 +5,7 @@ Every way that the engines offer is planned by the same arithmetic: no rule of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from upright.errors import UsageError
@@ -58,7 +58,7 @@ def plan(
         ranked[0] = best.model_copy(update={"rungs": climb})
     else:
         known = {found.name: found for found in (*artifacts, *choose_from, *others)}
-        found = nearest(best, artifact, tuple(known.values()), search.best)
+        found = nearest(best, artifact, tuple(known.values()), search.best, search.grown)
         ranked[0] = best.model_copy(update={"nearest": found})
     return ranked
 
@@ -109,6 +109,12 @@ class _Search:
 
     def best(self, model: Model, goal: Goal) -> Plan:
         return min(self.ways(model, goal), key=lambda found: _order(found, [model], self._box))
+
+    def grown(self, count: int) -> Callable[[Model, Goal], Plan]:
+        """Plans on a box with this many of the first GPU."""
+        first = self._box.gpus[0]
+        more = tuple(first.model_copy(update={"index": index}) for index in range(count))
+        return _Search(self._box.model_copy(update={"gpus": more})).best
 
     def ways(self, model: Model, goal: Goal) -> list[Plan]:
         context = goal.context_tokens or start_context(model, goal.use)

@@ -1,0 +1,51 @@
+"""upright plan, as a user types it."""
+
+from __future__ import annotations
+
+import json
+
+
+def test_json_holds_what_a_program_needs(upright):
+    done = upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["fits"] is True
+    first = answer["plans"][0]
+    assert (first["engine"], first["fits"], first["objections"]) == ("vllm", True, [])
+    assert first["kv"]["bytes_per_token"] == 70_272
+    assert first["kv"]["low_tokens"] < first["kv"]["capacity_tokens"] < first["kv"]["high_tokens"]
+    assert {"device", "term", "bytes", "low_bytes", "high_bytes", "basis", "why"} <= first["ledger"][0].keys()
+    assert done.stderr == "next: upright up kimi-k2.6\n"
+
+
+def test_no_is_exit_code_one_and_the_next_command_works(upright):
+    done = upright("plan", "moonshotai/Kimi-K2.6", "--box", "4x-rtx-pro-6000-server")
+    assert done.returncode == 1
+    assert "does not fit" in done.stdout
+    words = done.stderr.strip().removeprefix("next: upright ").split()
+    again = upright(*words)
+    assert again.returncode == 0, again.stdout
+
+
+def test_a_file_on_this_machine(upright, tiny_model):
+    done = upright("plan", tiny_model, "--context", "2k", "--users", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)["plans"][0]
+    assert (plan["context_tokens"], plan["goal"]["users"]) == (2048, 2)
+    assert {line["device"] for line in plan["ledger"]} == {"host"}
+
+
+def test_misuse_is_exit_code_two_with_a_hint(upright, tmp_path):
+    for words, complaint in (
+        (("plan", "kimi-k2.6", "--box", "9x-rtx-9090"), "9x-rtx-9090"),
+        (("plan", "kimi-k2.6", "--engine", "ollama"), "no engine named ollama"),
+        (("plan", "kimi-k2.6", "--kv-dtype", "fp3"), "no cache type named fp3"),
+        (("plan", "kimi-k2.6", "--context", "lots"), "lots"),
+        (("plan", "kimi-k2.6", "--gpu-memory-utilization", "90"), "memory fraction"),
+        (("plan", str(tmp_path / "none.gguf")), "none.gguf"),
+    ):
+        done = upright(*words)
+        assert done.returncode == 2, (words, done.stdout, done.stderr)
+        assert complaint in done.stderr
+        assert "hint:" in done.stderr
+        assert done.stdout == ""

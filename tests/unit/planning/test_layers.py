@@ -1,0 +1,113 @@
+"""Plans for the llama.cpp family: layers, experts, scratch."""
+
+from __future__ import annotations
+
+import pytest
+from planning_examples import architecture
+
+from upright import Goal, catalog, plan
+from upright.catalog.model_records import records
+from upright.planning.buffers import compute_buffer
+from upright.planning.words import expert_words, spans
+from upright.records.base import Figure
+from upright.units import GIB, MIB
+
+K26 = {model.name: model for model in records(catalog.model("kimi-k2.6"))}
+IQ3_K = K26["Kimi-K2.6-GGUF:IQ3_K"]
+TWO = catalog.box_record("2x-rtx-pro-6000-max-q-epyc-9175f")
+
+
+def with_memory(name, gib):
+    said = Figure(value=int(gib * GIB), basis="assumed", source="test")
+    return catalog.box_record(name).model_copy(update={"memory_bytes": said, "memory_available_bytes": said})
+
+
+def lines(found, device, term):
+    return sum(line.bytes for line in found.ledger if (line.device, line.term) == (device, term))
+
+
+def in_main_memory(found):
+    return [layer for place in found.expert_places if place.device == "host" for layer in place.layers]
+
+
+def test_every_byte_of_the_weights_is_somewhere():
+    found = plan(TWO, IQ3_K, Goal(context_tokens=131_072))[0]
+    placed = sum(line.bytes for line in found.ledger if line.term in ("weights", "experts"))
+    assert placed == IQ3_K.tensor_bytes
+
+
+def test_every_layer_of_experts_is_on_one_device():
+    found = plan(TWO, IQ3_K)[0]
+    layers = [layer for place in found.expert_places for layer in place.layers]
+    assert sorted(layers) == list(range(1, 61))
+    assert found.expert_places[0].layers[0] == 1
+    assert found.expert_places[1].layers[-1] == 60
+    assert expert_words(found.expert_places) == ("experts of layers 1-10 on gpu0, 51-60 on gpu1, 11-50 in main memory")
+
+
+def test_the_seeds_two_card_box_runs_iq3_k_with_room():
+    found = plan(TWO, IQ3_K, Goal(context_tokens=131_768))[0]
+    assert found.fits
+    assert found.engine == "ik_llama.cpp"
+    assert lines(found, "gpu0", "kv_cache") + lines(found, "gpu1", "kv_cache") == pytest.approx(8.62 * GIB, rel=0.002)
+
+
+def test_with_every_expert_in_main_memory_a_card_holds_what_the_seed_saw():
+    """About 11 GiB a GPU with --cpu-moe and 131,768 tokens in f16, scratch for reading prompts aside."""
+    found = plan(TWO, IQ3_K, Goal(context_tokens=131_768))[0]
+    bare = [lines(found, "gpu0", term) for term in ("weights", "kv_cache", "runtime", "compute")]
+    assert sum(bare) / GIB == pytest.approx(11, rel=0.1)
+
+
+def test_one_card_and_512_gib_hold_the_model_and_384_do_not():
+    small = with_memory("1x-rtx-pro-6000-server", 384)
+    assert plan(with_memory("1x-rtx-pro-6000-server", 512), IQ3_K)[0].fits
+    found = plan(small, IQ3_K)[0]
+    assert [(each.code, each.device) for each in found.objections] == [("does-not-fit", "host")]
+
+
+def test_four_cards_hold_two_bits_without_main_memory():
+    found = plan(catalog.box_record("4x-rtx-pro-6000-server"), K26["Kimi-K2.6-GGUF:UD-Q2_K_XL"])[0]
+    assert found.fits
+    assert "host" not in {place.device for place in found.expert_places}
+    assert lines(found, "gpu0", "upload") == 0
+
+
+def test_experts_are_never_put_on_memory_that_nobody_vouches_for():
+    found = plan(catalog.box_record("2x-rtx-pro-6000-server"), IQ3_K)[0]
+    assert not found.fits
+
+
+def test_unified_memory_is_counted_once():
+    spark = catalog.box_record("dgx-spark")
+    found = plan(spark, K26["Kimi-K2.6-GGUF:UD-Q2_K_XL"])[0]
+    host = next(budget for budget in found.budgets if budget.device == "host")
+    assert host.capacity_bytes == 0
+    assert not found.fits
+
+
+def test_types_that_only_ik_knows_are_refused_for_mainline():
+    found = plan(TWO, IQ3_K, Goal(engine="llama.cpp"))[0]
+    assert "ik-only-types" in {objection.code for objection in found.objections}
+
+
+def test_more_context_moves_experts_to_main_memory():
+    short, long = (plan(TWO, IQ3_K, Goal(context_tokens=context))[0] for context in (8_192, 262_144))
+    kept = [
+        sum(len(place.layers) for place in found.expert_places if place.device != "host") for found in (short, long)
+    ]
+    assert kept[0] > kept[1]
+
+
+@pytest.mark.parametrize(
+    ("ubatch", "context", "flash", "mib"),
+    [(512, 32_768, True, 422), (512, 131_072, True, 518), (4096, 262_144, True, 5168), (512, 32_768, False, 4390)],
+)
+def test_scratch_as_the_engine_said_it(ubatch, context, flash, mib):
+    """llama-fit-params b11669 on a full-size Kimi K2; tests/accuracy asks the engine itself."""
+    found = compute_buffer(architecture(), ubatch_tokens=ubatch, context_tokens=context, flash_attention=flash)
+    assert found.bytes / MIB == pytest.approx(mib, rel=0.01)
+
+
+def test_spans():
+    assert spans([3, 1, 2, 5, 7, 8]) == "1-3, 5, 7-8"

@@ -1,0 +1,76 @@
+"""Weights on ranks and stages."""
+
+from __future__ import annotations
+
+import pytest
+from planning_examples import architecture
+
+from upright import catalog
+from upright.catalog.model_records import record, records
+from upright.planning.weights import rank_weights, replicated_share, stage_layers
+from upright.records.model import GqaAttention
+from upright.units import GB, GIB
+
+K25 = records(catalog.model("kimi-k2.5"))[0]
+
+
+def test_the_catalogue_counts_the_published_bytes():
+    text = sum(line.bytes for line in K25.weights if line.group != "vision")
+    assert text / GB == pytest.approx(594.2, abs=0.05)
+    assert K25.tensor_bytes / GB == pytest.approx(595.0, abs=0.01)
+
+
+def test_kimi_k25_under_sglang_is_within_two_per_cent_of_the_measured_72_33():
+    rank = rank_weights(K25, tensor=8, vision="replicated")[0]
+    predicted = (rank.bytes + rank.absorbed_bytes) / GIB
+    assert predicted == pytest.approx(72.33, rel=0.02)
+    assert predicted == pytest.approx(71.81, abs=0.02)
+
+
+def test_kimi_k2_thinking_nvfp4_leaves_a_residual_that_is_stated():
+    row = catalog.model("kimi-k2-thinking")
+    nvfp4 = record(row, next(each for each in row.artifacts if "NVFP4" in each.repository))
+    rank = rank_weights(nvfp4, tensor=8)[0]
+    predicted = (rank.bytes + rank.absorbed_bytes) / GIB
+    assert predicted == pytest.approx(71.07, abs=0.02)
+    # 2.8 GiB: about two and a half layers of experts, which the NVFP4 path rewrites after loading.
+    layer = next(line.bytes for line in nvfp4.weights if line.group == "routed_experts") / 8 / GIB
+    assert (73.87 - predicted) / layer == pytest.approx(2.5, abs=0.2)
+
+
+def test_what_is_replicated_is_counted_once_a_rank():
+    one, eight = rank_weights(K25, tensor=1)[0], rank_weights(K25, tensor=8)[0]
+    assert one.bytes == pytest.approx(K25.tensor_bytes, abs=2)
+    assert eight.replicated_bytes == one.replicated_bytes
+    assert eight.replicated_bytes / GIB == pytest.approx(2.03, abs=0.01)
+    assert eight.divided_bytes * 8 == pytest.approx(one.divided_bytes, abs=16)
+
+
+def test_the_vision_tower_is_divided_replicated_or_left_out():
+    sizes = {mode: rank_weights(K25, tensor=8, vision=mode)[0].bytes for mode in ("divided", "replicated", "left out")}
+    tower = sum(line.bytes for line in K25.weights if line.group == "vision")
+    assert sizes["replicated"] - sizes["left out"] == pytest.approx(tower, abs=2)
+    assert sizes["divided"] - sizes["left out"] == pytest.approx(tower / 8, abs=2)
+
+
+def test_stages_hold_every_layer_once_and_the_outer_tensors_at_the_ends():
+    stages = rank_weights(K25, tensor=2, pipeline=4)
+    assert sum(stage.layers for stage in stages) == 61
+    whole = sum(2 * stage.divided_bytes + stage.replicated_bytes for stage in stages)
+    assert whole == pytest.approx(K25.tensor_bytes, abs=64)
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "counts"), [(61, 2, [31, 30]), (61, 4, [15, 15, 16, 15]), (7, 3, [2, 3, 2])]
+)
+def test_leftover_layers_go_before_the_last_stage(layers, stages, counts):
+    assert [len(part) for part in stage_layers(layers, stages)] == counts
+
+
+def test_kv_heads_are_repeated_when_there_are_more_ranks_than_heads():
+    heads = architecture(GqaAttention(layers=10, heads=32, kv_heads=4, key_head_dim=128, value_head_dim=128))
+    assert replicated_share(heads, 4) == 0
+    share = replicated_share(heads, 8)
+    # One of eight ranks holds a quarter of the keys and values instead of an eighth.
+    keys = 4 * 256 / (36 * 256)
+    assert float(share + (1 - share) / 8) == pytest.approx((1 - keys) / 8 + keys / 4)
