@@ -148,8 +148,9 @@ def _pools() -> str:
         _paragraph(
             f"{len(found)} pools of Kimi K2.5 and K2.6 on 8 and 16 RTX PRO 6000, five builds. Memory x fraction -",
             f"weights - pool leaves the overhead: runtime {terms.runtime:.2f} GiB, a draft {terms.draft:.2f} GiB,",
-            f"CUDA graphs where the profiler counts them {terms.graphs:.2f} GiB, with a draft {terms.graphs_with_draft:.2f} GiB.",
-            "Each row below is predicted by a fit that has not seen its build, or not its fraction and speculation in",
+            f"CUDA graphs where the profiler counts them {terms.graphs:.2f} GiB, with a",
+            f"draft {terms.graphs_with_draft:.2f} GiB. Each row below is predicted by a fit that has not seen its",
+            "build, or not its fraction and speculation in",
             "that build.",
         ),
         "",
