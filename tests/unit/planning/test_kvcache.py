@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from planning_examples import architecture, kimi_attention
 
+from tests.unit.planning.planning_examples import architecture, kimi_attention
 from upright.errors import UsageError
 from upright.planning.kvcache import cache_shape, copies, rank_share
 from upright.records.model import GqaAttention, LinearAttention

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from planning_examples import architecture
 
+from tests.unit.planning.planning_examples import architecture
 from upright import Goal, catalog, plan
 from upright.catalog.model_records import records
 from upright.planning.buffers import compute_buffer

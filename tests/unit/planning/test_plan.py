@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from planning_examples import architecture, box, kimi_attention, model
-
+from tests.unit.planning.planning_examples import architecture, box, kimi_attention, model
 from upright import Goal, plan
 from upright.units import GIB
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from planning_examples import architecture
 
+from tests.unit.planning.planning_examples import architecture
 from upright import catalog
 from upright.catalog.model_records import record, records
 from upright.planning.weights import rank_weights, replicated_share, stage_layers
