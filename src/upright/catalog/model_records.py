@@ -59,6 +59,19 @@ def architecture(row: ModelRow) -> Architecture | None:
     return None if row.shape is None else _architecture(row, row.shape)
 
 
+def attention_parameters(kind: Attention, hidden: int) -> int:
+    """Weights of one layer's attention; 0 for recurrent layers, whose shape no configuration tells alike."""
+    if isinstance(kind, MlaAttention):
+        nope, value = kind.nope_head_dim or 0, kind.value_head_dim or 0
+        queries = kind.heads * (nope + kind.rope_head_dim)
+        into_queries = kind.q_lora_rank * (hidden + queries) if kind.q_lora_rank else hidden * queries
+        latent = hidden * (kind.kv_lora_rank + kind.rope_head_dim) + kind.kv_lora_rank * kind.heads * (nope + value)
+        return into_queries + latent + kind.heads * value * hidden
+    if isinstance(kind, GqaAttention):
+        return hidden * (kind.heads + kind.kv_heads) * (kind.key_head_dim + kind.value_head_dim)
+    return 0
+
+
 def artifact_name(artifact: Artifact) -> str:
     """`Kimi-K2.6`, `Kimi-K2.6-GGUF:IQ3_K`."""
     name = artifact.repository.rpartition("/")[2]
@@ -144,7 +157,7 @@ def _counts(row: ModelRow, shape: Shape) -> Iterator[_Count]:
     linear = _linear_layer_parameters(row, shape)
     experts = shape.experts
     for layer, kind in enumerate(kinds):
-        yield _Count("attention", layer, _attention(kind, hidden, linear))
+        yield _Count("attention", layer, attention_parameters(kind, hidden) or linear)
         yield _Count("norm", layer, 2 * hidden + _latent_norms(kind))
         if experts is None or layer < experts.first_moe_layer:
             yield _Count("dense_ffn", layer, _EXPERT_MATRICES * hidden * (shape.dense_ffn_size or 0))
@@ -153,18 +166,6 @@ def _counts(row: ModelRow, shape: Shape) -> Iterator[_Count]:
         yield _Count("router", layer, experts.count * (hidden + 1))
         yield _Count("routed_experts", layer, experts.count * expert)
         yield _Count("shared_experts", layer, experts.shared * expert)
-
-
-def _attention(kind: Attention, hidden: int, linear: int) -> int:
-    if isinstance(kind, MlaAttention):
-        nope, value = kind.nope_head_dim or 0, kind.value_head_dim or 0
-        queries = kind.heads * (nope + kind.rope_head_dim)
-        into_queries = kind.q_lora_rank * (hidden + queries) if kind.q_lora_rank else hidden * queries
-        latent = hidden * (kind.kv_lora_rank + kind.rope_head_dim) + kind.kv_lora_rank * kind.heads * (nope + value)
-        return into_queries + latent + kind.heads * value * hidden
-    if isinstance(kind, GqaAttention):
-        return hidden * (kind.heads + kind.kv_heads) * (kind.key_head_dim + kind.value_head_dim)
-    return linear
 
 
 def _latent_norms(kind: Attention) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from upright.catalog.model_records import attention_parameters
 from upright.records.model import Architecture, GqaAttention, Group, MlaAttention, Model, WeightLine
 
 Vision = Literal["divided", "replicated", "left out"]
@@ -61,8 +62,9 @@ def stage_layers(layers: int, stages: int) -> tuple[range, ...]:
 
 def replicated_share(architecture: Architecture, tensor: int) -> Fraction:
     """The part of the attention weights that a rank holds, beyond 1/tensor of what is divided, as a share of all."""
-    whole = sum(_whole_attention(kind, architecture.hidden_size, tensor) for kind in architecture.attention)
-    total = sum(_attention_parameters(kind, architecture.hidden_size) for kind in architecture.attention)
+    hidden = architecture.hidden_size
+    whole = sum((_whole_attention(kind, hidden, tensor) for kind in architecture.attention), Fraction(0))
+    total = sum(kind.layers * attention_parameters(kind, hidden) for kind in architecture.attention)
     return whole / total if total else Fraction(0)
 
 
@@ -118,20 +120,6 @@ def _whole_attention(kind: object, hidden: int, tensor: int) -> Fraction:
         # Each rank keeps one whole KV head: more than its share.
         per_head = kind.layers * hidden * (kind.key_head_dim + kind.value_head_dim)
         return Fraction(per_head) * (1 - Fraction(kind.kv_heads, tensor)) / (1 - Fraction(1, tensor))
-    return Fraction(0)
-
-
-def _attention_parameters(kind: object, hidden: int) -> Fraction:
-    if isinstance(kind, MlaAttention):
-        nope, value = kind.nope_head_dim or 0, kind.value_head_dim or 0
-        queries = kind.heads * (nope + kind.rope_head_dim)
-        into_queries = kind.q_lora_rank * (hidden + queries) if kind.q_lora_rank else hidden * queries
-        latent = hidden * (kind.kv_lora_rank + kind.rope_head_dim) + kind.kv_lora_rank * kind.heads * (nope + value)
-        return Fraction(kind.layers * (into_queries + latent + kind.heads * value * hidden))
-    if isinstance(kind, GqaAttention):
-        widths = kind.heads * (kind.key_head_dim + kind.value_head_dim)
-        widths += kind.kv_heads * (kind.key_head_dim + kind.value_head_dim)
-        return Fraction(kind.layers * hidden * widths)
     return Fraction(0)
 
 
