@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import time
@@ -60,11 +61,11 @@ def served_pool(ranks: int, draft: bool, folder: Path) -> dict[str, str]:
         "VLLM_CPU_OMP_THREADS_BIND": "|".join(str(rank) for rank in range(ranks)),
     }
     with (folder / "vllm.log").open("w") as log:
-        engine = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, env=env)
+        engine = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True)
         try:
             text = metrics(port, engine, folder / "vllm.log")
         finally:
-            engine.terminate()
+            os.killpg(engine.pid, signal.SIGKILL)
             engine.wait(60)
     line = next(line for line in text.splitlines() if line.startswith("vllm:cache_config_info{"))
     return dict(re.findall(r'(\w+)="([^"]*)"', line))
