@@ -65,7 +65,8 @@ def served_pool(ranks: int, draft: bool, folder: Path) -> dict[str, str]:
         try:
             text = metrics(port, engine, folder / "vllm.log")
         finally:
-            os.killpg(engine.pid, signal.SIGKILL)
+            if engine.poll() is None:
+                os.killpg(engine.pid, signal.SIGKILL)
             engine.wait(60)
     line = next(line for line in text.splitlines() if line.startswith("vllm:cache_config_info{"))
     return dict(re.findall(r'(\w+)="([^"]*)"', line))
@@ -76,7 +77,7 @@ def write_draft(folder: Path) -> Path:
     config = json.loads((Path(MODEL) / "config.json").read_text())
     config |= {"architectures": ["Eagle3DeepseekV3ForCausalLM"], "model_type": "deepseek_v2", "num_hidden_layers": 1}
     config |= {"draft_vocab_size": config["vocab_size"], "target_hidden_size": config["hidden_size"]}
-    config |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2]}, "n_routed_experts": None}
+    config |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2]}}
     config.pop("rope_scaling", None)
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
