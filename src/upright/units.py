@@ -28,6 +28,13 @@ def size(count_bytes: float) -> str:
     return _scaled(count_bytes, _DECIMAL, 1000)
 
 
+def parameters(count: int) -> str:
+    """`1.11 million`, `1,026.9 billion`: a trillion is said in billions, as model names do."""
+    if count < 1_000_000_000:
+        return f"{count / 1e6:,.2f} million"
+    return f"{count / 1e9:,.1f} billion"
+
+
 def tokens(count: int) -> str:
     """`65,536`."""
     return f"{count:,}"

@@ -67,12 +67,12 @@ def _say_traffic(model: Model, traffic: Traffic) -> None:
 
 
 def _page(model: Model, console: Console, layers: bool) -> None:
-    from upright.units import memory, size
+    from rich.text import Text
 
-    console.print(
-        f"[bold]{model.name}[/]  {size(model.tensor_bytes)} ({memory(model.tensor_bytes)}) of weights", end=""
-    )
-    console.print(f", {model.parameters / 1e9:,.1f} billion parameters")
+    from upright.units import memory, parameters, size
+
+    weights = f"{size(model.tensor_bytes)} ({memory(model.tensor_bytes)}) of weights"
+    console.print(Text.assemble((model.name, "bold"), f"  {weights}, {parameters(model.parameters)} parameters"))
     for label, text in _facts(model):
         console.print(f"  {label:<13}{text}", soft_wrap=True, markup=False)
     console.print()
