@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from upright import store
+from upright import store, units
 from upright.connecting import ClientSettings, connect
 from upright.endpoint.client import Endpoint
 from upright.errors import EngineError, LaunchError
@@ -91,7 +91,7 @@ def prepare(source: str, goal: Goal, host: Host, *, port: int, tell: Tell) -> Pr
     chosen = best(plan(box, model, goal))
     if not chosen.fits:
         return Prepared(box, model, chosen, None)
-    path = str(Path(source).resolve())
+    path = _on_disk(source, model)
     return Prepared(box, model, chosen, render(chosen, model, box, model_path=path, port=port))
 
 
@@ -156,6 +156,17 @@ def subject(directory: DeploymentDir) -> Subject:
         recipe=directory.read(Recipe),
         deployment=status(directory),
         evidence=directory.read(Evidence) if directory.has(Evidence) else None,
+    )
+
+
+def _on_disk(source: str, model: Model) -> str:
+    """Where the engine finds the weights; an engine of ours downloads nothing by itself."""
+    for path in (source, model.path):
+        if path and Path(path).exists():
+            return str(Path(path).resolve())
+    raise LaunchError(
+        f"the weights of {model.name} are not on this disk ({units.size(model.tensor_bytes)})",
+        hint=f"hf download {source.partition(':')[0]}, then name the folder or file",
     )
 
 

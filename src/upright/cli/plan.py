@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from upright.cli.options import goal_options, model_argument
 from upright.cli.output import Output, output_options, page_width
+from upright.cli.planned import artifacts_of, box_named, box_options, goal_of
 
 if TYPE_CHECKING:
-    from upright.records.box import Box
+    from upright.records.kernel import KernelVerdict
     from upright.records.model import Model
-    from upright.records.plan import Goal
 
 SHOWN = 6
 USES = ("coding-agent", "chat", "batch", "long-documents")
@@ -22,8 +22,7 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 
 @click.command(name="plan")
 @model_argument
-@click.option("--box", help="A name of the catalogue, a box.json, a recording, or ssh:HOST.  [default: this machine]")
-@click.option("--host-memory", type=click.FloatRange(min=1), help="GiB of main memory, where the box does not say.")
+@box_options
 @goal_options
 @click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="The shape of the load.")
 @click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp.")
@@ -36,6 +35,9 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
     "--gpu-memory-utilization", type=float, help="Share of each GPU for the engine (SGLang: --mem-fraction-static)."
 )
 @click.option("--draft", is_flag=True, help="With a draft model.")
+@click.option(
+    "--kernels", type=click.Path(path_type=Path, exists=True), help="What `upright kernels check -o FILE` found out."
+)
 @output_options
 def command(output: Output, model: str, box: str | None, host_memory: float | None, **wanted: Any) -> None:
     """Say whether the model fits, with how much context."""
@@ -52,11 +54,11 @@ def command(output: Output, model: str, box: str | None, host_memory: float | No
 def _plan(output: Output, model: str, box: str | None, host_memory: float | None, wanted: dict[str, Any]) -> None:
     from upright.cli.plan_page import plan_page
     from upright.planning import plan
-    from upright.planning.artifacts import Choice, choice, smaller
+    from upright.planning.artifacts import smaller
 
-    goal, machine = _goal(**wanted), _box(box, host_memory)
-    chosen = Choice(_read(model)) if Path(model).exists() else choice(model, _read)
-    plans = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others)
+    goal, machine, chosen = goal_of(wanted), box_named(box, host_memory), artifacts_of(model)
+    verdicts = _verdicts(wanted["kernels"])
+    plans = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others, verdicts=verdicts)
     best = plans[0]
     if output.wants_record:
         shown = [{**found.to_dict(), "fits": found.fits} for found in plans[:SHOWN]]
@@ -67,7 +69,7 @@ def _plan(output: Output, model: str, box: str | None, host_memory: float | None
     where = _box_words(box, host_memory)
     if best.fits:
         named = model if best.model == chosen.model.name else _source(best.model, chosen.choose_from)
-        output.next("up", *_same_words(named, wanted))
+        output.next("up" if box is None else "render", *_same_words(named, wanted), *([] if box is None else where))
         return
     if offers:
         engine = ["--engine", wanted["engine"]] if wanted["engine"] and not offers[0].artifact else []
@@ -83,46 +85,13 @@ def _source(name: str, artifacts: Iterable[Model]) -> str:
     return next(artifact.source for artifact in artifacts if artifact.name == name)
 
 
-def _goal(**wanted: Any) -> Goal:
-    from upright.records.plan import Goal, Use
+def _verdicts(path: Path | None) -> Sequence[KernelVerdict]:
+    if path is None:
+        return ()
+    from upright.records.kernel import KernelCheck
+    from upright.records.loading import load
 
-    assert get_args(Use) == USES
-    return Goal(
-        context_tokens=wanted["context"],
-        users=wanted["users"],
-        use=wanted["use"],
-        engine=wanted["engine"],
-        engine_version=wanted["engine_version"],
-        tensor_parallel=wanted["tp"],
-        pipeline_parallel=wanted["pp"],
-        decode_context_parallel=wanted["dcp"],
-        kv_dtype=wanted["kv_dtype"],
-        memory_fraction=wanted["gpu_memory_utilization"],
-        draft=wanted["draft"],
-    )
-
-
-def _box(text: str | None, host_memory: float | None) -> Box:
-    from upright import catalog
-    from upright.records.base import Figure
-    from upright.units import GIB
-
-    if text is not None and catalog.find("boxes", text) is not None and not Path(text).exists():
-        box = catalog.box_record(text)
-    else:
-        from upright.probing import box_of
-
-        box = box_of(text)
-    if host_memory is None:
-        return box
-    said = Figure(value=int(host_memory * GIB), basis="assumed", source="--host-memory")
-    return box.model_copy(update={"memory_bytes": said, "memory_available_bytes": said})
-
-
-def _read(text: str) -> Any:
-    from upright.reading import read
-
-    return read(text)
+    return load(path, KernelCheck).verdicts
 
 
 def _same_words(model: str, wanted: dict[str, Any]) -> list[str]:

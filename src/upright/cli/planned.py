@@ -12,6 +12,7 @@ import click
 from upright.cli.options import goal_options, port_option
 
 if TYPE_CHECKING:
+    from upright.planning.artifacts import Choice
     from upright.records.box import Box
     from upright.records.model import Model
     from upright.records.plan import Goal, Plan
@@ -21,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _GOAL = {
     "context": "context_tokens",
     "users": "users",
+    "use": "use",
     "engine": "engine",
     "engine_version": "engine_version",
     "kv_dtype": "kv_dtype",
@@ -42,6 +44,20 @@ class Planned:
     recipe: Recipe | None
 
 
+def box_options(function: F) -> F:
+    """Which machine."""
+    for option in (
+        click.option(
+            "--host-memory", type=click.FloatRange(min=1), help="GiB of main memory, where the box does not say."
+        ),
+        click.option(
+            "--box", help="A name of the catalogue, a box.json, a recording, or ssh:HOST.  [default: this machine]"
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def recipe_options(function: F) -> F:
     """Everything that decides a recipe."""
     for option in (
@@ -61,26 +77,22 @@ def recipe_options(function: F) -> F:
         click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp."),
         port_option,
         goal_options,
-        click.option("--box", help="A name of the catalogue, a box.json, or ssh:HOST.  [default: this machine]"),
+        box_options,
     ):
         function = option(function)
     return function
 
 
-def planned(model: str, box: str | None, **wanted: Any) -> Planned:
+def planned(model: str, box: str | None, host_memory: float | None, **wanted: Any) -> Planned:
     """The best plan and its recipe. A plan's file is planned again, with its own goal and box."""
     from upright.planning import plan
-    from upright.planning.artifacts import Choice, choice
-    from upright.reading import read
-    from upright.records.plan import Goal
     from upright.rendering import render
     from upright.rendering.recipe import Wishes
 
-    goal = Goal(**{field: wanted[option] for option, field in _GOAL.items() if option in wanted})
+    goal = goal_of(wanted)
     if _is_record(model):
         model, box, goal = _from_plan(model, box)
-    machine = _box(box)
-    chosen = Choice(read(model)) if Path(model).exists() else choice(model, read)
+    machine, chosen = box_named(box, host_memory), artifacts_of(model)
     best = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others)[0]
     artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == best.model)
     if not best.fits:
@@ -123,13 +135,42 @@ def _from_plan(text: str, box: str | None) -> tuple[str, str | None, Goal]:
     return record.model, box or record.box, goal
 
 
-def _box(text: str | None) -> Box:
+def goal_of(wanted: dict[str, Any]) -> Goal:
+    """The options that are wishes, as a Goal."""
+    from upright.records.plan import Goal
+
+    return Goal(**{field: wanted[option] for option, field in _GOAL.items() if option in wanted})
+
+
+def artifacts_of(text: str) -> Choice:
+    """What MODEL may stand for; a file or folder is itself."""
+    from upright.planning.artifacts import Choice, choice
+
+    def read(source: str) -> Model:
+        from upright.reading import read  # a name of the catalogue needs no reader
+
+        return read(source)
+
+    return Choice(read(text)) if Path(text).exists() else choice(text, read)
+
+
+def box_named(text: str | None, host_memory: float | None) -> Box:
+    """A name of the catalogue at once; what must be probed or read, by the prober."""
     from upright import catalog
-    from upright.probing import box_of
 
     if text is not None and not Path(text).exists() and catalog.find("boxes", text) is not None:
-        return catalog.box_record(text)
-    return box_of(text)
+        box = catalog.box_record(text)
+    else:
+        from upright.probing import box_of
+
+        box = box_of(text)
+    if host_memory is None:
+        return box
+    from upright.records.base import Figure
+    from upright.units import GIB
+
+    said = Figure(value=int(host_memory * GIB), basis="assumed", source="--host-memory")
+    return box.model_copy(update={"memory_bytes": said, "memory_available_bytes": said})
 
 
 def _path(text: str, artifact: Model) -> str:

@@ -40,7 +40,7 @@ def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any
         made = planned(model, **wanted)
         if made.recipe is None:
             output.answer(made.plan, lambda console: objections_page(console, made.plan))
-            output.next("plan", model, *_words(wanted, "box", "engine"))
+            output.next("plan", model, *_words(wanted, "box", "host_memory", "engine"))
             output.no()
             return
         recipe = made.recipe
@@ -53,7 +53,7 @@ def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any
             _write(recipe, to, path, text)
         elif not as_json:
             click.echo(text, nl=False)
-    output.next("check", model, *_words(wanted, "box", "engine", "engine_version"))
+    output.next("check", model, *_words(wanted, "box", "host_memory", "engine", "engine_version"))
 
 
 def _say_notes(recipe: Recipe, to: str) -> None:

@@ -16,6 +16,7 @@ from upright.planning.nearest import nearest
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
 from upright.records.box import Box
+from upright.records.kernel import KernelVerdict
 from upright.records.model import GqaAttention, MlaAttention, Model
 from upright.records.plan import Goal, Objection, Parallel, Plan, Use
 
@@ -38,15 +39,17 @@ def plan(
     *,
     choose_from: Iterable[Model] = (),
     others: Iterable[Model] = (),
+    verdicts: Sequence[KernelVerdict] = (),
 ) -> list[Plan]:
     """Ways to stand this model on this box, best first. A plan that does not fit says why in its objections.
 
     `choose_from` are other artifacts, taken if the model's own weights are out of reach; `others` are only offered.
-    Both are looked at only when they are needed.
+    Both are looked at only when they are needed. A kernel verdict that says no is an objection of every plan that
+    would launch that kernel.
     """
     goal = goal or Goal()
     _check(goal)
-    search = _Search(box)
+    search = _Search(box, verdicts)
     artifacts, plans = [model], search.ways(model, goal)
     if not any(_within_reach(found) for found in plans):
         artifacts += choose_from
@@ -83,7 +86,7 @@ def faithful(model: Model) -> bool:
 @dataclass(frozen=True)
 class _Way:
     engine: str
-    objection: Objection | None = None
+    objections: tuple[Objection, ...] = ()
 
 
 def _check(goal: Goal) -> None:
@@ -102,8 +105,9 @@ def _check(goal: Goal) -> None:
 class _Search:
     """One box and what was planned on it: digests are made once."""
 
-    def __init__(self, box: Box) -> None:
+    def __init__(self, box: Box, verdicts: Sequence[KernelVerdict] = ()) -> None:
         self._box = box
+        self._verdicts = verdicts
         self._box_reference = box.reference
         self._references: dict[str, str] = {}
 
@@ -114,7 +118,7 @@ class _Search:
         """Plans on a box with this many of the first GPU."""
         first = self._box.gpus[0]
         more = tuple(first.model_copy(update={"index": index}) for index in range(count))
-        return _Search(self._box.model_copy(update={"gpus": more})).best
+        return _Search(self._box.model_copy(update={"gpus": more}), self._verdicts).best
 
     def ways(self, model: Model, goal: Goal) -> list[Plan]:
         context = goal.context_tokens or start_context(model, goal.use)
@@ -132,16 +136,21 @@ class _Search:
             done = plan_in_layers(LayerCase(self._box, model, goal, way.engine, version, context, dtype, made_from))
         else:
             done = _on_ranks(self._box, model, goal, way.engine, version, context, made_from)
-        if way.objection is not None:
-            done = done.model_copy(update={"objections": (way.objection, *done.objections)})
+        if objections := (*way.objections, *self._kernels(done)):
+            done = done.model_copy(update={"objections": (*objections, *done.objections)})
         return done
+
+    def _kernels(self, done: Plan) -> Iterator[Objection]:
+        for verdict in self._verdicts:
+            if verdict.concerns(done.engine, done.engine_version, done.kv.dtype) and (no := verdict.objection()):
+                yield no
 
 
 def _engines(model: Model, goal: Goal) -> Iterator[_Way]:
     able = LOADS[model.format]
     if goal.engine is not None and goal.engine not in able:
         message = f"{goal.engine} does not load {model.format}: {model.name} is for {' or '.join(able)}"
-        yield _Way(goal.engine, Objection(code="wrong-format", message=message, remedy=f"--engine {able[0]}"))
+        yield _Way(goal.engine, (Objection(code="wrong-format", message=message, remedy=f"--engine {able[0]}"),))
         return
     for engine in able:
         if goal.engine in (None, engine) and not (model.ik_only and engine == "llama.cpp" and goal.engine is None):

@@ -15,7 +15,7 @@ def test_json_holds_what_a_program_needs(upright):
     assert first["kv"]["bytes_per_token"] == 70_272
     assert first["kv"]["low_tokens"] < first["kv"]["capacity_tokens"] < first["kv"]["high_tokens"]
     assert {"device", "term", "bytes", "low_bytes", "high_bytes", "basis", "why"} <= first["ledger"][0].keys()
-    assert done.stderr == "next: upright up kimi-k2.6\n"
+    assert done.stderr == "next: upright render kimi-k2.6 --box 8x-rtx-pro-6000-server\n"
 
 
 def test_no_is_exit_code_one_and_the_next_command_works(upright):
