@@ -87,9 +87,11 @@ class Record(Versioned):
 
     def to_yaml(self) -> str:
         """For people to edit: without the digest, so that an edited file is as good as an unedited one."""
-        from upright.records.loading import to_yaml
+        from upright.records.yaml12 import to_yaml
 
-        return to_yaml(self)
+        data = self.to_dict()
+        del data["digest"]
+        return to_yaml(data)
 
     def _envelope(self) -> dict[str, Any]:
         return {"record": self.kind, "schema": self.schema_version, **self.model_dump(mode="json")}

@@ -1,19 +1,18 @@
 """A file or its text -> the record in it, whichever kind it is.
 
-JSON is what machines write, YAML what people edit. The YAML is that of version 1.2: `on` and `no` are words, and a date
-is text. This is the one place of the room that opens a file.
+JSON is what machines write, YAML what people edit. This is the one place of the room that opens a file.
 """
 
 from __future__ import annotations
 
 import json
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
 from upright.errors import RecordError
 from upright.records.base import R, Record, from_dict
+from upright.records.yaml12 import from_yaml
 
 KINDS = {
     "box": "upright.records.box:Box",
@@ -77,20 +76,11 @@ def parse(text: str | bytes, *, where: str) -> dict[str, Any]:
     return data
 
 
-def to_yaml(record: Record) -> str:
-    """For people to edit: no digest, so that an edited file is as good as an unedited one."""
-    import yaml
-
-    data = record.to_dict()
-    del data["digest"]
-    return str(yaml.dump(data, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=100))
-
-
 def _yaml(text: str, where: str) -> Any:
     import yaml
 
     try:
-        return yaml.load(text, Loader=_loader())  # noqa: S506 - a SafeLoader with fewer rules
+        return from_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" line {mark.line + 1}" if mark else ""
@@ -98,54 +88,3 @@ def _yaml(text: str, where: str) -> Any:
         raise RecordError(f"{where}{place} is not YAML: {problem}") from None
     except ValueError as error:  # an int of more digits than Python converts
         raise RecordError(f"{where} is not YAML: {error}") from None
-
-
-@cache
-def _loader() -> Any:
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        yaml_implicit_resolvers = _core_rules()
-
-    return Loader
-
-
-@cache
-def _dumper() -> Any:
-    """Quotes what our loader would take for a number, and also what a YAML 1.1 reader would take for a switch."""
-    import yaml
-
-    old, core = yaml.SafeDumper.yaml_implicit_resolvers, _core_rules()
-    both = {first: old.get(first, []) + core.get(first, []) for first in {*old, *core}}
-
-    class Dumper(yaml.SafeDumper):
-        yaml_implicit_resolvers = both
-
-        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-            super().increase_indent(flow, False)
-
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    def text(dumper: Any, value: str) -> Any:
-        plain = value.replace("\n", "").isprintable()  # what is not must be escaped, or YAML folds it away
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if plain else '"')
-
-    Dumper.add_representer(str, text)
-    return Dumper
-
-
-def _core_rules() -> dict[str, list[Any]]:
-    """The implicit types of YAML 1.2's core schema: null, true, false and numbers, nothing else."""
-    import re
-
-    rules: dict[str, list[Any]] = {}
-    for tag, pattern, firsts in (
-        ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-        ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-        ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
-        ("float", r"[-+]?((\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)", "-+.0123456789"),
-    ):
-        for first in firsts:
-            rules.setdefault(first, []).append((f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$")))
-    return rules
