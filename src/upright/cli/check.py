@@ -35,10 +35,11 @@ def command(output: Output, model: str, program: str | None, **wanted: Any) -> N
         recipe = made.recipe
     found = check(recipe, program=program)
     output.answer(found, lambda console: _page(console, found))
+    box = ("--box", wanted["box"]) if wanted["box"] else ()
     if found.refusals:
-        output.next("render", model)
+        output.next("render", model, *box)
         output.no()
-    output.next("up", model)
+    output.next(*(("render", model, *box, "--to", "shell") if box else ("up", model)))
 
 
 def _page(console: Console, found: RecipeCheck) -> None:
