@@ -67,6 +67,13 @@ def test_the_library_page_runs_as_written(
             stop(directory)
 
 
+def test_a_page_that_shows_a_session_is_executed():
+    """Other pages show output as text, and say where it was seen."""
+    executed = {"README.md", "quickstart.md", "probing.md", "catalog.md", "explain.md"}
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert {page.name for page in pages if "```console" in page.read_text()} == executed
+
+
 def test_every_exported_name_is_on_the_library_page():
     page = (ROOT / "docs/api.md").read_text()
     missing = [name for name in upright.__all__ if name != "__version__" and f"upright.{name}" not in page]

@@ -36,7 +36,7 @@ def _wishes(**changes: object) -> Wishes:
 PUBLISHED = {
     "kimi-k26-community-docker": Published(
         "Kimi-K2.6",
-        "seed-8x-pro-6000",
+        "8x-rtx-pro-6000-server-dual-socket",
         Goal(engine="vllm", engine_version="0.20.0", kv_dtype="fp8", decode_context_parallel=8),
         ("docker", "compose", "kubernetes", "quadlet"),
         port=5000,
@@ -44,14 +44,14 @@ PUBLISHED = {
     ),
     "kimi-k26-vllm": Published(
         "Kimi-K2.6",
-        "seed-8x-pro-6000",
+        "8x-rtx-pro-6000-server-dual-socket",
         Goal(engine="vllm", engine_version="0.32.0", memory_fraction=0.92),
         ("shell", "systemd"),
         wishes=_wishes(),
     ),
     "kimi-k26-sglang": Published(
         "Kimi-K2.6",
-        "seed-8x-pro-6000",
+        "8x-rtx-pro-6000-server-dual-socket",
         Goal(engine="sglang", engine_version="0.5.23"),
         ("shell", "docker", "systemd", "compose", "kubernetes"),
         port=30000,
@@ -59,7 +59,7 @@ PUBLISHED = {
     ),
     "kimi-k26-ik-llama": Published(
         "Kimi-K2.6-GGUF:IQ3_K",
-        "seed-2x-max-q",
+        "2x-rtx-pro-6000-max-q-epyc-9175f",
         Goal(engine="ik_llama.cpp", context_tokens=131_072),
         ("shell", "podman", "systemd"),
         wishes=_wishes(served_name="kimi-k2.6-IQ3_K"),
@@ -67,7 +67,7 @@ PUBLISHED = {
     ),
     "kimi-k26-b200-eagle3": Published(
         "Kimi-K2.6",
-        "seed-hgx-b200",
+        "synthetic-hgx-b200",
         Goal(engine="vllm", engine_version="0.32.0", kv_dtype="fp8", draft=True, users=32, context_tokens=16_384),
         ("docker", "kubernetes"),
         port=8001,
@@ -75,7 +75,7 @@ PUBLISHED = {
     ),
     "kimi-k2-thinking-nvfp4-sglang": Published(
         "Kimi-K2-Thinking-NVFP4",
-        "seed-8x-pro-6000",
+        "8x-rtx-pro-6000-server-dual-socket",
         Goal(engine="sglang", engine_version="0.5.23", users=16, context_tokens=4_096, use="batch"),
         ("shell", "docker"),
         port=30000,

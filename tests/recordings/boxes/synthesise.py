@@ -266,7 +266,7 @@ def channels(sockets: int, letters: str) -> list[tuple[str, str]]:
 
 BOXES = [
     Box(
-        name="seed-8x-rtx-pro-6000-server",
+        name="synthetic-8x-rtx-pro-6000-server",
         note="After the public report of January 2026 on Kimi K2 on 8x RTX PRO 6000 Blackwell Server Edition: GPUs, "
         "PIX pairs, two NUMA nodes of four GPUs, dual socket, about 1.5 TB. Processor model and the rest are invented; "
         "the settings are those of a fresh installation.",
@@ -309,7 +309,7 @@ BOXES = [
         },
     ),
     Box(
-        name="seed-2x-rtx-pro-6000-max-q",
+        name="synthetic-2x-rtx-pro-6000-max-q",
         note="After the public report of April 2026 on Kimi K2.6 with ik_llama.cpp: EPYC 9175F, 768 GB DDR5-6400, two "
         "RTX PRO 6000 Blackwell Max-Q, Ubuntu 24.04, podman with CDI. The rest is invented.",
         cpu="AMD EPYC 9175F 16-Core Processor",
@@ -339,7 +339,7 @@ BOXES = [
         },
     ),
     Box(
-        name="seed-hgx-b200",
+        name="synthetic-hgx-b200",
         note="After the public guide of 2026 to Kimi K2.6 on one HGX B200 node with docker. The rest is invented.",
         cpu="INTEL(R) XEON(R) PLATINUM 8570",
         vendor="GenuineIntel",

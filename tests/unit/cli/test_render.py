@@ -14,7 +14,7 @@ from upright.cli import check, plan, render
 from upright.cli.render import TO
 from upright.errors import UsageError
 
-BOX = ("--box", "seed-8x-pro-6000")
+BOX = ("--box", "8x-rtx-pro-6000-server-dual-socket")
 VLLM = (*BOX, "--engine", "vllm")
 
 
@@ -57,7 +57,16 @@ def test_an_image_that_moves_is_refused():
 
 def test_a_container_without_an_image_asks_for_one():
     with pytest.raises(UsageError, match=r"no image of ik_llama\.cpp is known"):
-        typed(render, "kimi-k2.6", "--box", "seed-2x-max-q", "--engine", "ik_llama.cpp", "--to", "compose")
+        typed(
+            render,
+            "kimi-k2.6",
+            "--box",
+            "2x-rtx-pro-6000-max-q-epyc-9175f",
+            "--engine",
+            "ik_llama.cpp",
+            "--to",
+            "compose",
+        )
 
 
 def test_a_plan_file_renders_as_its_model_did(tmp_path: Path):

@@ -17,7 +17,7 @@ from upright.records.recipe import KEY, Recipe
 from upright.rendering import render
 from upright.rendering.recipe import Wishes
 
-SM120, SM100, HYBRID = "seed-8x-pro-6000", "seed-hgx-b200", "seed-2x-max-q"
+SM120, SM100, HYBRID = "8x-rtx-pro-6000-server-dual-socket", "synthetic-hgx-b200", "2x-rtx-pro-6000-max-q-epyc-9175f"
 
 
 def words(made: Recipe) -> dict[str, str | None]:

@@ -11,7 +11,7 @@ from upright.host import RecordedHost
 from upright.probing import box_of, probe
 
 BOXES = Path(__file__).parents[2] / "recordings" / "boxes"
-SERVER, MAX_Q, HGX = "seed-8x-rtx-pro-6000-server", "seed-2x-rtx-pro-6000-max-q", "seed-hgx-b200"
+SERVER, MAX_Q, HGX = "synthetic-8x-rtx-pro-6000-server", "synthetic-2x-rtx-pro-6000-max-q", "synthetic-hgx-b200"
 
 
 def _box(name):
