@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from upright.errors import UsageError
 from upright.planning import fraction as fractions
@@ -16,9 +17,11 @@ from upright.planning.nearest import nearest
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
 from upright.records.box import Box
-from upright.records.kernel import KernelVerdict
 from upright.records.model import GqaAttention, MlaAttention, Model
 from upright.records.plan import Goal, Objection, Parallel, Plan, Use
+
+if TYPE_CHECKING:
+    from upright.records.kernel import KernelVerdict
 
 # Where a deployment starts if nobody says: agents carry a repository, chats a conversation, batches a page.
 START_CONTEXTS: dict[Use, int] = {"coding-agent": 65_536, "chat": 32_768, "batch": 8_192, "long-documents": 131_072}
