@@ -6,6 +6,9 @@ import subprocess
 import sys
 import time
 
+import pytest
+
+pytestmark = pytest.mark.timing
 LIMIT = 8
 
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 MEGABYTE = 1_000_000
 
 
+@pytest.mark.timing
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("form", ["gguf", "safetensors"])
 def test_20000_mutated_headers(form: str) -> None:
@@ -221,6 +222,7 @@ print(json.dumps({"said": said, "seconds": time.process_time() - started, "megab
 """
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("case", LARGE)
 def test_large_hostile_headers_stay_within_256_megabytes(case: str, tmp_path: Path) -> None:
     """In a process of its own. What is broken is refused within a second of CPU; what is well-formed is read first."""

@@ -107,6 +107,7 @@ def test_with_redirects_a_shard_still_costs_about_2_requests(hub: LoopbackHub, h
     assert traffic.requests == len(hub.seen)
 
 
+@pytest.mark.timing
 def test_cpu_at_most_4_times_json_loads_on_the_same_headers(k26: Path) -> None:
     """Over HTTP, with the hub in a process of its own."""
     headers = [_json_of(path) for path in sorted(k26.glob("*.safetensors"))]

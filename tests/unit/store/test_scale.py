@@ -19,6 +19,8 @@ from upright.records.deployment import Deployment
 from upright.store import DeploymentDir
 from upright.store.journal import lines
 
+pytestmark = pytest.mark.timing
+
 T = TypeVar("T")
 _SHORT, _LONG = 1_000, 100_000
 _ROUNDS = 60
