@@ -1,17 +1,37 @@
-"""ModelRow + Plan -> parsers, drafts, thinking and sampling: what every engine must be told of a model."""
+"""ModelRow + Plan -> parsers, drafts, thinking and sampling: what every engine must be told of a model.
+
+Also what vLLM and SGLang say alike: settings, notes, and how their logs tell why they ended.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from upright.catalog.rows.model import Draft, ModelRow, Parsers
+from upright.engines.engine import Case
 from upright.engines.silicon import is_sm12
 from upright.records.box import Box
 from upright.records.plan import Plan
+from upright.records.recipe import Setting
 
 DRAFT_TOKENS = 3
 INSTANT_BELOW_TOKENS_PER_SECOND = 30
 MOST_SEQUENCES, LEAST_SEQUENCES = 256, 4
+_CAUSES = (
+    # The colon: a traceback also quotes lines such as `raise ValueError(`.
+    re.compile(
+        r"(?:triton\.runtime\.errors\.OutOfResources|torch\.(?:cuda\.)?OutOfMemoryError|RuntimeError|ValueError|OSError)"
+        r": .*"
+    ),
+    re.compile(r"(?:[\w.]+: )?error: .*"),
+)
+# Guard: parents repeat that a child died, after the child said why (vLLM v1/engine/utils.py and
+# v1/executor/multiproc_executor.py, SGLang srt/entrypoints/engine.py).
+_ECHO = re.compile(
+    r"[Ss]ee (?:root cause|stack trace)|Engine core (?:proc|init)|Engine process failed|scheduler died|error messages above"
+)
 
 
 def parsers(row: ModelRow | None, engine: str) -> Parsers | None:
@@ -62,3 +82,57 @@ def sampling(row: ModelRow | None, *, instant: bool) -> dict[str, float]:
 def needs_own_code(row: ModelRow | None) -> bool:
     """Kimi repositories bring their own configuration and tokenizer code."""
     return row is not None and row.id.startswith("kimi-")
+
+
+def failure(log_tail: str) -> str | None:
+    """The first line that gives a cause; one that points at another line only if there is nothing else."""
+    for pattern in _CAUSES:
+        if found := [match[0].strip() for match in pattern.finditer(log_tail)]:
+            return next((line for line in found if not _ECHO.search(line)), found[-1])
+    return None
+
+
+def parser_settings(case: Case, engine: str) -> Iterator[Setting]:
+    """Flags of the same name in vLLM and SGLang."""
+    found = parsers(case.row, engine)
+    if found is None or case.row is None:
+        return
+    source = f"catalogue, models/{case.row.id}"
+    if found.tool:
+        yield Setting(
+            name="--tool-call-parser", value=found.tool, reason="reads this model's tool calls", source=source
+        )
+    if found.reasoning:
+        yield Setting(
+            name="--reasoning-parser",
+            value=found.reasoning,
+            reason="separates thinking from the answer",
+            source=source,
+        )
+
+
+def own_code(case: Case, source: str) -> Iterator[Setting]:
+    if needs_own_code(case.row):
+        pinned = case.model.revision is not None
+        yield Setting(
+            name="--trust-remote-code",
+            reason="the repository brings its own configuration and tokenizer"
+            + ("" if pinned else "; pin its revision, see the notes"),
+            source=source,
+        )
+
+
+def shared_notes(case: Case) -> Iterator[str]:
+    version = case.plan.engine_version
+    if case.accepted.version and version not in (None, case.accepted.version):
+        yield (
+            f"The flags of {version} were never recorded; these are the ones that {case.accepted.version} takes. "
+            "Run `upright check`."
+        )
+    if needs_own_code(case.row) and case.model.revision is None:
+        yield (
+            "The model's own code is run and no revision is pinned: download a revision that you trust "
+            "(hf download --revision) and serve the folder."
+        )
+    if case.plan.goal.draft and draft(case.row, case.plan, case.box) is None:
+        yield "Room for a draft model was planned, but the catalogue knows none for this model on this silicon."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 
 from upright.catalog import versions
@@ -11,12 +10,6 @@ from upright.engines import knowledge, silicon
 from upright.engines.engine import Case
 from upright.records.recipe import KEY_CONFIG, KeyWay, Setting
 
-_CAUSES = (
-    re.compile(
-        r"((?:triton\.runtime\.errors\.OutOfResources|torch\.OutOfMemoryError|RuntimeError|ValueError|OSError).*)"
-    ),
-    re.compile(r"(launch_server\.py: error: .*|error: .*)"),
-)
 _CACHE_TYPES = {"bf16": "bfloat16", "fp8": "fp8_e4m3"}
 _REPORT = "Kimi K2 on SM120 report (2026-01-29)"
 _COOKBOOK = "sgl-project/sglang docs/cookbook Kimi-K2.6.mdx (2026-08)"
@@ -54,10 +47,7 @@ class Sglang:
         return f"lmsysorg/sglang:v{version.partition('+')[0]}" if version else None
 
     def failure(self, log_tail: str) -> str | None:
-        for pattern in _CAUSES:
-            if found := pattern.findall(log_tail):
-                return str(found[-1]).strip()
-        return None
+        return knowledge.failure(log_tail)
 
 
 def _where_it_serves(case: Case) -> Iterator[Setting]:
@@ -173,27 +163,8 @@ def _kernels(case: Case) -> Iterator[Setting]:
 
 
 def _model(case: Case) -> Iterator[Setting]:
-    parsers = knowledge.parsers(case.row, "sglang")
-    source = f"catalogue, models/{case.row.id}" if case.row else None
-    if parsers is not None and parsers.tool:
-        yield Setting(
-            name="--tool-call-parser", value=parsers.tool, reason="reads this model's tool calls", source=source
-        )
-    if parsers is not None and parsers.reasoning:
-        yield Setting(
-            name="--reasoning-parser",
-            value=parsers.reasoning,
-            reason="separates thinking from the answer",
-            source=source,
-        )
-    if knowledge.needs_own_code(case.row):
-        pinned = case.model.revision is not None
-        yield Setting(
-            name="--trust-remote-code",
-            reason="the repository brings its own configuration and tokenizer"
-            + ("" if pinned else "; pin its revision, see the notes"),
-            source=_COOKBOOK,
-        )
+    yield from knowledge.parser_settings(case, "sglang")
+    yield from knowledge.own_code(case, _COOKBOOK)
 
 
 def _modalities(case: Case) -> Iterator[Setting]:
@@ -251,13 +222,9 @@ def _habits(case: Case) -> Iterator[Setting]:
 
 
 def _notes(case: Case) -> Iterator[str]:
-    plan, version = case.plan, case.plan.engine_version
-    if case.accepted.version and version not in (None, case.accepted.version):
-        yield (
-            f"The flags of {version} were never recorded; these are the ones that {case.accepted.version} takes. "
-            "Run `upright check`."
-        )
-    if silicon.is_sm12(case.box) and silicon.dense_mla(case.model) and _before(version, "0.5.9"):
+    plan, version = case.plan, case.plan.engine_version or ""
+    yield from knowledge.shared_notes(case)
+    if silicon.is_sm12(case.box) and silicon.dense_mla(case.model) and versions.inside(version, "<0.5.9"):
         yield (
             "SGLang before 0.5.9 dies on SM 12.x at the first longer prompt ('Required: 106496, Hardware limit: "
             "101376'): patch extend_attention.py (upright patch) or take 0.5.9."
@@ -268,17 +235,3 @@ def _notes(case: Case) -> Iterator[str]:
         yield f"SGLang {case.accepted.version} cannot share the cache between ranks: the plan's context will not fit."
     if case.model.architecture.vision and not case.serving.vision and "--language-model-only" not in case.accepted:
         yield "This SGLang loads the vision tower too: --language-model-only came with 0.5.18."
-    if knowledge.needs_own_code(case.row) and case.model.revision is None:
-        yield (
-            "The model's own code is run and no revision is pinned: download a revision that you trust "
-            "(hf download --revision) and serve the folder."
-        )
-    if plan.goal.draft and knowledge.draft(case.row, plan, case.box) is None:
-        yield "Room for a draft model was planned, but the catalogue knows none for this model on this silicon."
-
-
-def _before(version: str | None, limit: str) -> bool:
-    try:
-        return version is not None and versions.inside(version, f"<{limit}")
-    except ValueError:
-        return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,12 +11,6 @@ from upright.engines import knowledge, silicon
 from upright.engines.engine import Case
 from upright.records.recipe import KEY, KeyWay, Setting
 
-_CAUSES = (
-    re.compile(
-        r"((?:triton\.runtime\.errors\.OutOfResources|torch\.OutOfMemoryError|RuntimeError|ValueError|OSError).*)"
-    ),
-    re.compile(r"(vllm: error: .*|error: .*)"),
-)
 _CACHE_TYPES = {"bf16": "bfloat16", "f16": "float16"}
 _RECIPE = "vllm-project/recipes models/moonshotai"
 _LAMBDA = "How to deploy Kimi K2.6 on Lambda (2026)"
@@ -65,10 +58,7 @@ class Vllm:
         return f"vllm/vllm-openai:v{version.partition('+')[0]}" if version else None
 
     def failure(self, log_tail: str) -> str | None:
-        for pattern in _CAUSES:
-            if found := pattern.findall(log_tail):
-                return str(found[-1]).strip()
-        return None
+        return knowledge.failure(log_tail)
 
 
 def _where_it_serves(case: Case) -> Iterator[Setting]:
@@ -146,7 +136,9 @@ def _memory(case: Case) -> Iterator[Setting]:
 
 
 def _kernels(case: Case) -> Iterator[Setting]:
-    row = silicon.known("vllm", _version(case), case.box, "dense MLA") if silicon.dense_mla(case.model) else None
+    row = (
+        silicon.known("vllm", _version(case) or None, case.box, "dense MLA") if silicon.dense_mla(case.model) else None
+    )
     if row is not None and row.status == "works" and row.backend:
         yield Setting(
             name="--attention-backend",
@@ -165,34 +157,18 @@ def _kernels(case: Case) -> Iterator[Setting]:
 
 def _model(case: Case) -> Iterator[Setting]:
     parsers = knowledge.parsers(case.row, "vllm")
-    source = f"catalogue, models/{case.row.id}" if case.row else None
-    if parsers is not None:
-        if parsers.tool:
-            yield Setting(
-                name="--enable-auto-tool-choice", reason="clients may let the model choose a tool", source=source
-            )
-            yield Setting(
-                name="--tool-call-parser", value=parsers.tool, reason="reads this model's tool calls", source=source
-            )
-        if parsers.reasoning:
-            yield Setting(
-                name="--reasoning-parser",
-                value=parsers.reasoning,
-                reason="separates thinking from the answer",
-                source=source,
-            )
-    if knowledge.needs_own_code(case.row):
-        pinned = case.model.revision is not None
+    if parsers is not None and parsers.tool and case.row is not None:
         yield Setting(
-            name="--trust-remote-code",
-            reason="the repository brings its own configuration and tokenizer"
-            + ("" if pinned else "; pin its revision, see the notes"),
-            source=_RECIPE,
+            name="--enable-auto-tool-choice",
+            reason="clients may let the model choose a tool",
+            source=f"catalogue, models/{case.row.id}",
         )
-        if case.model.revision is not None and not case.model.path:
-            yield Setting(
-                name="--code-revision", value=case.model.revision, reason="its code is taken from the same commit"
-            )
+    yield from knowledge.parser_settings(case, "vllm")
+    yield from knowledge.own_code(case, _RECIPE)
+    if knowledge.needs_own_code(case.row) and case.model.revision is not None and not case.model.path:
+        yield Setting(
+            name="--code-revision", value=case.model.revision, reason="its code is taken from the same commit"
+        )
 
 
 def _modalities(case: Case) -> Iterator[Setting]:
@@ -254,49 +230,27 @@ def _habits(case: Case) -> Iterator[Setting]:
 
 
 def _notes(case: Case) -> Iterator[str]:
-    if case.accepted.version and case.plan.engine_version not in (None, case.accepted.version):
-        yield (
-            f"The flags of {case.plan.engine_version} were never recorded; these are the ones that "
-            f"{case.accepted.version} takes. Run `upright check`."
-        )
+    version = _version(case)
+    yield from knowledge.shared_notes(case)
     if case.plan.kv.dtype.startswith("fp8") and silicon.dense_mla(case.model):
-        patched = case.serving.patched
-        row = silicon.known("vllm", _version(case), case.box, "fp8 KV with dense MLA", patched=patched)
+        row = silicon.known("vllm", version or None, case.box, "fp8 KV with dense MLA", patched=case.serving.patched)
         if row is not None and row.status != "works":
             yield f"fp8 cache: {row.about} {row.instead or ''}".strip()
-    if knowledge.needs_own_code(case.row) and case.model.revision is None:
+    if knowledge.needs_own_code(case.row) and versions.inside(version, "<0.25"):
         yield (
-            "The model's own code is run and no revision is pinned: download a revision that you trust "
-            "(hf download --revision) and serve the folder."
+            "Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently "
+            f"({_TRANSFORMERS}; {_LAMBDA})."
         )
-        if _old_transformers(case.plan.engine_version):
-            yield (
-                "Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently "
-                f"({_TRANSFORMERS}; {_LAMBDA})."
-            )
-    if case.plan.goal.draft and knowledge.draft(case.row, case.plan, case.box) is None:
-        yield "Room for a draft model was planned, but the catalogue knows none for this model on this silicon."
-    if case.plan.goal.draft and silicon.is_sm12(case.box) and _between(case.plan.engine_version, ">=0.26,<0.31"):
+    if case.plan.goal.draft and silicon.is_sm12(case.box) and versions.inside(version, ">=0.26,<0.31"):
         yield (
             "This vLLM verifies guesses outside the fast path on SM 12.x (pull request 47144): speculation helps "
             "little before 0.31."
         )
 
 
-def _version(case: Case) -> str | None:
-    version = case.plan.engine_version or case.accepted.version
-    return version.partition("+")[0] if version else None
-
-
-def _old_transformers(version: str | None) -> bool:
-    return _between(version, "<0.25")
-
-
-def _between(version: str | None, range_: str) -> bool:
-    try:
-        return version is not None and versions.inside(version.partition("+")[0], range_)
-    except ValueError:
-        return False
+def _version(case: Case) -> str:
+    """Without the build's mark; empty, which is inside no range, if nobody knows it."""
+    return (case.plan.engine_version or case.accepted.version or "").partition("+")[0]
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Serves Kimi-K2.6 with vllm 0.20.0, in a container of docker.
 # Written by `upright render`; every flag says why it is there and [where that was learned].
-# Note: fp8 cache: Community builds carry the tuning for SM 12.0 and were measured with it; answers must still be proved at the context that you use. Run the proof at full context before you rely on it.
 # Note: The model's own code is run and no revision is pinned: download a revision that you trust (hf download --revision) and serve the folder.
+# Note: fp8 cache: Community builds carry the tuning for SM 12.0 and were measured with it; answers must still be proved at the context that you use. Run the proof at full context before you rely on it.
 # Note: Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently (vLLM wheels 0.18.0 to 0.32.0, Requires-Dist; How to deploy Kimi K2.6 on Lambda (2026)).
 set -euo pipefail
 

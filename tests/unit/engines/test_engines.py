@@ -99,6 +99,15 @@ def test_versions_speak_for_themselves():
     assert not any("4.57.6" in note for note in rendered(box, engine="vllm", engine_version="0.32.0").notes)
 
 
+def test_a_pinned_revision_still_needs_the_old_transformers():
+    box = catalog.box_record(SM120)
+    made, model = planned(box, engine="vllm", engine_version="0.20.0")
+    pinned = model.model_copy(update={"revision": "0" * 40})
+    found = render(made, pinned, box, model_path=model.source, port=8000, wishes=Wishes(must_be_installed=False))
+    assert any("4.57.6" in note for note in found.notes)
+    assert not any("no revision is pinned" in note for note in found.notes)
+
+
 def test_experts_in_main_memory():
     made = recipe("kimi-k26-ik-llama")
     placed = [setting.value for setting in made.arguments if setting.name == "--override-tensor"]
@@ -163,6 +172,23 @@ def test_the_log_tells_why_it_ended(engine: str):
     )
     assert "Hardware limit: 101376" in (engine_named(engine).failure(log) or "")
     assert engine_named(engine).failure("all is well") is None
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_the_cause_is_told_and_not_its_echo(engine: str):
+    echo = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+    log = (
+        "(EngineCore_DP0 pid=7) ERROR     raise RuntimeError(\n"
+        "(EngineCore_DP0 pid=7) ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+        "(EngineCore_DP0 pid=7) RuntimeError: the worker is gone\n"
+        f"(APIServer pid=1) {echo}\n"
+    )
+    said = engine_named(engine).failure
+    assert said(log) == "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    assert said(f"(APIServer pid=1) {echo}\n") == echo
+    assert said("usage: vllm serve\nvllm: error: unrecognized arguments: --x\n") == (
+        "vllm: error: unrecognized arguments: --x"
+    )
 
 
 def test_every_engine_says_where_it_comes_from():
