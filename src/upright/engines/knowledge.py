@@ -30,7 +30,8 @@ _CAUSES = (
 # Guard: parents repeat that a child died, after the child said why (vLLM v1/engine/utils.py and
 # v1/executor/multiproc_executor.py, SGLang srt/entrypoints/engine.py).
 _ECHO = re.compile(
-    r"[Ss]ee (?:root cause|stack trace)|Engine core (?:proc|init)|Engine process failed|scheduler died|error messages above"
+    r"[Ss]ee (?:root cause|stack trace)|Engine core (?:proc|init)|Engine process failed"
+    r"|scheduler died|error messages above"
 )
 
 
