@@ -5,15 +5,18 @@ A parser judges spelling, choices and JSON; a recorded list judges names alone. 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shlex
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from upright.catalog.recorded_flags import RecordedFlags, nearest_flags, recorded_flags
-from upright.checking import payload
+from upright.checking.payload import parser
 from upright.errors import EngineError
 from upright.records.check import Judge, RecipeCheck, Refusal
 from upright.records.recipe import KEY_CONFIG, KEY_FILE, Recipe, Setting
@@ -22,6 +25,7 @@ PATIENCE_SECONDS = 300
 _PYTHON_ENGINES = ("vllm", "sglang")
 _LEADS = ("-m",)
 _BUFFERS = re.compile(r"=CUDA\d+")
+_HEAD_BYTES = 4096
 _NAMES_ONLY = "Only the names of flags were judged: not their values."
 
 
@@ -87,7 +91,7 @@ def _ask_python(recipe: Recipe, settings: tuple[Setting, ...], interpreter: str)
     if line and line[0][0] == "serve":
         line[0] = line[0][1:]
     line = [words for words in line if words]
-    script = Path(payload.__file__).with_name("parser.py").read_text()
+    script = Path(parser.__file__).read_text()
     done = _run([interpreter, "-c", script, recipe.engine], json.dumps([line]))
     try:
         refused = json.loads(done.stdout)[0]
@@ -98,32 +102,26 @@ def _ask_python(recipe: Recipe, settings: tuple[Setting, ...], interpreter: str)
             hint=f"is {recipe.engine} installed there?",
         ) from None
     version = _python_version(interpreter, recipe.engine)
-    refusals = tuple(Refusal(setting=" ".join(words), message=message) for words, message in refused)
-    remarks = _other_version(recipe, version)
-    return _Verdict(
-        "parser", f"the parser of {recipe.engine} {version or ''} in {interpreter}", version, refusals, remarks
-    )
+    by = f"the parser of {recipe.engine} {version or ''} in {interpreter}"
+    return _Verdict("parser", by, version, _refusals(refused), _other_version(recipe, version))
 
 
 def _ask_llama(recipe: Recipe, settings: tuple[Setting, ...], program: str) -> _Verdict:
-    """`FLAGS --version` parses everything and starts nothing. One setting after another, so that each is named."""
+    """`FLAGS --version` parses everything and starts nothing."""
+
+    def parse(words: list[str]) -> str | None:
+        done = _run([program, *(_on_cpu(word) for word in words), "--version"])
+        return _complaint(done.stderr + done.stdout) if done.returncode else None
+
     version = _llama_version(program)
+    refused = parser.refusals(parse, [_words(setting) for setting in settings])
     swapped = any(_BUFFERS.search(setting.value or "") for setting in settings)
-    refusals = []
-    left = list(settings)
-    while left:
-        words = [_on_cpu(word) for setting in left for word in _words(setting)]
-        done = _run([program, *words, "--version"])
-        if done.returncode == 0:
-            break
-        message = _complaint(done.stderr + done.stdout)
-        blamed = next((each for each in left if each.name in message or (each.value and each.value in message)), None)
-        refusals.append(Refusal(setting=" ".join(_words(blamed)) if blamed else "", message=message))
-        if blamed is None:
-            break
-        left.remove(blamed)
     remarks = ("Names of CUDA buffers were judged as CPU's: only a CUDA build knows its own.",) if swapped else ()
-    return _Verdict("parser", f"{program} {version or ''}".strip(), version, tuple(refusals), remarks)
+    return _Verdict("parser", f"{program} {version or ''}".strip(), version, _refusals(refused), remarks)
+
+
+def _refusals(refused: Iterable[tuple[list[str], str]]) -> tuple[Refusal, ...]:
+    return tuple(Refusal(setting=" ".join(words), message=message) for words, message in refused)
 
 
 def _words(setting: Setting) -> list[str]:
@@ -141,18 +139,32 @@ def _complaint(text: str) -> str:
 
 
 def _interpreter(where: str) -> str:
-    """An interpreter, a virtual environment, or the engine's command, whose first line names its interpreter."""
+    """An interpreter, a virtual environment, or the engine's command, whose first lines name its interpreter."""
     path = Path(where)
     if path.is_dir():
         return str(path / "bin" / "python")
     found = Path(shutil.which(where) or where)
     try:
-        first = found.read_bytes()[:200].splitlines()[:1]
+        with found.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
     except OSError as error:
         raise EngineError(f"{where} cannot be read: {error.strerror}") from None
-    if first and first[0].startswith(b"#!") and b"python" in first[0]:
-        return first[0][2:].decode().strip().split()[0]
-    return str(found)
+    if not head.startswith(b"#!") or found.name.startswith("python"):
+        return str(found)
+    named = _named(head.decode(errors="replace").splitlines())
+    beside = [str(found.with_name(name)) for name in ("python", "python3")]
+    # `env` finds a bare name on the PATH of the day: the environment that the command lies in comes first.
+    tried = [named, *beside] if "/" in named else [*beside, shutil.which(named)]
+    return next((each for each in tried if each and Path(each).is_file()), named or str(found))
+
+
+def _named(lines: list[str]) -> str:
+    """The interpreter of a script's first lines; empty if they name no Python."""
+    words = lines[0][2:].split()
+    if lines[1:] and lines[1].startswith("'''exec' "):  # pip's way with a path too long for a first line
+        with contextlib.suppress(ValueError):
+            words = shlex.split(lines[1])[1:2]
+    return next((word for word in words if "python" in Path(word).name), "")
 
 
 def _python_version(interpreter: str, engine: str) -> str | None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.golden.deployments import recipe
 from upright.checking import check
+from upright.checking.check import _interpreter
 from upright.checking.payload.parser import blame, refusals
 from upright.errors import EngineError
 from upright.records.recipe import Recipe, Setting
@@ -62,3 +67,52 @@ def test_after_a_refusal_the_rest_is_still_judged():
 def test_a_message_that_names_no_setting_ends_the_questions():
     assert refusals(lambda words: "no", [["--good"]]) == [([], "no")]
     assert blame("invalid choice: 'nope'", [["--a", "b"], ["--c", "nope"]]) == ["--c", "nope"]
+
+
+def test_small_numbers_are_not_blamed_for_a_message_that_happens_to_hold_them():
+    settings = [["--parallel", "1"], ["--threads", "8"], ["--bogus", "81"]]
+    assert blame("error: invalid argument: --bogus", settings) == ["--bogus", "81"]
+    assert blame("error: 81 is not known", settings) is None
+    assert blame("error: q8_0x is not known", [["--cache-type-k", "q8_0"]]) is None
+    assert blame("error: q8_0 is not known", [["--cache-type-k", "q8_0"]]) == ["--cache-type-k", "q8_0"]
+
+
+def test_a_llama_server_refuses_each_by_its_name(tmp_path: Path):
+    program = tmp_path / "llama-server"
+    program.write_text(
+        '#!/bin/sh\nfor word; do case "$word" in\n'
+        '--bogus*) echo "error: invalid argument: $word" >&2; exit 1;;\nesac; done\n'
+    )
+    program.chmod(0o755)
+    made = with_setting(with_setting(recipe("kimi-k26-ik-llama"), "--bogus-8", "81"), "--bogus-1")
+    found = check(made, program=str(program))
+    assert [each.setting for each in found.refusals] == ["--bogus-8 81", "--bogus-1"]
+
+
+@pytest.mark.parametrize(
+    "first_lines",
+    [
+        "#!/bin/sh\n",
+        "#!/usr/bin/env python3\n",
+        "#!/usr/bin/env -S python3 -I\n",
+        "#!/bin/sh\n'''exec' '{python}' \"$0\" \"$@\"\n' '''\n",
+        "#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n",
+        "#!/gone/bin/python3\n",
+        "#!/bin/sh\n'''exec' \"$(dirname -- \"$(realpath -- \"$0\")\")\"/'python' \"$0\" \"$@\"\n' '''\n",
+    ],
+)
+def test_the_interpreter_behind_a_command(first_lines: str, tmp_path: Path):
+    folder = tmp_path / "a long path" / "bin"
+    folder.mkdir(parents=True)
+    python, command = folder / "python", folder / "vllm"
+    python.write_bytes(b"\x7fELF")
+    command.write_text(first_lines.format(python=python) + "import vllm\n")
+    assert _interpreter(str(command)) == str(python)
+
+
+def test_a_bare_name_is_looked_up_where_no_environment_is(tmp_path: Path):
+    command = tmp_path / "vllm"
+    command.write_text("#!/usr/bin/env python3\n")
+    assert _interpreter(str(command)) == shutil.which("python3")
+    command.write_text(f"#!{sys.executable} -I\n")
+    assert _interpreter(str(command)) == sys.executable

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 Words = list[str]
 MOST_REFUSALS = 20
+LEAST_TELLING_LETTERS = 4
 
 
 def main() -> None:
@@ -43,14 +44,15 @@ def refusals(parse: Callable[[Words], str | None], settings: list[Words]) -> lis
 
 
 def blame(message: str, settings: list[Words]) -> Words | None:
-    """The setting that a message speaks of."""
+    """The setting that a message names; else one whose value it repeats, if that is too long to be there by chance."""
     named = re.findall(r"--?[a-zA-Z][\w.-]*", message)
     for name in named:
         for setting in settings:
             if setting[0] == name:
                 return setting
     for setting in settings:
-        if len(setting) > 1 and setting[1] in message:
+        value = setting[1] if len(setting) > 1 else ""
+        if len(value) >= LEAST_TELLING_LETTERS and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message):
             return setting
     return None
 
