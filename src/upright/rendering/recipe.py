@@ -75,7 +75,7 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         users=plan.goal.users,
         health_path=engine.health_path,
         metrics_path=engine.metrics_path,
-        gpus=len(box.gpus),
+        gpus=_gpus(plan, box),
         notes=engine.notes(case),
     )
 
@@ -88,6 +88,13 @@ def row_of(model: Model) -> ModelRow | None:
 @cache
 def _row(name: str) -> ModelRow | None:
     return catalog.find_model(name)
+
+
+def _gpus(plan: Plan, box: Box) -> int:
+    """A rank takes one; engines that place layers take all there are, and have no fraction."""
+    if plan.memory_fraction is None:
+        return len(box.gpus)
+    return min(len(box.gpus), plan.parallel.tensor * plan.parallel.pipeline)
 
 
 def _image(wishes: Wishes, upstream: str | None) -> Image | None:
