@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from upright.records.recipe import Recipe
-from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, in_container, slug
+from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, slug
 from upright.rendering.script import comment, title
+from upright.rendering.text import at_home
 
 
 def compose_file(recipe: Recipe) -> str:
@@ -15,13 +16,15 @@ def compose_file(recipe: Recipe) -> str:
     lines = [
         *title(recipe),
         "# The key: (umask 077 && openssl rand -hex 24 > upright-key) beside this file.",
+        f'# Its owner and the caches: mkdir -p {cache.source}; export ENGINE_USER="$(id -u):$(id -g)"',
         f"name: {_project(slug(recipe))}",
         "services:",
         "  engine:",
         *([f"    # {inside.image_about}"] if inside.image_about else []),
         f"    image: {_text(inside.image)}",
         "    init: true",
-        "    user: ${UID:-1000}:${GID:-1000}  # who owns the key: without capabilities root could not read it",
+        "    # Who owns the key: without capabilities not even root could read another's.",
+        '    user: "${ENGINE_USER:?export it first, as the top of this file says}"',
         "    restart: unless-stopped",
         f'    ports: ["127.0.0.1:{recipe.port}:{recipe.port}"]  # clients on this machine only',
         f"    shm_size: {SHARED_MEMORY}  # ranks share memory through it; ipc host would share the whole machine's",
@@ -33,9 +36,9 @@ def compose_file(recipe: Recipe) -> str:
         "    secrets: [{source: key, target: " + KEY_MOUNT + "}]",
         "    volumes:",
         f"      # {model.why}",
-        f"      - {_text(f'{_home(model.source)}:{model.target}:ro')}",
+        f"      - {_volume(model)}",
         f"      # {cache.why}",
-        f"      - {_text(f'{_home(cache.source)}:{cache.target}')}",
+        f"      - {_volume(cache)}",
         "    environment:",
     ]
     for setting in inside.environment:
@@ -55,8 +58,9 @@ def compose_file(recipe: Recipe) -> str:
     return "\n".join(lines)
 
 
-def _home(path: str) -> str:
-    return path.replace("~", "${HOME}", 1)
+def _volume(mount: Mount) -> str:
+    source = at_home(_dollars(mount.source), "${HOME}")
+    return json.dumps(f"{source}:{mount.target}{':ro' if mount.read_only else ''}")
 
 
 def _project(name: str) -> str:
@@ -64,7 +68,7 @@ def _project(name: str) -> str:
 
 
 def _text(word: str) -> str:
-    return json.dumps(_dollars(word) if not word.startswith("${HOME}") else word)
+    return json.dumps(_dollars(word))
 
 
 def _dollars(word: str) -> str:

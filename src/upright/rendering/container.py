@@ -1,7 +1,7 @@
 """Recipe -> the same engine inside a container: image, mounts, and a start that keeps the key out of sight.
 
 Every container target is made from this: no capabilities, a read-only root, the model read-only, the key as a mounted
-file, the port on loopback. Caches of compiled kernels live in a volume, or every start would compile anew.
+file, the port not open to the world. Caches of compiled kernels live in a volume, or every start would compile anew.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from upright.errors import UsageError
 from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
+from upright.rendering.text import one_line
 
 KEY_MOUNT = "/run/secrets/upright-key"
 KEY_CONFIG_PATH = "/tmp/upright-key.yaml"  # noqa: S108  inside the container, on its own tmpfs
@@ -20,7 +21,8 @@ HUB_MOUNT = "/hub"
 CACHE_MOUNT = "/cache"
 CACHE_FOLDER = "~/.cache/upright/engines"
 SHARED_MEMORY = "32g"
-EVERYWHERE = "0.0.0.0"  # noqa: S104  inside the container only; published on loopback
+EVERYWHERE = "0.0.0.0"  # noqa: S104  inside the container only
+ON_LOOPBACK = "the port is published on loopback alone"
 
 _START = {
     "environment": f'export {{name}}="$(cat {KEY_MOUNT})"; exec "$0" "$@"',
@@ -55,19 +57,21 @@ class Container:
         return (*self.entrypoint[1:], *words(self.settings))
 
 
-def in_container(recipe: Recipe, image: str | None = None) -> Container:
+def in_container(recipe: Recipe, image: str | None = None, *, reached: str = ON_LOOPBACK) -> Container:
+    """`reached` says who gets to the port, though the engine binds every address."""
     chosen = image or recipe.image
     if chosen is None:
         raise UsageError(
             f"no image of {recipe.engine} is known", hint="name yours: --image NAME:TAG (a tag that stays, or a digest)"
         )
     mount, path = _model(recipe)
-    program = PurePosixPath(recipe.program).name if recipe.engine != "sglang" else "python3"
+    by_module = bool(recipe.arguments) and recipe.arguments[0].name == "-m"
+    program = "python3" if by_module else PurePosixPath(recipe.program).name
     return Container(
         image=chosen,
-        image_about=recipe.image_about,
+        image_about=one_line(recipe.image_about) if recipe.image_about else None,
         entrypoint=_entrypoint(recipe, program),
-        settings=tuple(_inside(setting, recipe, path) for setting in recipe.arguments),
+        settings=tuple(_inside(setting, recipe, path, reached) for setting in recipe.arguments),
         environment=(
             *(setting for setting in recipe.environment if setting.value != KEY),
             *_folders(recipe),
@@ -124,10 +128,9 @@ def _folders(recipe: Recipe) -> tuple[Setting, ...]:
     return tuple(found)
 
 
-def _inside(setting: Setting, recipe: Recipe, path: str) -> Setting:
+def _inside(setting: Setting, recipe: Recipe, path: str, reached: str) -> Setting:
     if setting.name == "--host":
-        reason = "inside the container; the port is published on loopback alone"
-        return setting.model_copy(update={"value": EVERYWHERE, "reason": reason})
+        return setting.model_copy(update={"value": EVERYWHERE, "reason": f"inside the container; {reached}"})
     if setting.value is None:
         return setting
     value = path if setting.value == recipe.model_path else setting.value

@@ -7,13 +7,14 @@ import json
 from upright.records.recipe import Recipe
 from upright.rendering.container import HUB_MOUNT, KEY_MOUNT, in_container, slug
 from upright.rendering.script import comment, title
+from upright.rendering.text import at_home
 
 
 def kubernetes_manifest(recipe: Recipe) -> str:
     name = slug(recipe).replace(".", "-")
-    inside = in_container(recipe)
+    inside = in_container(recipe, reached="the cluster alone reaches the port, through the service below")
     model = inside.mounts[0]
-    folder = "/srv/huggingface" if model.target == HUB_MOUNT else model.source
+    folder = "/srv/huggingface" if model.target == HUB_MOUNT else at_home(model.source, None)
     lines = [
         *title(recipe),
         "# The key stays in a secret:",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from upright.records.recipe import Recipe
-from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, in_container, slug
+from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, slug
 from upright.rendering.script import comment, title
-from upright.rendering.units import unit_words, variable
+from upright.rendering.text import at_home, one_line
+from upright.rendering.units import description, unit_words, variable
 
 
 def quadlet_unit(recipe: Recipe) -> str:
@@ -20,12 +21,12 @@ def quadlet_unit(recipe: Recipe) -> str:
         f"#   systemctl --user daemon-reload && systemctl --user start {name}",
         "",
         "[Unit]",
-        f"Description={recipe.served_name} served by {recipe.engine}",
+        f"Description={description(recipe)}",
         "After=network-online.target",
         "",
         "[Container]",
         *([f"# {inside.image_about}"] if inside.image_about else []),
-        f"Image={inside.image}",
+        f"Image={one_line(inside.image)}",
         f"ContainerName={name}",
         "# Clients on this machine only.",
         f"PublishPort=127.0.0.1:{recipe.port}:{recipe.port}",
@@ -37,9 +38,9 @@ def quadlet_unit(recipe: Recipe) -> str:
         "Tmpfs=/tmp:exec",
         f"PodmanArgs=--shm-size={SHARED_MEMORY} --ulimit=memlock=-1 --init --entrypoint={inside.entrypoint[0]}",
         f"# {model.why}",
-        f"Volume={model.source.replace('~', '%h', 1)}:{model.target}:ro",
+        f"Volume={_home(model)}:{model.target}:ro",
         f"# {cache.why}",
-        f"Volume={cache.source.replace('~', '%h', 1)}:{cache.target}",
+        f"Volume={_home(cache)}:{cache.target}",
         "# The key as a file: it is in no listing and in no `inspect`.",
         f"Secret={name}-key,type=mount,target={KEY_MOUNT}",
     ]
@@ -48,3 +49,7 @@ def quadlet_unit(recipe: Recipe) -> str:
     lines += [f"# {setting.name}: {comment(setting)}" for setting in inside.settings]
     lines += [f"Exec={unit_words(inside.words)}", "", "[Service]", "Restart=on-failure", "TimeoutStartSec=1800"]
     return "\n".join([*lines, "", "[Install]", "WantedBy=default.target", ""])
+
+
+def _home(mount: Mount) -> str:
+    return at_home(mount.source.replace("%", "%%"), "%h")

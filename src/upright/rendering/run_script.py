@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-
 from upright.records.recipe import Recipe
 from upright.rendering import script
 from upright.rendering.container import HUB_MOUNT, KEY_MOUNT, MODEL_MOUNT, SHARED_MEMORY, Container, in_container
 from upright.rendering.shell import optional
+from upright.rendering.text import one_line, shell_path, shell_word
 
 _GPUS = {"docker": "--gpus all", "podman": "--device nvidia.com/gpu=all"}
 _GPUS_WHY = {
@@ -32,7 +31,7 @@ def run_script(recipe: Recipe, runtime: str, *, drafted: Recipe | None = None, d
     lines += ["", "options=(", *(f"  {line}" for line in _options(inside, runtime)), ")"]
     lines += script.arguments("arguments", inside.settings)
     lines += optional(drafted and _inside(drafted, image), draft)
-    entry = " ".join(shlex.quote(word) for word in inside.entrypoint[1:])
+    entry = " ".join(shell_word(word) for word in inside.entrypoint[1:])
     start = " ".join(filter(None, ('"$IMAGE"', entry, '"${arguments[@]}"')))
     return "\n".join([*lines, "", f'exec {runtime} run "${{options[@]}}" {start}', ""])
 
@@ -44,15 +43,15 @@ def _inside(recipe: Recipe, image: str) -> Recipe:
 def _image(recipe: Recipe) -> list[str]:
     if recipe.image is None:
         return [f"IMAGE=${{IMAGE:?name an image that holds {recipe.engine}, by a tag that stays or by digest}}"]
-    about = [f"# {recipe.image_about}"] if recipe.image_about else []
-    return [*about, f"IMAGE=${{IMAGE:-{shlex.quote(recipe.image)}}}"]
+    about = [f"# {one_line(recipe.image_about)}"] if recipe.image_about else []
+    return [*about, f"IMAGE=${{IMAGE:-{shell_word(recipe.image)}}}"]
 
 
 def _model(inside: Container) -> list[str]:
     mount = inside.mounts[0]
     if mount.target == HUB_MOUNT:
         return ["HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: hf download REPOSITORY"]
-    return [f"MODEL_FOLDER=${{MODEL_FOLDER:-{shlex.quote(mount.source)}}}  # on the host; mounted as {MODEL_MOUNT}"]
+    return [f"MODEL_FOLDER=${{MODEL_FOLDER:-{shell_path(mount.source)}}}  # on the host; mounted as {MODEL_MOUNT}"]
 
 
 def _options(inside: Container, runtime: str) -> list[str]:
@@ -76,8 +75,8 @@ def _options(inside: Container, runtime: str) -> list[str]:
         f'--volume "$CACHE_FOLDER:{inside.mounts[1].target}"',
         "# the key as a file: it is in no listing and in no `inspect`",
         f'--volume "$KEY_FILE:{KEY_MOUNT}:ro{label}"',
-        f"--entrypoint {shlex.quote(inside.entrypoint[0])}",
+        f"--entrypoint {shell_word(inside.entrypoint[0])}",
     ]
     for setting in inside.environment:
-        lines += [f"# {script.comment(setting)}", f"--env {setting.name}={shlex.quote(setting.value or '')}"]
+        lines += [f"# {script.comment(setting)}", f"--env {setting.name}={shell_word(setting.value or '')}"]
     return lines

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator
 
 from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
+from upright.rendering.text import one_line, shell_path, shell_word
 
 _VARIABLES = {
     "serve": "MODEL_PATH",
@@ -25,11 +25,12 @@ SPECULATIVE = ("--speculative-", "--max-cudagraph-capture-size")
 
 def title(recipe: Recipe, how: str = "") -> list[str]:
     version = f" {recipe.engine_version}" if recipe.engine_version else ""
-    return [
+    lines = [
         f"# Serves {recipe.served_name} with {recipe.engine}{version}{how}.",
         "# Written by `upright render`; every flag says why it is there and [where that was learned].",
         *(f"# Note: {note}" for note in recipe.notes),
     ]
+    return [one_line(line) for line in lines]
 
 
 def heading(recipe: Recipe, how: str = "") -> list[str]:
@@ -42,11 +43,12 @@ def variables(recipe: Recipe, draft: str | None = None) -> list[str]:
     for setting in recipe.arguments:
         name = _VARIABLES.get(setting.name)
         if name and setting.value is not None:
-            lines.append(f"{name}=${{{name}:-{shlex.quote(setting.value)}}}")
+            value = shell_path(setting.value) if name == "MODEL_PATH" else shell_word(setting.value)
+            lines.append(f"{name}=${{{name}:-{value}}}")
     if draft is not None:
         lines += [
             "ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1 guesses ahead with a draft model: prove the base first",
-            f"EAGLE3_MODEL=${{EAGLE3_MODEL:-{shlex.quote(draft)}}}",
+            f"EAGLE3_MODEL=${{EAGLE3_MODEL:-{shell_path(draft)}}}",
         ]
     return [*lines, "KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line"]
 
@@ -93,7 +95,7 @@ def argument(setting: Setting, draft: str | None = None) -> Iterator[str]:
 
 
 def comment(setting: Setting) -> str:
-    return f"{setting.reason} [{setting.source}]" if setting.source else setting.reason
+    return one_line(f"{setting.reason} [{setting.source}]" if setting.source else setting.reason)
 
 
 def is_speculative(setting: Setting) -> bool:
@@ -105,4 +107,4 @@ def _quoted(value: str, draft: str | None) -> str:
         return '"$KEY_FILE"' if value == KEY_FILE else '"$KEY_CONFIG"'
     if draft and draft in value:
         return f"'{value}'".replace(draft, "'\"$EAGLE3_MODEL\"'").replace("''", "")
-    return shlex.quote(value)
+    return shell_word(value)

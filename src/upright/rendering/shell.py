@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-
 from upright.records.recipe import KEY, Recipe
 from upright.rendering import script
+from upright.rendering.text import shell_word
 
 
 def shell_script(recipe: Recipe, *, drafted: Recipe | None = None, draft: str | None = None) -> str:
@@ -16,10 +15,10 @@ def shell_script(recipe: Recipe, *, drafted: Recipe | None = None, draft: str | 
     lines += script.key_for_process(recipe)
     for setting in recipe.environment:
         if setting.value != KEY:
-            lines += [f"# {script.comment(setting)}", f"export {setting.name}={shlex.quote(setting.value or '')}"]
+            lines += [f"# {script.comment(setting)}", f"export {setting.name}={shell_word(setting.value or '')}"]
     lines += ["", *script.arguments("arguments", recipe.arguments)]
     lines += optional(drafted, draft)
-    return "\n".join([*lines, "", f'exec {shlex.quote(recipe.program)} "${{arguments[@]}}"', ""])
+    return "\n".join([*lines, "", f'exec {shell_word(recipe.program)} "${{arguments[@]}}"', ""])
 
 
 def optional(drafted: Recipe | None, draft: str | None) -> list[str]:

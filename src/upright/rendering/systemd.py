@@ -5,7 +5,8 @@ from __future__ import annotations
 from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
 from upright.rendering.container import is_path, slug, words
 from upright.rendering.script import comment, title
-from upright.rendering.units import unit_words, variable
+from upright.rendering.text import at_home
+from upright.rendering.units import description, unit_words, variable
 
 _KEY = "${CREDENTIALS_DIRECTORY}/key"
 _CONFIG = "${RUNTIME_DIRECTORY}/key.yaml"
@@ -13,13 +14,14 @@ _CONFIG = "${RUNTIME_DIRECTORY}/key.yaml"
 
 def systemd_unit(recipe: Recipe) -> str:
     name = slug(recipe)
+    at_home(recipe.model_path, None)  # the service's user has no home: such a path is refused
     program = recipe.program if recipe.program.startswith("/") else f"/usr/bin/env {recipe.program}"
     lines = [
         *title(recipe),
         f"# The key: (umask 077 && openssl rand -hex 24 > /etc/upright/{name}.key)",
         "",
         "[Unit]",
-        f"Description={recipe.served_name} served by {recipe.engine}",
+        f"Description={description(recipe)}",
         "After=network-online.target",
         "Wants=network-online.target",
         "",

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from upright.records.recipe import Setting
+from upright.records.recipe import Recipe, Setting
+from upright.rendering.text import escaped, one_line
+
+
+def description(recipe: Recipe) -> str:
+    return one_line(f"{recipe.served_name} served by {recipe.engine}").replace("%", "%%")
 
 
 def unit_words(words: Iterable[str]) -> str:
@@ -18,7 +23,7 @@ def variable(setting: Setting) -> str:
 
 def _quoted(word: str) -> str:
     """systemd expands $ and %, and reads quotes and backslashes much as C does."""
-    escaped = word.replace("%", "%%").replace("$", "$$")
-    if escaped and not any(each in escaped for each in " \t\"'\\;{}()|"):
-        return escaped
-    return '"' + escaped.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    literal = word.replace("%", "%%").replace("$", "$$")
+    if literal and literal.isprintable() and not any(each in literal for each in " \"'\\;{}()|"):
+        return literal
+    return '"' + escaped(literal).replace('"', '\\"') + '"'
