@@ -44,6 +44,8 @@ class LoopbackHub:
     """So many requests are answered 429 before any other."""
     retry_after: str = "0"
     ignore_ranges: bool = False
+    empty_first: int = 0
+    """So many requests for a file are answered 200 with an empty body."""
     seen: list[Seen] = field(default_factory=list)
     bytes_sent: int = 0
     hub_url: str = ""
@@ -83,6 +85,11 @@ class LoopbackHub:
         with self.lock:
             self._files += 1
             return bool(self.drop_every) and self._files % self.drop_every == 0
+
+    def is_empty(self) -> bool:
+        with self.lock:
+            self.empty_first -= 1
+            return self.empty_first >= 0
 
     def is_busy(self) -> bool:
         with self.lock:
@@ -140,6 +147,9 @@ class _Handler(BaseHTTPRequestHandler):
     def file(self, path: Path) -> None:
         if not path.is_file():
             self.answer(404, b"")
+            return
+        if self.hub.is_empty():
+            self.answer(200, b"")
             return
         size = path.stat().st_size
         start, stop, status = 0, size, 200

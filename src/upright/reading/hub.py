@@ -134,7 +134,12 @@ class RemoteBlob:
             if response.status_code != 206 and start:
                 raise ReadError(f"the server of {self._title} does not send ranges")
             self._same_file(response.headers.get("etag"))
-            yield from self._wire.body(response, length)
+            left = length
+            for piece in self._wire.body(response, length):
+                left -= len(piece)
+                yield piece
+            if left:
+                raise _TryAgainError("the body was cut short")
 
     def _same_file(self, etag: str | None) -> None:
         if etag is not None and self._etag not in (None, etag):
@@ -186,7 +191,7 @@ class Wire:
         return _Exchange(self, url, headers, title)
 
     def body(self, response: httpx2.Response, limit_bytes: int) -> Iterator[bytes]:
-        """The body in pieces, never more than the limit; a body cut short is a passing fault."""
+        """The body in pieces, never more than the limit; a connection that drops is a passing fault."""
         import httpx2
 
         left = limit_bytes
@@ -199,8 +204,6 @@ class Wire:
                     return
         except httpx2.TransportError as error:
             raise _TryAgainError(f"the connection dropped ({type(error).__name__})") from None
-        if response.status_code == 206 and left:
-            raise _TryAgainError("the body was cut short")
 
     def send(self, url: str, headers: dict[str, str], title: str) -> httpx2.Response:
         """One request, and those that redirects ask for."""

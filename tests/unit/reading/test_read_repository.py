@@ -174,6 +174,22 @@ def test_a_hub_that_is_always_busy_is_given_up(k26: Path) -> None:
         read(REPO, hub=client(hub))
 
 
+def test_empty_bodies_are_passing_faults(small: Path) -> None:
+    with LoopbackHub(small, empty_first=3).running() as hub:
+        traffic = Traffic()
+        read("ubergarm/Kimi:IQ3_K", hub=client(hub), traffic=traffic)
+    assert traffic.retries == 3
+
+
+def test_a_hub_that_sends_only_empty_bodies_is_given_up(small: Path) -> None:
+    with (
+        LoopbackHub(small, empty_first=1000).running() as hub,
+        pytest.raises(ReadError, match="the body was cut short, 6 times"),
+    ):
+        read("ubergarm/Kimi:IQ3_K", hub=client(hub))
+    assert hub.data_requests_per_file() == {"Kimi-IQ3_K.gguf": 6}
+
+
 def test_a_hub_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match=r"no connection to 127\.0\.0\.1:9"):
         read(REPO, hub=Hub("http://127.0.0.1:9", None, sleep=lambda _: None))
