@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
@@ -46,12 +47,16 @@ class LoopbackHub:
     ignore_ranges: bool = False
     empty_first: int = 0
     """So many requests for a file are answered 200 with an empty body."""
+    link_uses: int | None = None
+    """A signed link of the store expires after so many uses."""
     seen: list[Seen] = field(default_factory=list)
     bytes_sent: int = 0
     hub_url: str = ""
     store_url: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
     _files: int = 0
+    signatures: Iterator[int] = field(default_factory=count)
+    _uses: Counter[str] = field(default_factory=Counter)
 
     def requests_per_file(self) -> Counter[str]:
         paths = [entry.path for entry in self.seen if "/resolve/" in entry.path or "/store/" in entry.path]
@@ -91,6 +96,11 @@ class LoopbackHub:
             self.empty_first -= 1
             return self.empty_first >= 0
 
+    def has_expired(self, signature: str) -> bool:
+        with self.lock:
+            self._uses[signature] += 1
+            return self.link_uses is not None and self._uses[signature] > self.link_uses
+
     def is_busy(self) -> bool:
         with self.lock:
             self.busy_first -= 1
@@ -122,6 +132,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.listing(path)
         elif "/resolve/" in path:
             self.resolve(path)
+        elif self.server_name == "store" and self.hub.has_expired(urlsplit(self.path).query):
+            self.answer(403, b"Request has expired")
         elif self.server_name == "store" and path.startswith("/store/"):
             self.file(self.hub.folder / unquote(path.removeprefix("/store/")))
         else:
@@ -140,7 +152,8 @@ class _Handler(BaseHTTPRequestHandler):
     def resolve(self, path: str) -> None:
         name = path.split(f"/resolve/{COMMIT}/", 1)[-1]
         if self.hub.redirect and name.endswith((".safetensors", ".gguf")):
-            self.answer(302, b"", {"Location": f"{self.hub.store_url}/store/{name}?signature=abc"})
+            signed = f"/store/{name}?signature={next(self.hub.signatures)}"
+            self.answer(302, b"", {"Location": self.hub.store_url + signed})
         else:
             self.file(self.hub.folder / unquote(name))
 

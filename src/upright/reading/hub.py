@@ -148,7 +148,7 @@ class RemoteBlob:
 
 
 class _TryAgainError(Exception):
-    """A passing fault: the connection dropped, or the server is busy."""
+    """A passing fault: the connection dropped, the server is busy, or a signed link has expired."""
 
     def __init__(self, why: str, wait_seconds: float | None = None) -> None:
         super().__init__(why)
@@ -250,6 +250,8 @@ class Wire:
         response.close()
         if status in _TRANSIENT:
             raise _TryAgainError(f"the server answers {status}", _retry_after(response))
+        if status in (401, 403) and _origin(response.url) != self._origin:
+            raise _TryAgainError(f"{_host(str(response.url))} answers {status}")  # a signed link that has expired
         if status in (401, 403):
             hint = "accept its licence on the hub" if self._hub.token else "set HF_TOKEN, or run: hf auth login"
             why = response.headers.get("x-error-message", "it is private, gated, or does not exist")[:200]

@@ -160,6 +160,24 @@ def test_a_wrong_token_is_told_without_showing_it(k26: Path) -> None:
     assert "hf_wrong" not in f"{caught.value.message} {caught.value.hint}"
 
 
+def test_a_signed_link_that_has_expired_is_asked_for_again(small: Path) -> None:
+    with LoopbackHub(small, link_uses=1).running() as hub:
+        traffic = Traffic()
+        read("ubergarm/Kimi:Q4_X", hub=client(hub), traffic=traffic)
+    resolved = [entry for entry in hub.seen if entry.server == "hub" and "/resolve/" in entry.path]
+    assert traffic.retries >= 1
+    assert len(resolved) == traffic.retries + 1
+
+
+def test_a_store_that_refuses_every_link_is_not_a_licence_to_accept(small: Path) -> None:
+    with (
+        LoopbackHub(small, link_uses=0, token="hf_secret").running() as hub,
+        pytest.raises(ReadError, match=r"127\.0\.0\.1:\d+ answers 403, 6 times") as caught,
+    ):
+        read("ubergarm/Kimi:Q4_X", hub=client(hub, "hf_secret"))
+    assert caught.value.hint == "try again later"
+
+
 def test_no_token_says_how_to_give_one(k26: Path) -> None:
     with (
         LoopbackHub(k26, token="hf_secret").running() as hub,
