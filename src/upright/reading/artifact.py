@@ -56,9 +56,8 @@ def _read_gguf(place: Place, files: Sequence[str], progress: Progress) -> dict[s
     stored = (Stored(kind, tally, kind.dtype, kind.elements) for kind, tally in stock.kinds.items())
     ledger = _ledger(stored, gguf_namer(architecture.layers))
     ik_types = {kind.name for kind in gguf.ggml_types().values() if kind.ik_only}
-    name = metadata.get("general.name")
     return {
-        "name": name if isinstance(name, str) else None,
+        "name": _printable(metadata.get("general.name")),
         "architecture": architecture,
         "files": accounts,
         "weights": ledger.lines(),
@@ -149,6 +148,12 @@ def _check_split(files: Sequence[str], headers: Sequence[Header]) -> None:
                 f"{file} says it is part {part} of {parts}, its name says {number} of {len(files)} (counted from 0)",
                 hint="download the file again, or give it back its own name",
             )
+
+
+def _printable(name: object) -> str | None:
+    """Names reach terminals, scripts and service files: escapes and line breaks of a header must not."""
+    words = " ".join(name.split()) if isinstance(name, str) else ""
+    return words if words.isprintable() else None
 
 
 def _as_stored(architecture: Architecture, groups: set[Group]) -> Architecture:

@@ -9,6 +9,7 @@ import gguf as library
 import pytest
 
 from tests.conftest import Upright
+from tests.sparse_models import HIDDEN, K2_KEYS, VOCABULARY, write_gguf
 from upright.errors import ReadError
 from upright.reading import read
 from upright.reading.blobs import LocalBlob, Window
@@ -53,6 +54,26 @@ def test_a_truncated_file_is_a_read_error(tiny_model: Path, tmp_path: Path, kept
     broken.write_bytes(tiny_model.read_bytes()[:kept])
     with pytest.raises(ReadError, match=r"broken\.gguf"):
         read(str(broken))
+
+
+@pytest.mark.parametrize(
+    ("named", "name"),
+    [
+        ("Kimi K2.6", "Kimi K2.6"),
+        ("  Kimi\r\n\tK2.6\n", "Kimi K2.6"),
+        ("Kimi \u6708\u4e4b\u6697\u9762", "Kimi \u6708\u4e4b\u6697\u9762"),
+        ("Kimi\x1b[2J\x1b]0;owned\x07", "file"),
+        ("Kimi\x00", "file"),
+        ("Kimi\x9b31m", "file"),
+        ("Kimi\u202e6.2K", "file"),
+        (" \n", "file"),
+        (26, "file"),
+    ],
+)
+def test_only_a_printable_name_is_taken_from_the_header(tmp_path: Path, named: str | int, name: str) -> None:
+    tensor = ("token_embd.weight", "F32", (HIDDEN, VOCABULARY))
+    write_gguf(tmp_path / "file.gguf", K2_KEYS | {"general.name": named}, [tensor])
+    assert read(str(tmp_path / "file.gguf")).name == name
 
 
 def test_the_command_prints_the_record_and_the_next_command(upright: Upright, tiny_model: Path) -> None:
