@@ -121,7 +121,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
             formula=shape.formula,
         ),
         objections=_objections(case, ranks, low),
-        notes=_notes(case, smallest, best, low),
+        notes=_notes(case, smallest, best, low, 1 - band.low / band.best),
     )
     return finish(plan, case.model)
 
@@ -231,14 +231,15 @@ def _weights_too_large(case: RankCase, rank: _Rank, short: int) -> Objection:
     )
 
 
-def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]:
+def _notes(case: RankCase, rank: _Rank, best: int, low: int, band: float) -> tuple[Note, ...]:
     found = []
     if best and (
         note := fractions.unused(case.engine, rank.device, case.fraction, rank.budget, rank.token_bytes, best)
     ):
         found.append(note)
     if low < case.need_tokens <= best:
-        found.append(Note(code="tight", message="by the best figure it fits, within the band of 15 % it may not"))
+        message = f"by the best figure it fits, within the band of {100 * band:.0f} % it may not"
+        found.append(Note(code="tight", message=message))
     if case.dtype.startswith("fp8") and (rank.device.capability or "").startswith("12."):
         found.append(
             Note(

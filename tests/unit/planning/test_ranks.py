@@ -66,6 +66,14 @@ def test_a_draft_costs_weights_room_and_a_layer_of_cache():
     assert drafted.kv.capacity_tokens < plain.kv.capacity_tokens
 
 
+@pytest.mark.parametrize(("draft", "band"), [(False, "15 %"), (True, "35 %")])
+def test_a_tight_plan_names_the_band_it_was_planned_with(draft, band):
+    room = best(draft=draft, decode_context_parallel=1).kv
+    tight = best(draft=draft, decode_context_parallel=1, context_tokens=(room.low_tokens + room.capacity_tokens) // 2)
+    (note,) = (note for note in tight.notes if note.code == "tight")
+    assert note.message == f"by the best figure it fits, within the band of {band} it may not"
+
+
 def test_the_pool_is_a_whole_number_of_blocks():
     assert best().kv.capacity_tokens % 16 == 0
     assert best(decode_context_parallel=8).kv.capacity_tokens % 128 == 0
