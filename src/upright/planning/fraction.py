@@ -11,7 +11,6 @@ from fractions import Fraction
 from upright.catalog import versions
 from upright.planning.answer import rounded_down
 from upright.planning.devices import Device
-from upright.records.model import Model
 from upright.records.plan import DeviceBudget, Note
 from upright.units import GIB, MIB, memory, tokens
 
@@ -27,30 +26,23 @@ def graphs_counted(engine: str, version: str | None) -> bool:
     return engine == "vllm" and (version is None or versions.inside(version, _GRAPHS_COUNTED))
 
 
-def choose(engine: str, wanted: float | None, device: Device, tensor: int, model: Model) -> tuple[float, str]:
+def choose(engine: str, wanted: float | None, device: Device, tensor: int) -> tuple[float, str]:
     """The fraction to plan with, and where it comes from."""
     if wanted is not None:
         return wanted, "as asked"
     if engine == "vllm" or not device.reported_bytes:
         return SAFE_VLLM, "the safe start"
-    return sglang_default(device.reported_bytes, tensor, vision=False), "SGLang's own rule, for text"
+    return sglang_default(device.reported_bytes, tensor), "SGLang's own rule, for text"
 
 
-def sglang_default(memory_bytes: int, tensor: int, *, vision: bool, vision_factor: float = 1.0) -> float:
-    """What SGLang sets --mem-fraction-static to if nobody does (sglang/srt/server_args.py, 0.5.x)."""
+def sglang_default(memory_bytes: int, tensor: int) -> float:
+    """What SGLang sets --mem-fraction-static to for a text model if nobody does (sglang/srt/server_args.py, 0.5.x)."""
     total = memory_bytes / MIB
     chunk, graph_batch = _sglang_sizes(total, tensor)
     reserved = 512 + max(chunk, 2048) * 1.5 + graph_batch * 2 + tensor / 8 * 1024
     if total > 60 * 1024:
         reserved = max(reserved, 10 * 1024)
-    chosen = round((total - reserved) / total, 3)
-    return chosen * 0.95 * vision_factor if vision else chosen
-
-
-def vision_factor(layers: int, width: int) -> float:
-    """SGLang lowers the fraction by a tenth for every ViT-L/14 that the tower is larger than one."""
-    ratio = layers * width**2 / (24 * 1024**2)
-    return max(0.8, min(1.05, 1.0 - 0.1 * (ratio - 1.0)))
+    return round((total - reserved) / total, 3)
 
 
 def budget(engine: str, device: Device, fraction: float, why: str, runtime_bytes: int) -> DeviceBudget:
@@ -75,7 +67,7 @@ def unused(
         return None
     room = rounded_down(int(idle / token_bytes), 1000)
     more = int((highest - fraction) * device.cuda_bytes / token_bytes)
-    flag = "--mem-fraction-static" if engine == "sglang" else "--gpu-memory-utilization"
+    spelling = ", which SGLang calls --mem-fraction-static" if engine == "sglang" else ""
     return Note(
         code="unused-memory",
         message=(
@@ -83,7 +75,7 @@ def unused(
             f"{memory(idle)} of each GPU stay outside, room for {tokens(room)} tokens; "
             f"at {highest} the pool would hold {tokens(rounded_down(capacity + more, 1000))}"
         ),
-        remedy=f"{flag} {highest}",
+        remedy=f"--gpu-memory-utilization {highest}{spelling}",
     )
 
 

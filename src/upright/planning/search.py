@@ -172,7 +172,7 @@ def _on_ranks(
     done: Plan | None = None
     for share in _shares(model, goal, engine, tensor):
         devices_used = devices[: tensor * pipeline] or (NO_GPU,)
-        fraction, why = fractions.choose(engine, goal.memory_fraction, devices_used[0], tensor, model)
+        fraction, why = fractions.choose(engine, goal.memory_fraction, devices_used[0], tensor)
         parallel = Parallel(tensor=tensor, pipeline=pipeline, decode_context=share)
         case = RankCase(
             box, model, goal, engine, version, devices_used, parallel, context, dtype, fraction, why, made_from
@@ -260,12 +260,9 @@ def _order(plan: Plan, artifacts: Sequence[Model], box: Box) -> tuple[object, ..
     return (not plan.fits, _hopeless(plan), tier, in_memory, not installed, artifact.tensor_bytes, engine)
 
 
-def _hopeless(plan: Plan) -> int:
-    """Of plans that do not fit, the one that is least short says most."""
-    if plan.fits:
-        return 0
-    codes = {objection.code for objection in plan.objections}
-    return 1 if codes & {"wrong-format", "no-gpu", "ik-only-types"} else 0
+def _hopeless(plan: Plan) -> bool:
+    """Whether the engine cannot run the artifact on this box at all, however much memory there were."""
+    return any(objection.code in ("wrong-format", "no-gpu", "ik-only-types") for objection in plan.objections)
 
 
 def _artifact(plan: Plan, artifacts: Sequence[Model]) -> Model:
