@@ -16,8 +16,9 @@ from upright.connecting import ClientSettings, connect
 from upright.endpoint.client import Endpoint
 from upright.errors import EngineError, LaunchError
 from upright.host import Host
-from upright.launching import launch, status, stop
+from upright.launching import launch, refuse_taken_port, status, stop
 from upright.planning import plan
+from upright.planning.artifacts import Choice, choice
 from upright.probing import probe
 from upright.proving import prove
 from upright.proving.prompts import PromptSet, prompt_set_for
@@ -86,9 +87,10 @@ def prepare(source: str, goal: Goal, host: Host, *, port: int, tell: Tell) -> Pr
     tell("probing this machine")
     box = probe(host)
     tell(f"reading {source}")
-    model = read(source)
+    found = Choice(read(source)) if Path(source).exists() else choice(source, read)
     tell("planning")
-    chosen = best(plan(box, model, goal))
+    chosen = best(plan(box, found.model, goal, choose_from=found.choose_from, others=found.others))
+    model = next(each for each in (found.model, *found.choose_from) if each.name == chosen.model)
     if not chosen.fits:
         return Prepared(box, model, chosen, None)
     path = _on_disk(source, model)
@@ -102,7 +104,9 @@ def best(plans: list[Plan]) -> Plan:
 
 
 def register(prepared: Prepared) -> DeploymentDir:
-    """A new deployment's directory, with the records it will be made from."""
+    """A new deployment's directory, with the records it will be made from; none for a port that cannot be had."""
+    if prepared.recipe is not None:
+        refuse_taken_port(prepared.recipe)
     directory = store.create(_slug(prepared.model.name))
     for record in (prepared.box, prepared.model, prepared.plan):
         directory.write(record)

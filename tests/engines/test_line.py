@@ -109,12 +109,13 @@ def test_every_verb_of_the_line(box: Upright, tiny_model: Path, tmp_path: Path):
 
 
 def test_run_is_all_of_it(box: Upright, tiny_model: Path):
-    done = box("run", tiny_model, "--context", "2k", "--port", str(free_port()), "--json")
+    port = str(free_port())
+    done = box("run", tiny_model, "--context", "2k", "--port", port, "--json")
     outcome = answer(done)
     assert outcome["stands"]
     assert outcome["deployment"]["state"] == "stopped"
     assert Path(outcome["page"]).exists()
-    assert last_line(done) == f"next: upright up {tiny_model}"
+    assert last_line(done) == f"next: upright up {tiny_model} --context 2048 --port {port}"
 
 
 def test_the_key_is_not_in_the_process_list(box: Upright, tiny_model: Path, tmp_path: Path):
@@ -275,3 +276,50 @@ def test_ctrl_c_detaches_from_up_and_ends_run(box: Upright, tiny_model: Path, ll
         assert ("detached" in talk) is (verb == "up")
         wait_for_state(box, after, name="tiny-kimi" if verb == "up" else "tiny-kimi-2")
     assert box("down", "tiny-kimi").returncode == 0
+
+
+def test_down_while_the_first_question_is_not_answered(box: Upright, tiny_model: Path, tmp_path: Path):
+    """An engine that says it is healthy and never answers: a stop is heard at once and is a stop, not a failure."""
+    mute = tmp_path / "mute" / "llama-server"
+    mute.parent.mkdir()
+    mute.write_text(
+        f"#!{sys.executable}\n"
+        "import http.server, sys, time\n"
+        "if '--version' in sys.argv: sys.exit('version: 1 (mute)')\n"
+        "if '--help' in sys.argv: sys.exit('usage: mute')\n"
+        "class Mute(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self): self.send_response(200); self.end_headers()\n"
+        "    def do_POST(self): time.sleep(600)\n"
+        "port = int(sys.argv[sys.argv.index('--port') + 1])\n"
+        "http.server.ThreadingHTTPServer(('127.0.0.1', port), Mute).serve_forever()\n"
+    )
+    mute.chmod(0o755)
+    environment = {**os.environ, "UPRIGHT_HOME": str(tmp_path / "home"), "UPRIGHT_LLAMA_SERVER": str(mute)}
+    port = free_port()
+    argv = [sys.executable, "-m", "upright", "up", str(tiny_model), "--context", "1k", "--port", str(port)]
+    waiting = subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True)
+    while not connected_to(port):
+        assert waiting.poll() is None, waiting.communicate()
+        time.sleep(0.05)
+    time.sleep(0.5)
+    began = time.monotonic()
+    state = answer(box("down", "--json"))
+    assert (state["state"], state["reason"]) == ("stopped", "stopped on request")
+    assert time.monotonic() - began < 15
+    waiting.communicate(timeout=20)
+    assert waiting.returncode == 2
+
+
+def test_verbs_without_a_name_take_the_deployment_that_runs(box: Upright, tiny_model: Path):
+    first, second = free_port(), free_port()
+    answer(box("up", tiny_model, "--context", "1k", "--port", str(first), "--json"))
+    later = answer(box("up", tiny_model, "--context", "1k", "--port", str(second), "--json"))
+    taken = box("up", tiny_model, "--context", "1k", "--port", str(first))
+    assert taken.returncode == 2
+    os.kill(later["process"]["pid"], signal.SIGKILL)
+    wait_for_state(box, "failed", name="tiny-kimi-2")
+    assert answer(box("connect", "--json"))["base_url"] == f"http://127.0.0.1:{first}/v1"
+    assert answer(box("down", "--json"))["name"] == "tiny-kimi"
+    assert [item["name"] for item in answer(box("ps", "--json"))] == ["tiny-kimi", "tiny-kimi-2"], (
+        "no ghost of a refusal"
+    )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from upright.cli.options import given
 from upright.cli.output import Output, output_options
-from upright.cli.planned import planned, recipe_of_file, recipe_options
+from upright.cli.planned import SERVING, WISHES, planned, recipe_of_file, recipe_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,11 +36,11 @@ def command(output: Output, model: str, program: str | None, **wanted: Any) -> N
         recipe = made.recipe
     found = check(recipe, program=program)
     output.answer(found, lambda console: _page(console, found))
-    box = ("--box", wanted["box"]) if wanted["box"] else ()
+    words = given(*WISHES, *SERVING)
     if found.refusals:
-        output.next("render", model, *box)
+        output.next("render", model, *words)
         output.no()
-    output.next(*(("render", model, *box, "--to", "shell") if box else ("up", model)))
+    output.next("render", model, *words, "--to", "shell")
 
 
 def _page(console: Console, found: RecipeCheck) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.options import deployment_argument
+from upright.cli.options import deployment_argument, running_or_last
 from upright.cli.output import Output, output_options
 
 
@@ -17,19 +17,18 @@ def command(deployment: str | None, client: str, output: Output) -> None:
 
     They are checked against the running engine before they are printed. The key stays in its file.
     """
-    from upright import store
     from upright.connecting import connect
     from upright.endpoint.client import Endpoint
     from upright.errors import LaunchError
     from upright.launching import status
     from upright.records.deployment import RUNNING
 
-    directory = store.find(deployment)
+    directory = running_or_last(deployment)
     state = status(directory)
     settings = connect(state, directory.key_file, client)
     if state.state not in RUNNING:
         raise LaunchError(f"{state.name} is {state.state}", hint="upright ps")
-    with Endpoint(state.base_url, state.served_name, key=directory.key()) as endpoint:
+    with Endpoint(state.base_url, state.served_name, key=directory.key(), timeout_seconds=10) as endpoint:
         served = endpoint.models()
     if state.served_name not in served:
         raise LaunchError(f"{state.base_url} serves {', '.join(served) or 'nothing'}, not {state.served_name}")

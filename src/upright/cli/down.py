@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.options import deployment_argument
+from upright.cli.options import deployment_argument, running_or_last
 from upright.cli.output import Output, output_options
 
 
@@ -14,11 +14,10 @@ from upright.cli.output import Output, output_options
 @output_options
 def command(deployment: str | None, dry_run: bool, output: Output) -> None:
     """Stop a deployment."""
-    from upright import store
     from upright.cli.pages import deployment_page
     from upright.launching import status, stop
 
-    directory = store.find(deployment)
+    directory = running_or_last(deployment)
     state = status(directory) if dry_run else stop(directory)
     output.answer(state, lambda console: deployment_page(console, state))
     output.next(*(("down", state.name) if dry_run else ("report", state.name)))

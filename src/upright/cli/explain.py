@@ -38,7 +38,10 @@ def command(output: Output, name: str) -> None:
     upright explain Plan.kv.capacity_tokens      upright explain "CUDA error: no kernel image is available ..."
     """
     from upright.catalog.explaining import explain
+    from upright.errors import UsageError
 
+    if not name.strip():
+        raise UsageError("there is no name to explain", hint="upright explain kv_cache")
     found = explain(name)
     output.answer([each.model_dump(mode="json") for each in found], lambda console: _pages(console, found))
     if see := next((other for each in found for other in each.see), None):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from upright.store import DeploymentDir
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,9 +46,33 @@ def port_option(function: F) -> F:
     )(function)
 
 
+def given(*names: str) -> list[str]:
+    """The options of this call that the person typed, as words of the next command."""
+    context = click.get_current_context()
+    typed = {ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT}
+    words: list[str] = []
+    for option in context.command.params:
+        name = option.name or ""
+        if name in names and isinstance(option, click.Option) and context.get_parameter_source(name) in typed:
+            words += [option.opts[-1]] if option.is_flag else [option.opts[-1], str(context.params[name])]
+    return words
+
+
 def deployment_argument(function: F) -> F:
     return click.argument("deployment", required=False)(function)
 
 
 def model_argument(function: F) -> F:
     return click.argument("model")(function)
+
+
+def running_or_last(name: str | None) -> DeploymentDir:
+    """The deployment of that name; without one the last that runs, and the last of all if none does."""
+    from upright import store
+    from upright.records.deployment import RUNNING
+
+    if name is None:
+        for listed in reversed(store.listing()):
+            if listed.deployment is not None and listed.deployment.state in RUNNING:
+                return listed.directory
+    return store.find(name)

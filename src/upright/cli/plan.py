@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import goal_options, model_argument
-from upright.cli.output import Output, output_options, page_width
-from upright.cli.planned import artifacts_of, box_named, box_options, goal_of
+from upright.cli.options import given, goal_options, model_argument
+from upright.cli.output import Output, output_options, page_width, say
+from upright.cli.planned import WISHES, artifacts_of, box_named, box_options, goal_of
 
 if TYPE_CHECKING:
     from upright.records.kernel import KernelVerdict
@@ -60,16 +60,23 @@ def _plan(output: Output, model: str, box: str | None, host_memory: float | None
     verdicts = _verdicts(wanted["kernels"])
     plans = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others, verdicts=verdicts)
     best = plans[0]
-    if output.wants_record:
+    if output.as_json:
         shown = [{**found.to_dict(), "fits": found.fits} for found in plans[:SHOWN]]
-        output.answer({"fits": best.fits, "plans": shown})
+        Output(True, None).answer({"fits": best.fits, "plans": shown})
+    if output.path is not None:
+        Output(False, output.path).answer(best)  # a file is the best plan's record, which `render` takes
     offers = [found for found in best.nearest if found.options or found.artifact]
     instead = [] if best.fits or offers else smaller(machine, goal, chosen.model)
     output.show(plan_page(plans, chosen, page_width(), instead))
     where = _box_words(box, host_memory)
+    if not best.fits and machine.memory_bytes.value is None:
+        say("note: nobody says how much main memory this box has, 16 GiB are assumed; say it with --host-memory GIB")
     if best.fits:
         named = model if best.model == chosen.model.name else _source(best.model, chosen.choose_from)
-        output.next("up" if box is None else "render", *_same_words(named, wanted), *([] if box is None else where))
+        if box is None:
+            output.next("up", named, *given("context", "users"))
+        else:
+            output.next("render", named, *given(*(name for name in WISHES if name != "use")))
         return
     if offers:
         engine = ["--engine", wanted["engine"]] if wanted["engine"] and not offers[0].artifact else []
@@ -92,15 +99,6 @@ def _verdicts(path: Path | None) -> Sequence[KernelVerdict]:
     from upright.records.loading import load
 
     return load(path, KernelCheck).verdicts
-
-
-def _same_words(model: str, wanted: dict[str, Any]) -> list[str]:
-    words = [model]
-    if wanted["context"] is not None:
-        words += ["--context", str(wanted["context"])]
-    if wanted["users"] != 1:
-        words += ["--users", str(wanted["users"])]
-    return words
 
 
 def _box_words(box: str | None, host_memory: float | None) -> list[str]:

@@ -34,6 +34,12 @@ _GOAL = {
 }
 
 
+WISHES = (*_GOAL, "box", "host_memory")
+"""Options that `plan`, `render` and `check` share."""
+SERVING = ("port", "served_name", "model_path", "image", "vision")
+"""Options that `render` and `check` share beyond those."""
+
+
 @dataclass(frozen=True)
 class Planned:
     """A plan with its model and box, and the recipe if it fits."""

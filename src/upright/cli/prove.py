@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.options import deployment_argument
+from upright.cli.options import deployment_argument, running_or_last
 from upright.cli.output import Output, output_options, say
 
 
@@ -15,12 +15,11 @@ from upright.cli.output import Output, output_options, say
 @output_options
 def command(deployment: str | None, to: str, prompts: str | None, output: Output) -> None:
     """Climb the proof ladder on a running deployment."""
-    from upright import store
     from upright.cli.pages import evidence_page
     from upright.line import climb
     from upright.proving.prompts import prompt_set
 
-    directory = store.find(deployment)
+    directory = running_or_last(deployment)
     evidence = climb(directory, to=to, tell=say, prompts=prompt_set(prompts) if prompts else None)
     output.answer(evidence, lambda console: evidence_page(console, evidence))
     output.next(*(("connect" if evidence.passed else "logs"), directory.name))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from upright.cli.options import given
 from upright.cli.output import Output, say
-from upright.cli.planned import planned, recipe_of_file, recipe_options
+from upright.cli.planned import SERVING, WISHES, planned, recipe_of_file, recipe_options
 
 if TYPE_CHECKING:
     from upright.records.recipe import Recipe
@@ -40,7 +41,7 @@ def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any
         made = planned(model, **wanted)
         if made.recipe is None:
             output.answer(made.plan, lambda console: objections_page(console, made.plan))
-            output.next("plan", model, *_words(wanted, "box", "host_memory", "engine"))
+            output.next("plan", model, *given(*WISHES))
             output.no()
             return
         recipe = made.recipe
@@ -53,7 +54,7 @@ def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any
             _write(recipe, to, path, text)
         elif not as_json:
             click.echo(text, nl=False)
-    output.next("check", model, *_words(wanted, "box", "host_memory", "engine", "engine_version"))
+    output.next("check", model, *given(*WISHES, *SERVING))
 
 
 def _say_notes(recipe: Recipe, to: str) -> None:
@@ -78,7 +79,3 @@ def _write(recipe: Recipe, to: str, folder: Path, text: str) -> None:
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from None
     say(f"wrote {shlex.quote(str(file))}")
-
-
-def _words(wanted: dict[str, Any], *names: str) -> list[str]:
-    return [word for name in names if wanted.get(name) for word in (f"--{name.replace('_', '-')}", str(wanted[name]))]

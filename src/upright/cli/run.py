@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.options import goal_options, model_argument, port_option
+from upright.cli.options import given, goal_options, model_argument, port_option
 from upright.cli.output import Output, output_options, say
 
 
@@ -29,7 +29,7 @@ def command(model: str, context: int | None, users: int, port: int, to: str, kee
     done = run(model, goal, LocalHost(), port=port, to=to, keep=keep, tell=say)
     if done.deployment is None:
         output.answer(done.prepared.plan, lambda console: objections_page(console, done.prepared.plan))
-        output.next("plan", model)
+        output.next("plan", model, *given("context", "users"))
         output.no()
         return
     assert done.evidence is not None
@@ -42,6 +42,7 @@ def command(model: str, context: int | None, users: int, port: int, to: str, kee
         },
         lambda console: run_page(console, done),
     )
-    output.next(*(("connect", done.deployment.name) if keep else ("up", model)))
+    again = ("up", model, *given("context", "users", "port"))
+    output.next(*(("connect", done.deployment.name) if keep else again))
     if not done.stands:
         output.no()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.options import goal_options, model_argument, port_option
+from upright.cli.options import given, goal_options, model_argument, port_option
 from upright.cli.output import Output, output_options, say
 
 
@@ -27,13 +27,13 @@ def command(model: str, context: int | None, users: int, port: int, dry_run: boo
     prepared = prepare(model, Goal(context_tokens=context, users=users), LocalHost(), port=port, tell=say)
     if prepared.recipe is None:
         output.answer(prepared.plan, lambda console: objections_page(console, prepared.plan))
-        output.next("plan", model)
+        output.next("plan", model, *given("context", "users"))
         output.no()
         return
     if dry_run:
         recipe = prepared.recipe
         output.answer(recipe, lambda console: recipe_page(console, recipe))
-        output.next("up", model)
+        output.next("up", model, *given("context", "users", "port"))
         return
     directory = register(prepared)
     try:

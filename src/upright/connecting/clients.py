@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -69,12 +70,13 @@ def _claude_code(deployment: Deployment, key_file: Path) -> ClientSettings:
 
 
 def _curl(deployment: Deployment, key_file: Path) -> ClientSettings:
-    body = f'{{"model": "{deployment.served_name}", "messages": [{{"role": "user", "content": "Say OK."}}]}}'
+    body = json.dumps({"model": deployment.served_name, "messages": [{"role": "user", "content": "Say OK."}]})
+    # The header goes through a pipe: an argument of curl could be read in the list of processes.
     text = (
-        f"curl -s {deployment.base_url}/v1/chat/completions \\\n"
-        f'  -H "Authorization: Bearer $(cat {shlex.quote(str(key_file))})" \\\n'
-        f"  -H 'Content-Type: application/json' \\\n"
-        f"  -d {shlex.quote(body)}\n"
+        f"printf 'Authorization: Bearer %s' \"$(cat {shlex.quote(str(key_file))})\" |\n"
+        f"  curl -s -H @- -H 'Content-Type: application/json' \\\n"
+        f"    -d {shlex.quote(body)} \\\n"
+        f"    {shlex.quote(deployment.base_url + '/v1/chat/completions')}\n"
     )
     return ClientSettings(
         client="curl",

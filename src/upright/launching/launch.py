@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from upright.errors import LaunchError
-from upright.launching.processes import alive, end
+from upright.launching.processes import alive, end_group, send
 from upright.records.deployment import RUNNING, Change, Deployment
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
@@ -29,7 +29,7 @@ Progress = Callable[[Deployment], None]
 
 def launch(recipe: Recipe, directory: DeploymentDir, *, on_change: Progress | None = None) -> Deployment:
     """Start the engine and wait until it answered a real request. LaunchError if it ends before that."""
-    _refuse_taken_port(recipe)
+    refuse_taken_port(recipe)
     directory.key()
     directory.write(recipe)
     now = utc_now()
@@ -62,7 +62,7 @@ def status(directory: DeploymentDir) -> Deployment:
         if not ours or deployment.state not in RUNNING:
             return deployment
         if deployment.process is not None:
-            end(deployment.process)
+            end_group(deployment.process)
         failed = changed(deployment, state="failed", reason="the supervisor was killed; its engine was ended too")
         directory.write(failed)
         return failed
@@ -73,12 +73,11 @@ def stop(directory: DeploymentDir, *, patience_seconds: float = 30) -> Deploymen
     deployment = status(directory)
     if deployment.state not in RUNNING or deployment.supervisor is None:
         return deployment
-    os.kill(deployment.supervisor.pid, signal.SIGTERM)
+    send(deployment.supervisor, signal.SIGTERM)
     deadline = time.monotonic() + patience_seconds
     while alive(deployment.supervisor):
         if time.monotonic() > deadline:
-            end(deployment.supervisor, patience_seconds=1)
-            break
+            send(deployment.supervisor, signal.SIGKILL)  # `status` ends what it leaves
         time.sleep(0.05)
     return status(directory)
 
@@ -106,7 +105,7 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _refuse_taken_port(recipe: Recipe) -> None:
+def refuse_taken_port(recipe: Recipe) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

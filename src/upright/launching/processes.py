@@ -1,4 +1,8 @@
-"""pid -> is it still the process we started? The kernel reuses numbers, so the start time belongs to the name."""
+"""pid -> is it still the process we started, and what is left of its group?
+
+The kernel reuses numbers, so the start time and the boot belong to a process's name. An engine leads a group of its
+own: workers that outlive their leader hold the GPU's memory, so ending an engine means ending its group.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import ctypes
 import os
 import signal
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -16,29 +22,51 @@ _PR_SET_PDEATHSIG = 1
 
 def identify(pid: int) -> Process | None:
     """The process with its start time; None if there is none, or only a zombie is left."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()  # the command's name may hold spaces and brackets
-    if fields[0] in "ZX":
-        return None
-    return Process(pid=pid, started_ticks=int(fields[19]), boot_id=_boot_id())
+    found = _stat(pid)
+    return found.process if found is not None and not found.zombie else None
+
+
+def leader(pid: int) -> Process:
+    """A child of ours that leads its group, alive or not yet waited for."""
+    found = _stat(pid)
+    assert found is not None, "a child that was not waited for is in the table"
+    return found.process
 
 
 def alive(process: Process | None) -> bool:
     return process is not None and identify(process.pid) == process
 
 
-def end(process: Process, *, patience_seconds: float = 10) -> None:
-    """SIGTERM, patience, SIGKILL; to the whole group if it leads one. Never to a stranger with the same number."""
+def send(process: Process, number: int) -> None:
+    """A signal to that process, never to a stranger with the same number."""
+    if alive(process):
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
+
+def end_group(led_by: Process, *, patience_seconds: float = 10) -> None:
+    """SIGTERM, patience, SIGKILL, until no member of the group is left, whether or not its leader still is."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if not alive(process):
+        if not members(led_by):
             return
-        _send(process.pid, number)
+        try:
+            os.killpg(led_by.pid, number)
+        except ProcessLookupError:
+            return
         deadline = time.monotonic() + patience_seconds
-        while alive(process) and time.monotonic() < deadline:
+        while members(led_by) and time.monotonic() < deadline:
             time.sleep(0.05)
+
+
+def members(led_by: Process) -> list[int]:
+    """Living processes of the group. A group keeps its leader's number from being given to anybody else."""
+    if led_by.boot_id not in (None, _boot_id()):
+        return []
+    owner = _stat(led_by.pid)
+    if owner is not None and owner.process.started_ticks != led_by.started_ticks:
+        return []  # the number was given away, so nothing of that group is left
+    found = (_stat(int(path.name)) for path in Path("/proc").glob("[0-9]*"))
+    return [each.process.pid for each in found if each is not None and each.group == led_by.pid and not each.zombie]
 
 
 def die_with_parent() -> None:
@@ -46,16 +74,23 @@ def die_with_parent() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+@dataclass(frozen=True)
+class _Stat:
+    process: Process
+    group: int
+    zombie: bool
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()  # the command's name may hold spaces and brackets
+    process = Process(pid=pid, started_ticks=int(fields[19]), boot_id=_boot_id())
+    return _Stat(process, group=int(fields[2]), zombie=fields[0] in "ZX")
+
+
 @cache
 def _boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def _send(pid: int, number: int) -> None:
-    try:
-        if os.getpgid(pid) == pid:
-            os.killpg(pid, number)
-        else:
-            os.kill(pid, number)
-    except ProcessLookupError:
-        pass

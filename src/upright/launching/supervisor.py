@@ -17,7 +17,7 @@ from upright.endpoint.client import Endpoint
 from upright.engines import engine_named
 from upright.errors import EndpointError
 from upright.launching.launch import changed, supervising
-from upright.launching.processes import die_with_parent, end, identify
+from upright.launching.processes import die_with_parent, end_group, identify, leader
 from upright.records.deployment import Deployment
 from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe
 from upright.store import DeploymentDir
@@ -25,6 +25,10 @@ from upright.store import DeploymentDir
 _TAIL_BYTES = 16_384
 _FIRST_QUESTIONS = 5
 """Tries of the first question, once /health is 200, before the engine counts as broken."""
+
+
+class _StopAskedError(BaseException):
+    """Somebody wants the engine to end while it is being asked its first question."""
 
 
 class Supervisor:
@@ -35,28 +39,29 @@ class Supervisor:
         self.recipe = directory.read(Recipe)
         self.deployment = directory.read(Deployment)
         self.stopping = False
+        self.asking = False
         self.broken: str | None = None
 
-    def run(self) -> None:
+    def begin(self) -> None:
+        """From here on a stop reaches this process, and its death is noticed."""
         signal.signal(signal.SIGTERM, self._ask_to_stop)
         signal.signal(signal.SIGINT, self._ask_to_stop)
+        self._note(state="starting", supervisor=identify(os.getpid()), exit_code=None, reason=None)
+
+    def run(self) -> None:
         started = time.monotonic()
         try:
             engine = self._start()
         except OSError as error:
             self._note(state="failed", reason=f"{self.recipe.program} cannot be started: {error.strerror}")
             return
-        self._note(
-            state="starting",
-            supervisor=identify(os.getpid()),
-            process=identify(engine.pid),
-            exit_code=None,
-            reason=None,
-        )
+        process = leader(engine.pid)
+        self._note(process=process)
         self._until_ready(engine, started)
         while engine.poll() is None and not self.stopping and self.broken is None:
             time.sleep(0.2)
-        self._finish(engine)
+        end_group(process)  # workers too, also those of a leader that has crashed
+        self._finish(engine.wait())
 
     def _start(self) -> subprocess.Popen[bytes]:
         argv = [self._with_key_files(word) for word in self.recipe.argv]
@@ -93,8 +98,13 @@ class Supervisor:
                     time.sleep(0.1)
                     continue
                 try:
+                    self.asking = True
                     endpoint.chat([{"role": "user", "content": "Say OK."}], max_tokens=4, temperature=0)
+                    self.asking = False
+                except _StopAskedError:
+                    return
                 except EndpointError as error:
+                    self.asking = False
                     failures += 1
                     reason = f"{self.recipe.health_path} says 200, but the first question failed: {error.message}"
                     if failures == _FIRST_QUESTIONS:
@@ -106,12 +116,7 @@ class Supervisor:
                     self._note(state="ready", ready_seconds=round(time.monotonic() - started, 2), reason=None)
                     return
 
-    def _finish(self, engine: subprocess.Popen[bytes]) -> None:
-        if engine.poll() is None:
-            process = identify(engine.pid)
-            if process is not None:
-                end(process)
-        code = engine.wait()
+    def _finish(self, code: int) -> None:
         if self.stopping:
             self._note(state="stopped", exit_code=code, reason="stopped on request")
         else:
@@ -129,6 +134,9 @@ class Supervisor:
 
     def _ask_to_stop(self, number: int, frame: FrameType | None) -> None:
         self.stopping = True
+        if self.asking:
+            self.asking = False
+            raise _StopAskedError
 
 
 def _tail(log: Path) -> str:
@@ -138,14 +146,20 @@ def _tail(log: Path) -> str:
 
 
 def main() -> None:
-    """Take the lock, leave the parent, keep the engine: whoever called returns when the lock is held."""
+    """Take the lock, leave the parent, keep the engine. Whoever called returns when a stop would be heard."""
     directory = DeploymentDir(Path(sys.argv[1]))
     with supervising(directory) as ours:
         if not ours:
             sys.exit(f"{directory.name} has a supervisor already")
+        begun, begin = os.pipe()
         if os.fork():
+            os.close(begin)
+            os.read(begun, 1)  # ends when the child closes its side, or dies
             os._exit(0)  # the child has inherited the lock
-        Supervisor(directory).run()
+        supervisor = Supervisor(directory)
+        supervisor.begin()
+        os.close(begin)
+        supervisor.run()
 
 
 if __name__ == "__main__":

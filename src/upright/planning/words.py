@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from upright import catalog
 from upright.planning.artifacts import Choice
 from upright.planning.search import expert_bits
 from upright.records.model import Model
@@ -19,7 +20,7 @@ def choice_words(plans: Sequence[Plan], choice: Choice) -> str | None:
     if not best.fits or choice.choose_from == ():
         return None
     if best.model == native.name:
-        return f"{native.name} as its maker published it ({size(native.tensor_bytes)}): nothing is lost."
+        return _native_words(native)
     artifacts = tuple(choice.choose_from)
     chosen = next(artifact for artifact in artifacts if artifact.name == best.model)
     bits = expert_bits(chosen)
@@ -36,6 +37,17 @@ def choice_words(plans: Sequence[Plan], choice: Choice) -> str | None:
             f"{spared / chosen.tensor_bytes:.0%} less for each token."
         )
     return sentence
+
+
+def _native_words(model: Model) -> str:
+    """The first artifact whose size is known need not be the maker's own."""
+    row = catalog.find_model(model.source)
+    if row is None or model.source.partition("/")[0] == row.repository.partition("/")[0]:
+        return f"{model.name} as its maker published it ({size(model.tensor_bytes)}): nothing is lost."
+    stored = f"{size(model.tensor_bytes)}, {expert_bits(model):.1f} bits an expert weight"
+    return (
+        f"{model.source} ({stored}) is not the maker's own: {row.repository} was not considered, its size is not known."
+    )
 
 
 def expert_words(places: Sequence[ExpertPlace]) -> str | None:

@@ -22,7 +22,7 @@ def test_no_is_exit_code_one_and_the_next_command_works(upright):
     done = upright("plan", "moonshotai/Kimi-K2.6", "--box", "4x-rtx-pro-6000-server")
     assert done.returncode == 1
     assert "does not fit" in done.stdout
-    words = done.stderr.strip().removeprefix("next: upright ").split()
+    words = done.stderr.splitlines()[-1].removeprefix("next: upright ").split()
     again = upright(*words)
     assert again.returncode == 0, again.stdout
 
