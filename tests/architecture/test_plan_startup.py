@@ -16,7 +16,7 @@ LIMIT = 25
 ROUNDS = 7
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 def test_a_plan_costs_at_most_25_times_an_empty_python(tmp_path):
     # As installed: with byte code, which some machines are told not to write.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
