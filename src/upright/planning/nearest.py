@@ -29,7 +29,7 @@ class _Change:
 
 
 def nearest(
-    plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner, grown: Callable[[int], Planner]
+    plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner, grown: Callable[[int], Planner] | None
 ) -> tuple[Nearest, ...]:
     """At most a handful, in the order a person should consider them. `grown` plans on a box with more such GPUs."""
     found = []
@@ -43,7 +43,7 @@ def nearest(
     for other in artifacts if not found else ():
         if other.name != plan.model:
             found += _other_artifact(plan, other, planner)
-    if not within_reach:
+    if not within_reach and grown is not None:
         found = [*found[: MOST - 1], *_more_gpus(plan, artifacts[0], grown)]
     return tuple(found[:MOST])
 

@@ -64,9 +64,15 @@ def plan(
         ranked[0] = best.model_copy(update={"rungs": climb})
     else:
         known = {found.name: found for found in (*artifacts, *choose_from, *others)}
-        found = nearest(best, artifact, tuple(known.values()), search.best, search.grown)
+        found = nearest(best, artifact, tuple(known.values()), search.best, search.grown if _can_grow(box) else None)
         ranked[0] = best.model_copy(update={"nearest": found})
     return ranked
+
+
+def _can_grow(box: Box) -> bool:
+    """Whether more of the same GPU could be put in: not where there is none, or where it is soldered to the memory."""
+    devices = gpus(box)
+    return bool(devices) and not any(device.unified for device in devices)
 
 
 def start_context(model: Model, use: Use = "coding-agent") -> int:

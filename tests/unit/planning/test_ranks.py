@@ -179,3 +179,10 @@ def test_the_way_up_starts_safe_and_takes_one_setting_at_a_time():
 @pytest.mark.parametrize(("use", "context"), [("chat", 32_768), ("batch", 8_192), ("long-documents", 131_072)])
 def test_a_use_has_its_own_start(use, context):
     assert best(use=use).context_tokens == context
+
+
+@pytest.mark.parametrize(("name", "engine"), [("laptop", "vllm"), ("laptop", "sglang"), ("dgx-spark", "vllm")])
+def test_more_gpus_are_not_offered_where_none_can_be_put_in(name, engine):
+    found = best(catalog.box_record(name), engine=engine)
+    assert not found.fits
+    assert not [each for each in found.nearest if "such GPUs" in each.change]
