@@ -123,6 +123,12 @@ def _folders(recipe: Recipe) -> tuple[Setting, ...]:
     if not is_path(recipe.model_path):
         found += [
             Setting(name="HF_HOME", value=HUB_MOUNT, reason="where the weights are mounted"),
+            Setting(
+                name="HF_MODULES_CACHE",
+                value=f"{CACHE_MOUNT}/modules",
+                reason="a model's own code is copied before it is run, and the mounted folder is read-only",
+                source="transformers, utils/hub.py: HF_MODULES_CACHE is HF_HOME/modules unless set",
+            ),
             Setting(name="HF_HUB_OFFLINE", value="1", reason="nothing is fetched behind your back"),
         ]
     return tuple(found)

@@ -49,6 +49,8 @@ options=(
   --env USER=upright
   # where the weights are mounted
   --env HF_HOME=/hub
+  # a model's own code is copied before it is run, and the mounted folder is read-only [transformers, utils/hub.py: HF_MODULES_CACHE is HF_HOME/modules unless set]
+  --env HF_MODULES_CACHE=/cache/modules
   # nothing is fetched behind your back
   --env HF_HUB_OFFLINE=1
 )
