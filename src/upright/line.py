@@ -117,11 +117,12 @@ def start(prepared: Prepared, directory: DeploymentDir, *, tell: Tell) -> Deploy
     """Start the engine; it has answered a real question when this returns."""
     if prepared.recipe is None:
         raise LaunchError("a plan with objections cannot be started")
+    return launch(prepared.recipe, directory, on_change=told(tell))
 
-    def on_change(deployment: Deployment) -> None:
-        tell(f"{deployment.state}" + (f": {deployment.reason}" if deployment.reason else ""))
 
-    return launch(prepared.recipe, directory, on_change=on_change)
+def told(tell: Tell) -> Callable[[Deployment], None]:
+    """A deployment's changes, in words."""
+    return lambda now: tell(now.state + (f": {now.reason}" if now.reason else ""))
 
 
 def climb(directory: DeploymentDir, *, to: str, tell: Tell, prompts: PromptSet | None = None) -> Evidence:

@@ -211,6 +211,36 @@ def test_a_supervisor_killed_takes_its_engine_along(box: Upright, tiny_model: Pa
     assert identify(deployment["process"]["pid"]) is None
 
 
+def test_restart_with_the_same_recipe_and_with_another(box: Upright, tiny_model: Path, tmp_path: Path):
+    port = free_port()
+    first = answer(box("up", tiny_model, "--context", "1k", "--port", str(port), "--json"))
+    again = answer(box("restart", "--json"))
+    assert again["state"] == "ready"
+    assert again["process"] != first["process"]
+    assert identify(first["process"]["pid"]) is None
+    lived = [step["state"] for step in again["history"]]
+    assert lived[lived.index("stopped") :][:3] == ["stopped", "planned", "starting"]
+    assert lived[-1] == "ready"
+
+    folder = tmp_path / "home/deployments/tiny-kimi"
+    old = (folder / "recipe.json").read_text()
+    other = tmp_path / "other.yaml"
+    settings = json.loads(old)
+    settings = {**settings, "port": free_port(), "arguments": [dict(each) for each in settings["arguments"]]}
+    for each in settings["arguments"]:
+        if each["name"] == "--port":
+            each["value"] = str(settings["port"])
+    other.write_text(json.dumps({name: value for name, value in settings.items() if name != "digest"}))
+    shown = answer(box("restart", "--recipe", other, "--dry-run", "--json"))
+    assert shown["port"] == settings["port"]
+    assert [item["state"] for item in answer(box("ps", "--json"))] == ["ready"], "a dry run stops nothing"
+    moved = answer(box("restart", "--recipe", other, "--json"))
+    assert moved["base_url"] == f"http://127.0.0.1:{settings['port']}"
+    assert (folder / "recipe-1.json").read_text() == old
+    assert moved["made_from"] == [f"recipe:{json.loads((folder / 'recipe.json').read_text())['digest']}"]
+    assert box("store", "check").returncode == 0
+
+
 def test_the_engine_outlives_the_terminal(box: Upright, tiny_model: Path, llama_server: Path, tmp_path: Path):
     """`up` in a real terminal that is then closed."""
     tmux = shutil.which("tmux")

@@ -27,6 +27,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "up": "Start an engine and wait until it really answers.",
         "ps": "List deployments and their state.",
         "logs": "Show an engine's log.",
+        "restart": "Stop a deployment and start it again.",
         "down": "Stop a deployment.",
     },
     "Evidence and use": {

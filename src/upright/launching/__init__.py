@@ -2,5 +2,6 @@
 
 from upright.launching.launch import launch as launch
 from upright.launching.launch import refuse_taken_port as refuse_taken_port
+from upright.launching.launch import restart as restart
 from upright.launching.launch import status as status
 from upright.launching.launch import stop as stop

@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from upright.errors import LaunchError
 from upright.launching.processes import alive, end_group, send
 from upright.records.deployment import RUNNING, Change, Deployment
 from upright.records.recipe import Recipe
-from upright.store import DeploymentDir
+from upright.store import DeploymentDir, write_atomically
 
 Progress = Callable[[Deployment], None]
 
@@ -48,6 +49,38 @@ def launch(recipe: Recipe, directory: DeploymentDir, *, on_change: Progress | No
             history=(Change(state="planned", at=now),),
         )
     )
+    _start_supervisor(directory)
+    return _wait_until_ready(directory, on_change)
+
+
+def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change: Progress | None = None) -> Deployment:
+    """Stop the engine if it runs, and start it again, by another recipe if one is given; the old one is kept."""
+    stopped = stop(directory)
+    old = directory.read(Recipe)
+    wanted = recipe or old
+    refuse_taken_port(wanted)
+    with supervising(directory) as ours:
+        if not ours:
+            raise LaunchError(f"{directory.name} is being started by somebody else", hint="upright ps")
+        if wanted != old:
+            _set_aside(directory, old)
+            directory.write(wanted)
+        again = changed(
+            stopped,
+            made_from=(wanted.reference,),
+            state="planned",
+            engine=wanted.engine,
+            engine_version=wanted.engine_version,
+            served_name=wanted.served_name,
+            base_url=wanted.base_url,
+            context_tokens=wanted.context_tokens,
+            supervisor=None,
+            process=None,
+            ready_seconds=None,
+            exit_code=None,
+            reason="restarted" if wanted == old else "restarted with another recipe",
+        )
+        directory.write(again)
     _start_supervisor(directory)
     return _wait_until_ready(directory, on_change)
 
@@ -115,6 +148,15 @@ def refuse_taken_port(recipe: Recipe) -> None:
                 f"port {recipe.port} on {recipe.host} cannot be had: {error.strerror}",
                 hint=f"take another with --port, or see who has it: ss -ltnp 'sport = :{recipe.port}'",
             ) from None
+
+
+def _set_aside(directory: DeploymentDir, recipe: Recipe) -> Path:
+    """recipe-1.json is the first that this deployment ran with."""
+    number = 1
+    while (kept := directory.path / f"recipe-{number}.json").exists():
+        number += 1
+    write_atomically(kept, recipe.to_json().encode())
+    return kept
 
 
 def _start_supervisor(directory: DeploymentDir) -> None:

@@ -1,0 +1,44 @@
+"""`upright restart`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from upright.cli.options import deployment_argument, running_or_last
+from upright.cli.output import Output, output_options, say
+
+
+@click.command()
+@deployment_argument
+@click.option(
+    "--recipe",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Start with this recipe instead; the old one is kept as recipe-N.json.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the command that would be started, and stop nothing.")
+@output_options
+def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: Output) -> None:
+    """Stop a deployment and start it again."""
+    from upright.cli.pages import deployment_page, recipe_page
+    from upright.launching import restart
+    from upright.line import told
+    from upright.records.loading import load
+    from upright.records.recipe import Recipe
+
+    directory = running_or_last(deployment)
+    other = load(recipe, Recipe) if recipe is not None else None
+    if dry_run:
+        wanted = other or directory.read(Recipe)
+        output.answer(wanted, lambda console: recipe_page(console, wanted))
+        output.next("restart", directory.name, *(("--recipe", str(recipe)) if recipe else ()))
+        return
+    try:
+        state = restart(directory, other, on_change=told(say))
+    except KeyboardInterrupt:
+        say(f"detached: {directory.name} goes on starting")
+        output.next("logs", directory.name, "--follow")
+        return
+    output.answer(state, lambda console: deployment_page(console, state))
+    output.next("prove", state.name)
