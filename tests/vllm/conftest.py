@@ -1,0 +1,166 @@
+"""A real vLLM on CPU: one deployment that stands for the whole session, and a count of every start.
+
+UPRIGHT_TEST_VLLM names a virtual environment that has vLLM; without it scripts/get-vllm makes one in .cache/vllm.
+A start costs most of a minute, so all tests here together may start `vllm serve` only `MOST_STARTS` times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, Upright
+
+HERE = Path(__file__).parent
+ASSETS = ROOT / "tests/assets/tiny-kimi"
+MOST_STARTS = 6
+CONTEXT, USERS = 4096, 4
+_starts = pytest.StashKey[Path]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            for mark in (pytest.mark.vllm, pytest.mark.engine, pytest.mark.timeout(420)):
+                item.add_marker(mark)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if (file := config.stash.get(_starts, None)) is not None:
+        terminalreporter.write_line(f"vLLM was started {len(started(file))} times, at most {MOST_STARTS} are allowed")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A deployment that is ready."""
+
+    upright: Upright
+    """Runs the command in the deployment's home, with vLLM on the PATH."""
+    home: Path
+    model: Path
+    """The checkpoint's folder."""
+    name: str
+    base_url: str
+    """Without /v1."""
+    key: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
+
+    def json(self, *args: str | Path, code: int = 0) -> Any:
+        return answer(self.upright(*args, "--json"), code)
+
+
+@pytest.fixture(scope="session")
+def vllm_environment() -> Path:
+    if named := os.environ.get("UPRIGHT_TEST_VLLM"):
+        return Path(named)
+    done = subprocess.run([ROOT / "scripts/get-vllm"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip().splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny trained model as vLLM reads it, in a folder of its own."""
+    named = os.environ.get("UPRIGHT_TEST_VLLM_MODEL")
+    found = [Path(named)] if named else sorted({path.parent for path in ASSETS.rglob("*.safetensors")})
+    if not found:
+        pytest.skip(f"no checkpoint in {ASSETS}, and UPRIGHT_TEST_VLLM_MODEL is not set")
+    return Path(shutil.copytree(found[0], tmp_path_factory.mktemp("model") / "tiny-kimi"))
+
+
+@pytest.fixture(scope="session")
+def vllm_bin(
+    vllm_environment: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Path]:
+    """A folder for the PATH whose `vllm` writes down that it was asked to serve, and then is the real one."""
+    folder = tmp_path_factory.mktemp("bin")
+    starts = folder / "starts"
+    starts.touch()
+    request.config.stash[_starts] = starts
+    real = vllm_environment / "bin"
+    note = f'[ "$1" = serve ] && echo "$2" >>"{starts}"\n'
+    for name, first in (("vllm", note), ("python3", "")):
+        (folder / name).write_text(f'#!/bin/sh\n{first}exec "{real / name}" "$@"\n')
+        (folder / name).chmod(0o755)
+    yield folder
+    assert len(started(starts)) <= MOST_STARTS, f"vLLM was started too often: {started(starts)}"
+
+
+def started(file: Path) -> list[str]:
+    return file.read_text().splitlines()
+
+
+@pytest.fixture(scope="session")
+def in_home(vllm_bin: Path) -> Callable[[Path], Upright]:
+    """A home -> the command as a person there would run it, with vLLM on the PATH."""
+
+    def runner(home: Path) -> Upright:
+        def run(*args: str | Path, timeout: float = 300, **env: str) -> subprocess.CompletedProcess[str]:
+            path = f"{vllm_bin}:{os.environ['PATH']}"
+            return subprocess.run(
+                [sys.executable, "-m", "upright", *map(str, args)],
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                env={**os.environ, "UPRIGHT_HOME": str(home), "NO_COLOR": "1", "PATH": path, **env},
+                cwd=home.parent,
+                check=False,
+            )
+
+        return run
+
+    return runner
+
+
+@pytest.fixture
+def vllm_box(in_home: Callable[[Path], Upright], tmp_path: Path) -> Iterator[Upright]:
+    """A machine of one's own with vLLM; what the test starts is stopped after it."""
+    upright = in_home(tmp_path / "home")
+    yield upright
+    stop_all(upright)
+
+
+@pytest.fixture(scope="session")
+def standing(
+    in_home: Callable[[Path], Upright], tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Standing]:
+    """The deployment that every test may ask; whoever restarts it leaves it ready, whoever stops it uses another."""
+    home = tmp_path_factory.mktemp("standing") / "home"
+    upright = in_home(home)
+    words = ("--context", str(CONTEXT), "--users", str(USERS), "--port", str(free_port()))
+    try:
+        record = answer(upright("up", tiny_checkpoint, *words, "--json"))
+        key = (home / "deployments" / record["name"] / "key").read_text().strip()
+        yield Standing(upright, home, tiny_checkpoint, record["name"], record["base_url"], key)
+    finally:
+        stop_all(upright)
+
+
+def answer(done: subprocess.CompletedProcess[str], code: int = 0) -> Any:
+    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def stop_all(upright: Upright) -> None:
+    for item in answer(upright("ps", "--json")):
+        upright("down", item["name"])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

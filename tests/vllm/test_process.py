@@ -1,0 +1,58 @@
+"""vLLM as a process: up, ready by a real answer, ps, logs, down, restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx2
+
+from tests.vllm.conftest import CONTEXT, Standing
+from upright.launching.processes import identify
+
+
+def test_ready_is_a_real_answer(standing: Standing):
+    (listed,) = standing.json("ps")
+    assert (listed["name"], listed["state"], listed["engine"]) == (standing.name, "ready", "vllm")
+    assert listed["engine_version"].endswith("+cpu")
+    assert listed["ready_seconds"] > 1
+    served = httpx2.get(f"{standing.base_url}/v1/models", headers=standing.headers).json()["data"][0]
+    assert served["max_model_len"] == CONTEXT
+    question = {"model": served["id"], "messages": [{"role": "user", "content": "Say OK."}], "max_tokens": 4}
+    reply = httpx2.post(
+        f"{standing.base_url}/v1/chat/completions", json=question, headers=standing.headers, timeout=60
+    ).json()
+    assert reply["usage"]["completion_tokens"] > 0
+
+
+def test_it_wants_the_key_and_tells_nobody(standing: Standing):
+    assert httpx2.get(f"{standing.base_url}/v1/models").status_code == 401
+    log = standing.upright("logs", standing.name).stdout
+    assert "KV cache size" in log
+    assert standing.key not in log
+    listings = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert any(b"serve" in words and str(standing.model).encode() in words for words in listings)
+    assert not any(standing.key.encode() in words for words in listings)
+
+
+def test_down_ends_all_of_it_and_restart_brings_it_back(standing: Standing):
+    (before,) = standing.json("ps")
+    workers = group_of(before["process"]["pid"])
+    assert len(workers) >= 3, "API server, engine core, worker"
+    down = standing.json("down", standing.name)
+    assert (down["state"], down["reason"]) == ("stopped", "stopped on request")
+    assert [pid for pid in workers if identify(pid) is not None] == []
+    again = standing.json("restart", standing.name)
+    assert again["state"] == "ready"
+    assert again["process"] != before["process"]
+
+
+def group_of(leader: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == leader:
+            found.append(int(path.parent.name))
+    return found
