@@ -68,9 +68,17 @@ class Endpoint:
 
     def models(self) -> list[str]:
         """The names that the server says it serves."""
-        body = self._json(self._send("GET", "/v1/models"))
+        body = self.json("/v1/models")
         data = body.get("data")
         return [str(item.get("id")) for item in data if isinstance(item, dict)] if isinstance(data, list) else []
+
+    def text(self, path: str) -> str:
+        """What the server answers there, such as its metrics."""
+        return self._send("GET", path).text
+
+    def json(self, path: str) -> dict[str, Any]:
+        """The object that the server answers there, such as llama.cpp's /props."""
+        return self._json(self._send("GET", path))
 
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> Answer:
         request = {"model": self.model, "messages": messages, **options}

@@ -1,0 +1,240 @@
+"""Prometheus text -> what an engine counts about itself, by names that are the same for every engine.
+
+Spellings are rows, newest first: vLLM renamed its gauges in 0.10, SGLang's gateway writes `_` for `:`. What an engine
+does not export is None; a counter that it exports and has not moved is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from math import isfinite
+from typing import Any
+
+from upright.errors import EndpointError
+from upright.units import GIB
+
+# Ranks of one engine repeat each other's figures; replicas (`engine`, `dp_rank`) add up.
+_RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """One reading. Tokens and counts are totals since the engine started; `since` gives those of an interval."""
+
+    running: float | None = None
+    """Requests in the batch now."""
+    waiting: float | None = None
+    """Requests in the queue now."""
+    kv_usage: float | None = None
+    """Share of the cache in use now, 0 to 1; of the fullest replica."""
+    kv_tokens: float | None = None
+    """Tokens that the cache holds, as the engine itself says."""
+    kv_blocks: float | None = None
+    """Blocks of the cache."""
+    kv_block_tokens: float | None = None
+    """Tokens of a block; context parallelism makes a block hold more than this."""
+    prompt_tokens: float | None = None
+    """Tokens of prompts, from the cache or not."""
+    cached_tokens: float | None = None
+    """Tokens of prompts that were found in the cache."""
+    computed_tokens: float | None = None
+    """Tokens of prompts that had to be computed."""
+    generation_tokens: float | None = None
+    """Tokens that were generated."""
+    preemptions: float | None = None
+    """Requests put back because the cache was full."""
+    finished: float | None = None
+    """Requests that came to an end."""
+    prompt_seconds: float | None = None
+    """Time spent on prompts."""
+    generation_seconds: float | None = None
+    """Time spent on generating."""
+    drafts: float | None = None
+    """Rounds of guessing."""
+    draft_tokens: float | None = None
+    """Tokens guessed."""
+    accepted_tokens: float | None = None
+    """Guesses that held."""
+    accepted_at: tuple[float, ...] | None = None
+    """Guesses that held at the first position, the second, ..."""
+    accept_length: float | None = None
+    """Tokens a step with speculation, as a gauge (SGLang)."""
+    weights_bytes: float | None = None
+    """Weights on one rank."""
+    kv_bytes: float | None = None
+    """The cache on one rank."""
+    graphs_bytes: float | None = None
+    """CUDA graphs on one rank."""
+
+    @property
+    def acceptance(self) -> float | None:
+        """Share of the guesses that held."""
+        return (
+            self.accepted_tokens / self.draft_tokens if self.draft_tokens and self.accepted_tokens is not None else None
+        )
+
+    @property
+    def acceptance_at(self) -> tuple[float, ...] | None:
+        """Share of the rounds in which the guess at each position held."""
+        if not self.drafts or self.accepted_at is None:
+            return None
+        return tuple(held / self.drafts for held in self.accepted_at)
+
+    def since(self, earlier: Metrics) -> Metrics:
+        """Counters as they grew since then; gauges as they are now. A counter that shrank was restarted: None."""
+        changed: dict[str, Any] = {name: _grown(getattr(earlier, name), getattr(self, name)) for name in _COUNTERS}
+        if self.accepted_at is not None and earlier.accepted_at is not None:
+            before = (*earlier.accepted_at, *(0.0,) * len(self.accepted_at))
+            changed["accepted_at"] = tuple(now - then for now, then in zip(self.accepted_at, before, strict=False))
+        return Metrics(**({field.name: getattr(self, field.name) for field in fields(self)} | changed))
+
+
+_COUNTERS = (
+    "prompt_tokens", "cached_tokens", "computed_tokens", "generation_tokens", "preemptions", "finished",
+    "prompt_seconds", "generation_seconds", "drafts", "draft_tokens", "accepted_tokens",
+)  # fmt: skip
+
+# Field -> spellings, the first that is there counts. Sources: vLLM 0.8 to 0.32 v1/metrics/loggers.py and
+# v1/spec_decode/metrics.py; SGLang 0.4 to 0.5.23 metrics_collector.py; llama.cpp b11669 and ik_llama.cpp 8337e4cd
+# server.cpp.
+_SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "running": ("vllm:num_requests_running", "sglang:num_running_reqs", "llamacpp:requests_processing"),
+    "waiting": ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"),
+    "kv_usage": (
+        "vllm:kv_cache_usage_perc",
+        "vllm:gpu_cache_usage_perc",
+        "sglang:token_usage",
+        "llamacpp:kv_cache_usage_ratio",
+    ),
+    "kv_tokens": ("sglang:max_total_num_tokens",),
+    "kv_blocks": ("sglang:num_pages",),
+    "kv_block_tokens": ("sglang:page_size",),
+    "prompt_tokens": ("vllm:prompt_tokens_total", "sglang:prompt_tokens_total"),
+    "cached_tokens": (
+        "vllm:prompt_tokens_cached_total",
+        "vllm:prefix_cache_hits_total",
+        "vllm:gpu_prefix_cache_hits_total",
+        "sglang:cached_tokens_total",
+        "llamacpp:prompt_tokens_cached_total",
+    ),
+    "computed_tokens": ("llamacpp:prompt_tokens_total",),
+    "generation_tokens": (
+        "vllm:generation_tokens_total",
+        "sglang:generation_tokens_total",
+        "llamacpp:tokens_predicted_total",
+    ),
+    "preemptions": ("vllm:num_preemptions_total", "sglang:num_retracted_requests_total"),
+    "finished": ("vllm:request_success_total", "sglang:num_requests_total"),
+    "prompt_seconds": ("vllm:request_prefill_time_seconds_sum", "llamacpp:prompt_seconds_total"),
+    "generation_seconds": ("vllm:request_decode_time_seconds_sum", "llamacpp:tokens_predicted_seconds_total"),
+    "drafts": (
+        "vllm:spec_decode_num_drafts_total",
+        "sglang:spec_verify_calls_total",
+        "llamacpp:spec_decode_num_drafts_total",
+    ),
+    "draft_tokens": ("vllm:spec_decode_num_draft_tokens_total", "llamacpp:spec_decode_num_draft_tokens_total"),
+    "accepted_tokens": ("vllm:spec_decode_num_accepted_tokens_total", "llamacpp:spec_decode_num_accepted_tokens_total"),
+    "accept_length": ("sglang:spec_accept_length",),
+    "weights_bytes": ("sglang:weight_memory_usage_gb",),
+    "kv_bytes": ("sglang:kv_cache_memory_usage_gb",),
+    "graphs_bytes": ("sglang:graph_memory_usage_gb",),
+}
+_LARGEST = frozenset({"kv_usage", "kv_block_tokens", "accept_length"})
+_IN_GIB = frozenset({"weights_bytes", "kv_bytes", "graphs_bytes"})
+_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+_CACHE_CONFIG = "vllm:cache_config_info"
+
+
+def read_metrics(text: str) -> Metrics:
+    """What the text says, whichever engine wrote it. EndpointError if it is not Prometheus text."""
+    samples: dict[str, list[_Sample]] = {}
+    for sample in _samples(text):
+        samples.setdefault(sample.name, []).append(sample)
+    found: dict[str, float | tuple[float, ...] | None] = {
+        field: _value(field, next((samples[name] for name in names if name in samples), ()))
+        for field, names in _SPELLINGS.items()
+    }
+    found |= _vllm_cache(samples.get(_CACHE_CONFIG, ()))
+    found["accepted_at"] = _positions(samples.get(_PER_POSITION, ()))
+    return Metrics(**_completed(found))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _Sample:
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+def _samples(text: str) -> Iterator[_Sample]:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if all(sample.labels.get(rank, "0") == "0" for rank in _RANKS):
+                    name = sample.name
+                    if name.startswith("sglang_"):
+                        name = "sglang:" + name.removeprefix("sglang_")
+                    yield _Sample(name, sample.labels, float(sample.value))
+    except (ValueError, KeyError, IndexError) as error:
+        raise EndpointError(f"the engine's metrics are not Prometheus text: {error}") from None
+
+
+def _value(field: str, samples: list[_Sample] | tuple[()]) -> float | None:
+    values = [sample.value for sample in samples if isfinite(sample.value)]
+    if not values:
+        return None
+    total = max(values) if field in _LARGEST else sum(values)
+    return total * GIB if field in _IN_GIB else total
+
+
+def _vllm_cache(samples: list[_Sample] | tuple[()]) -> dict[str, float | tuple[float, ...] | None]:
+    """vLLM says how large its cache is in the labels of a gauge that is always 1."""
+    if not samples:
+        return {}
+    found = {"kv_tokens": "kv_cache_size_tokens", "kv_blocks": "num_gpu_blocks"}
+    said: dict[str, float | tuple[float, ...] | None] = {
+        field: _sum_of_labels(samples, label) for field, label in found.items()
+    }
+    return {**said, "kv_block_tokens": _number(samples[0].labels.get("block_size"))}
+
+
+def _sum_of_labels(samples: list[_Sample], label: str) -> float | None:
+    values = [_number(sample.labels.get(label)) for sample in samples]
+    return sum(value for value in values if value is not None) if None not in values else None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text is not None else None
+    except ValueError:  # vLLM writes None where it does not know yet
+        return None
+
+
+def _positions(samples: list[_Sample] | tuple[()]) -> tuple[float, ...] | None:
+    held: dict[int, float] = {}
+    for sample in samples:
+        position = int(sample.labels.get("position", "0"))
+        held[position] = held.get(position, 0.0) + sample.value
+    return tuple(held[position] for position in sorted(held)) or None
+
+
+def _completed(
+    found: dict[str, float | tuple[float, ...] | None],
+) -> dict[str, float | tuple[float, ...] | None]:
+    """vLLM and SGLang count whole prompts, llama.cpp what it computed: the third figure follows from the other two."""
+    whole, cached, computed = found["prompt_tokens"], found["cached_tokens"], found["computed_tokens"]
+    if isinstance(cached, float):
+        if isinstance(whole, float) and computed is None:
+            return {**found, "computed_tokens": whole - cached}
+        if isinstance(computed, float) and whole is None:
+            return {**found, "prompt_tokens": computed + cached}
+    return found
+
+
+def _grown(before: float | None, now: float | None) -> float | None:
+    if before is None or now is None or now < before:
+        return None
+    return now - before
