@@ -49,7 +49,7 @@ def test_every_remedy_that_names_a_flag_names_one_that_the_engine_takes() -> Non
     """A remedy is a change of a recipe: a flag that no recorded version takes would be refused at start."""
     for row in ROWS:
         for remedy in row.remedies:
-            if remedy.do.endswith("_flag"):
+            if remedy.do.endswith("_flag") and "{" not in (remedy.name or ""):
                 engines = [remedy.engine] if remedy.engine else [each for each in row.engines if each != "any"]
                 known = [engine for engine in engines if recorded_versions(engine)]
                 takers = [engine for engine in known if versions_taking(engine, remedy.name or "")]

@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "logs": "Show an engine's log.",
         "restart": "Stop a deployment and start it again.",
         "down": "Stop a deployment.",
+        "diagnose": "Say why an engine fell, by its log and its machine, and what to change.",
     },
     "Evidence and use": {
         "prove": "Climb the proof ladder on a running deployment.",

@@ -24,6 +24,8 @@ KINDS = {
     "recipe": "upright.records.recipe:Recipe",
     "recipe-check": "upright.records.check:RecipeCheck",
     "deployment": "upright.records.deployment:Deployment",
+    "diagnosis": "upright.records.diagnosis:Diagnosis",
+    "attempts": "upright.records.diagnosis:Attempts",
     "evidence": "upright.records.evidence:Evidence",
 }
 """Every kind of record and where its class is, in the order of the line."""

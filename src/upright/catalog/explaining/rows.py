@@ -10,16 +10,21 @@ from upright.catalog.explaining.explanation import Explanation
 from upright.catalog.recorded_flags import recorded_versions, versions_taking
 from upright.catalog.rows.base import Fact, Row
 from upright.catalog.rows.engine import CompatRow, FlagRow, ImageRow
-from upright.catalog.rows.failure import FailureRow, Remedy
+from upright.catalog.rows.failure import FailureRow
 from upright.catalog.rows.hardware import BoxRow, GpuRow, LinkRow
 from upright.catalog.rows.memory import PoolRow
 from upright.catalog.rows.model import Artifact, ModelRow
 from upright.catalog.rows.setting import SettingRow
 from upright.catalog.rows.words import FamilyRow, GgmlTypeRow, MeasurementRow, TermRow
+from upright.records.diagnosis import Remedy
 
 Facts = list[tuple[str, str]]
 
 _VERBS = {"set": "set", "unset": "take out", "raise": "raise", "lower": "lower"}
+_OTHERS = {
+    "other_port": "take another port", "use_version": "take version {}", "use_image": "take the image {}",
+    "use_patch": "apply the patch {}", "use_engine": "run it on {}", "use_artifact": "take another artifact",
+}  # fmt: skip
 
 
 def explained(kind: str, row: Row) -> Explanation:
@@ -46,10 +51,8 @@ def remedy_words(remedy: Remedy) -> str:
         value = f" {'=' if thing == 'env' else ''}{remedy.value}".replace(" =", "=") if remedy.value else ""
         change = f"{_VERBS[verb]} {remedy.name}{' to' if verb in ('raise', 'lower') and value else ''}{value}"
         return f"{scope}{change}: {remedy.why}"
-    if remedy.do == "use_version":
-        return f"{scope}take version {remedy.value}: {remedy.why}"
-    if remedy.do == "use_artifact":
-        return f"{scope}take another artifact: {remedy.why}"
+    if remedy.do in _OTHERS:
+        return f"{scope}{_OTHERS[remedy.do].format(remedy.value)}: {remedy.why}"
     return f"{scope}{remedy.why}"
 
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
 from upright.catalog.rows.base import Range, Row, Words
 from upright.catalog.rows.engine import Engine
 from upright.records.base import Part
-
-Severity = Literal["fatal", "crash", "hang", "corruption", "request", "slow", "information"]
-Cure = Literal[
-    "set_flag", "unset_flag", "raise_flag", "lower_flag", "set_env", "unset_env",
-    "use_version", "use_artifact", "by_hand",
-]  # fmt: skip
+from upright.records.diagnosis import Remedy, Severity
 
 
 def _pattern(text: str) -> str:
@@ -25,29 +20,6 @@ def _pattern(text: str) -> str:
     except re.error as error:
         raise ValueError(f"is not a regular expression: {error}") from None
     return text
-
-
-class Remedy(Part):
-    """One change that may cure it. What can be done to a recipe is data; the rest is a step by hand."""
-
-    do: Cure
-    """What kind of change."""
-    engine: Engine | None = None
-    """Only for this engine; None for all engines of the row."""
-    name: str | None = None
-    """The flag or variable."""
-    value: str | None = None
-    """The new value, or the version range."""
-    why: Words
-    """Why it helps, or the step itself."""
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if self.do.endswith(("_flag", "_env")) and self.name is None:
-            raise ValueError(f"{self.do} needs the name of the flag or variable")
-        if self.do in ("set_env", "use_version") and self.value is None:
-            raise ValueError(f"{self.do} needs a value")
-        return self
 
 
 class Seen(Part):
@@ -68,10 +40,10 @@ class FailureRow(Row):
     """Whose log it is."""
     versions: Range = "*"
     """Versions that print it."""
-    where: Literal["log", "kernel", "answer"] = "log"
-    """The engine's log, the kernel's log, or an answer of the model."""
+    where: Literal["log", "kernel", "host", "answer"] = "log"
+    """The engine's log, the kernel's log, what the machine says when asked, or an answer of the model."""
     severity: Severity
-    """fatal at start, crash under load, hang, corruption of answers, request lost, slow, or information."""
+    """fatal at start, crash, hang, corruption of answers, request lost, symptom (look above), slow, information."""
     pattern: Annotated[str, AfterValidator(_pattern)]
     """Regular expression, searched in a line."""
     silence_seconds: int | None = None
@@ -93,6 +65,17 @@ class FailureRow(Row):
             raise ValueError("seen holds real lines, or says none")
         return self
 
+    @model_validator(mode="after")
+    def _remedies_speak_of_known_things(self) -> Self:
+        words = set(re.compile(self.pattern).groupindex)
+        for remedy in self.remedies:
+            if remedy.engine is not None and remedy.engine not in get_args(Engine):
+                raise ValueError(f"no engine named {remedy.engine}")
+            for word in re.findall(r"\{(\w+)\}", f"{remedy.name or ''} {remedy.value or ''}"):
+                if word not in words:
+                    raise ValueError(f"a remedy speaks of {{{word}}}, which the pattern does not name")
+        return self
+
     @property
     def alarms(self) -> bool:
         """Whether the line alone is a reason to worry."""
@@ -103,4 +86,7 @@ class FailureRow(Row):
         return re.compile(self.pattern)
 
     def matches(self, line: str) -> bool:
-        return self._compiled.search(line) is not None
+        return self.match(line) is not None
+
+    def match(self, line: str) -> re.Match[str] | None:
+        return self._compiled.search(line)

@@ -1,0 +1,80 @@
+"""`upright diagnose`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from upright.cli.output import Output, output_options, page_width
+
+if TYPE_CHECKING:
+    from upright.records.diagnosis import Diagnosis
+
+
+@click.command()
+@click.argument("log", metavar="[LOG|DEPLOYMENT]", required=False)
+@click.option("--engine", help="Whose log it is, if its lines do not say so.")
+@output_options
+def command(log: str | None, engine: str | None, output: Output) -> None:
+    """Say why an engine fell, by its log and its machine, and what to change.
+
+    Without a name it is the last deployment. A dash reads what is piped in:
+
+    \b
+    docker logs vllm 2>&1 | upright diagnose -
+    """
+    from upright.cli.diagnosis_page import diagnosis_page
+
+    found = _diagnosis(log, engine)
+    output.answer(found)
+    output.show(diagnosis_page(found, page_width()))
+    _next(output, found, log)
+    if found.failed:
+        output.no()
+
+
+def _diagnosis(log: str | None, engine: str | None) -> Diagnosis:
+    from upright.diagnosing import Around, diagnose, diagnose_file
+
+    if engine is not None:
+        from upright.engines import engine_named
+
+        engine_named(engine)
+    if log == "-":
+        return diagnose(_spooled(), subject="what was piped in", around=Around(engine=engine))
+    if log is not None and Path(log).is_file():
+        return diagnose_file(Path(log), around=Around(engine=engine))
+    if log is not None and "/" in log and not Path(log).exists():
+        from upright.errors import UsageError
+
+        raise UsageError(f"there is no log {log}", hint="upright diagnose DEPLOYMENT takes a deployment's name")
+    from upright import store
+    from upright.host import LocalHost
+    from upright.line import diagnose_deployment
+
+    return diagnose_deployment(store.find(log), LocalHost())
+
+
+def _spooled() -> BinaryIO:
+    """What is piped in, in a file: a cause that no row knows is looked at twice."""
+    import shutil
+    import sys
+    import tempfile
+
+    kept = tempfile.TemporaryFile()  # noqa: SIM115  closed when the process ends
+    shutil.copyfileobj(sys.stdin.buffer, kept)
+    kept.seek(0)
+    return kept
+
+
+def _next(output: Output, found: Diagnosis, log: str | None) -> None:
+    if found.code is not None:
+        output.next("explain", found.code)
+    elif found.failed and log is not None and (log == "-" or Path(log).is_file()):
+        output.next("catalog", "list", "failures")
+    elif found.failed:
+        output.next("logs", found.subject)
+    else:
+        output.next("ps")

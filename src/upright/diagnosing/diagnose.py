@@ -1,0 +1,149 @@
+"""A log, and what is known around it -> Diagnosis: the first cause rather than the last symptom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from upright import catalog
+from upright.catalog.rows.failure import FailureRow
+from upright.diagnosing.excerpt import empty_row, excerpt
+from upright.diagnosing.marks import engine_of
+from upright.diagnosing.remedies import for_this_line
+from upright.diagnosing.scan import Hit, Scan, scan
+from upright.records.diagnosis import Diagnosis, Finding, Sighting
+
+_WEIGHT = {"fatal": 0, "crash": 0, "corruption": 0, "hang": 0, "request": 1, "symptom": 2, "slow": 3, "information": 4}
+_FAILURE = 2
+"""Heavier rows (a smaller number is heavier) mean that something failed."""
+_KILLED = -9
+
+
+@dataclass(frozen=True)
+class Around:
+    """What is known of a run beside its log. Nothing at all, for a file that somebody sent."""
+
+    engine: str | None = None
+    exit_code: int | None = None
+    """The engine's; None if it runs, or nobody knows."""
+    failed: bool | None = None
+    """Whether it is known to have failed; None if the log must say so."""
+    reason: str | None = None
+    """Why, in the supervisor's words."""
+    silent_seconds: float | None = None
+    """Since the last line; None if nobody knows."""
+    machine: tuple[Sighting, ...] = ()
+    """What the machine says when it is asked."""
+    notes: tuple[str, ...] = ()
+
+
+def diagnose_file(log: Path, *, subject: str | None = None, around: Around | None = None) -> Diagnosis:
+    with log.open("rb") as stream:
+        return diagnose(stream, subject=subject or str(log), around=around)
+
+
+def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Diagnosis:
+    """One pass; a second one over a part of it only for a cause that no row knows, so `log` must be seekable."""
+    around = around or Around()
+    rows = [row for row in catalog.failures() if row.where == "log"]
+    seen = scan(log, rows)
+    engine = around.engine or engine_of(seen.head)
+    hits = _scoped([hit for hit in seen.hits.values() if hit.row.severity != "hang"], engine)
+    hits += _machine_hits(around.machine)
+    hits += _hang(seen, rows, around)
+    hits.sort(key=lambda hit: _order(hit, around))
+    cause = hits[0] if hits and _is_failure(hits[0]) else None
+    failed = cause is not None or bool(around.failed) or seen.dying is not None or bool(_unanswered(seen))
+    known = cause is not None and cause.row.severity != "symptom"
+    pieces: tuple[Sighting, ...] = (cause.first,) if cause is not None and known else ()
+    if failed and not known:
+        pieces = excerpt(log, seen, around.reason)
+    return Diagnosis(
+        subject=subject,
+        engine=engine,
+        failed=failed,
+        code=cause.row.id if cause is not None and known else None,
+        findings=tuple(_finding(hit, engine) for hit in hits),
+        excerpt=pieces,
+        row=empty_row(pieces, engine) if failed and not known else None,
+        log_lines=seen.lines,
+        log_bytes=seen.bytes,
+        starts=seen.starts,
+        notes=around.notes,
+    )
+
+
+def name_of_failure(log: Path, engine: str, exit_code: int | None) -> tuple[str | None, str | None]:
+    """The code and the line of a failure, for a supervisor that has seen its engine end."""
+    found = diagnose_file(log, around=Around(engine=engine, exit_code=exit_code, failed=True))
+    line = found.excerpt[-1].text if found.excerpt else None
+    return found.code, line
+
+
+def _scoped(hits: list[Hit], engine: str | None) -> list[Hit]:
+    """Rows of this engine; those of another only if the log was taken for the wrong engine's."""
+    ours = [hit for hit in hits if engine is None or engine in hit.row.engines or "any" in hit.row.engines]
+    return ours if any(_is_failure(hit) for hit in ours) else hits
+
+
+def _machine_hits(said: Sequence[Sighting]) -> list[Hit]:
+    found: dict[str, Hit] = {}
+    for sighting in said:
+        for row in catalog.failures():
+            if row.where in ("kernel", "host") and (match := row.match(sighting.text)):
+                words = {name: value for name, value in match.groupdict().items() if value}
+                found.setdefault(row.id, Hit(row, sighting, words)).count += 1
+    return list(found.values())
+
+
+def _hang(seen: Scan, rows: Sequence[FailureRow], around: Around) -> list[Hit]:
+    """The log ends with lines that are normal while something follows them, and nothing has followed."""
+    if around.failed or around.exit_code is not None or seen.dying is not None or not seen.tail:
+        return []
+    hangs = [row for row in rows if row.severity == "hang"]
+    last: Hit | None = None
+    for back, text in enumerate(reversed(seen.tail)):
+        row = next((each for each in hangs if each.matches(text)), None)
+        if row is None:
+            break
+        known = seen.hits[row.id]
+        last = Hit(row, known.first.model_copy(update={"number": seen.lines - back, "text": text}), {}, back + 1)
+        last.ranks = known.ranks
+    if last is None or last.row.silence_seconds is None:
+        return []
+    silent = around.silent_seconds
+    return [last] if silent is None or silent >= last.row.silence_seconds else []
+
+
+def _order(hit: Hit, around: Around) -> tuple[int, int, int]:
+    """Weight first, then time. What killed a process from outside comes before what it said inside."""
+    outside = hit.first.where != "log"
+    first = 0 if outside == (around.exit_code == _KILLED) else 1
+    return _WEIGHT[hit.row.severity], first, hit.first.number or 0
+
+
+def _is_failure(hit: Hit) -> bool:
+    return _WEIGHT[hit.row.severity] <= _FAILURE
+
+
+def _unanswered(seen: Scan) -> bool:
+    """An exception that nobody caught: the log holds one, and no engine stood up after it."""
+    return bool(seen.errors) and not seen.ready
+
+
+def _finding(hit: Hit, engine: str | None) -> Finding:
+    row = hit.row
+    return Finding(
+        code=row.id,
+        title=row.title,
+        severity=row.severity,
+        cause=row.cause,
+        when=row.when,
+        seen=hit.first,
+        count=hit.count,
+        ranks=tuple(hit.ranks),
+        remedies=for_this_line(row.remedies, engine, hit.words),
+        sources=row.sources,
+    )

@@ -1,0 +1,85 @@
+"""A cause that no row knows -> the shortest piece of the log that holds it, and the row that somebody should write."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import BinaryIO
+
+from upright.diagnosing import lines, marks
+from upright.diagnosing.scan import Scan
+from upright.records.diagnosis import Sighting
+
+_BEFORE = 400
+_LAST_WORDS = 6
+_TRACEBACK = "Traceback (most recent call last)"
+_FRAME = re.compile(r'^\s*File "[^"]+", line \d+')
+
+
+def excerpt(log: BinaryIO, seen: Scan, reason: str | None) -> tuple[Sighting, ...]:
+    """The exception with the frame that raised it; else the complaint; else the last words."""
+    cause = _first_cause(seen)
+    if cause is None or cause.number is None:
+        said = tuple(Sighting(text=text) for text in seen.tail[-_LAST_WORDS:])
+        return said or ((Sighting(where="host", text=reason),) if reason else ())
+    before = _same_rank(_lines_before(log, cause.number), cause)
+    frame = _last_frame(before) if marks.EXCEPTION.search(lines.said(cause.text)) else []
+    return (*frame, cause)
+
+
+def empty_row(pieces: tuple[Sighting, ...], engine: str | None) -> str:
+    """A row of the catalogue to fill in; what the line gives is filled in already."""
+    line = lines.said(pieces[-1].text).strip() if pieces else ""
+    quoted = line.replace("'", "''")
+    pattern = re.sub(r"\d+(?:\\\.\d+)*", r"\\d+", re.escape(line)).replace(r"\ ", " ").replace("'", "''")
+    return f"""- id: {engine or "any"}-NAME-IT
+  title: WHAT HAPPENED, IN A LINE
+  engines: [{engine or "any"}]
+  severity: fatal
+  pattern: '{pattern}'
+  cause: WHY IT HAPPENS
+  remedies:
+  - {{do: by_hand, why: "WHAT CURED IT"}}
+  seen:
+  - line: '{quoted}'
+    source: WHERE
+  grade: B
+  sources: ["WHERE"]
+"""
+
+
+def _first_cause(seen: Scan) -> Sighting | None:
+    """An exception says more than a complaint; the first of each says more than those that follow from it."""
+    raised = [each for each in seen.errors if marks.EXCEPTION.search(lines.said(each.text))]
+    symptoms = [hit.first for hit in seen.hits.values() if hit.row.severity == "symptom"]
+    return next(iter([*raised, *seen.errors, *symptoms, *([seen.dying] if seen.dying else [])]), None)
+
+
+def _lines_before(log: BinaryIO, number: int) -> list[Sighting]:
+    """The lines that lead up to that one; the log is read again, and only so far."""
+    log.seek(0)
+    kept: deque[tuple[int, bytes]] = deque(maxlen=_BEFORE)
+    for place, raw in enumerate(log, 1):
+        if place >= number:
+            break
+        kept.append((place, raw))
+    return [
+        Sighting(number=place, rank=lines.rank_of(text), text=text)
+        for place, raw in kept
+        for text in lines.readable(raw)[-1:]
+    ]
+
+
+def _same_rank(before: list[Sighting], cause: Sighting) -> list[Sighting]:
+    return [each for each in before if each.rank == cause.rank]
+
+
+def _last_frame(before: list[Sighting]) -> list[Sighting]:
+    """The line that raised it: `File ..., line N` and the code under it."""
+    for place in range(len(before) - 1, -1, -1):
+        words = lines.said(before[place].text)
+        if _TRACEBACK in words:
+            return []
+        if _FRAME.match(words):
+            return [each for each in before[place : place + 2] if set(lines.said(each.text).strip()) - set("^~ ")]
+    return []

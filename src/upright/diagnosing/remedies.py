@@ -1,0 +1,173 @@
+"""Recipe + Remedy -> the recipe with that one change, or None where only a person can make it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from upright import catalog
+from upright.records.diagnosis import Remedy
+from upright.records.recipe import Recipe, Setting
+
+_PLACE = re.compile(r"\{(\w+)\}")
+_FLOORS = {"--ctx-size": 512, "--max-model-len": 1024, "--context-length": 1024}
+_FRACTION_STEP, _HIGHEST_FRACTION, _LOWEST_FRACTION = 0.03, 0.97, 0.5
+
+
+def for_this_line(remedies: Sequence[Remedy], engine: str | None, words: Mapping[str, str]) -> tuple[Remedy, ...]:
+    """Those of this engine, with what the line names in the place of `{word}`."""
+    ours = [each for each in remedies if engine is None or each.engine in (None, engine)]
+    filled = [
+        each.model_copy(update={"name": _filled(each.name, words), "value": _filled(each.value, words)})
+        for each in ours
+    ]
+    return tuple(each for each in filled if not _PLACE.search(f"{each.name} {each.value}"))
+
+
+def apply(recipe: Recipe, remedy: Remedy, *, free_port: int | None = None) -> Recipe | None:
+    """None: by hand, for another engine, or a change that this recipe has made already."""
+    changes: dict[str, Callable[[Recipe, Remedy], Recipe | None]] = {
+        "set_flag": _set_flag,
+        "unset_flag": _unset_flag,
+        "raise_flag": _raise_flag,
+        "lower_flag": _lower_flag,
+        "set_env": _set_env,
+        "unset_env": _unset_env,
+        "use_image": _use_image,
+    }
+    if remedy.engine not in (None, recipe.engine):
+        return None
+    if remedy.do == "other_port":
+        return None if free_port is None else _on_port(recipe, free_port)
+    change = changes.get(remedy.do)
+    changed = change(recipe, remedy) if change else None
+    return None if changed is None or _words(changed) == _words(recipe) else changed
+
+
+def spellings(engine: str, flag: str) -> tuple[str, ...]:
+    """Every spelling of a flag that the catalogue knows, itself among them."""
+    for row in catalog.flags(engine):
+        if flag in row.flags:
+            return row.flags
+    return (flag,)
+
+
+def _filled(text: str | None, words: Mapping[str, str]) -> str | None:
+    return None if text is None else _PLACE.sub(lambda found: words.get(found[1], found[0]), text)
+
+
+def _find(recipe: Recipe, flag: str | None) -> tuple[int, Setting] | None:
+    names = spellings(recipe.engine, flag or "")
+    return next(((at, each) for at, each in enumerate(recipe.arguments) if each.name in names), None)
+
+
+def _set_flag(recipe: Recipe, remedy: Remedy) -> Recipe | None:
+    value = _value_of_another(recipe, remedy.value)
+    found = _find(recipe, remedy.name)
+    if found is None:
+        name = spellings(recipe.engine, remedy.name or "")[0]
+        return _with(recipe, (*recipe.arguments, _setting(remedy, name, value)))
+    at, old = found
+    return _replaced(recipe, at, _setting(remedy, old.name, value))
+
+
+def _unset_flag(recipe: Recipe, remedy: Remedy) -> Recipe | None:
+    names = spellings(recipe.engine, remedy.name or "")
+    return _with(recipe, tuple(each for each in recipe.arguments if each.name not in names))
+
+
+def _raise_flag(recipe: Recipe, remedy: Remedy) -> Recipe | None:
+    return _moved(recipe, remedy, up=True)
+
+
+def _lower_flag(recipe: Recipe, remedy: Remedy) -> Recipe | None:
+    return _moved(recipe, remedy, up=False)
+
+
+def _moved(recipe: Recipe, remedy: Remedy, *, up: bool) -> Recipe | None:
+    """To the remedy's value, if that is further; else a step: half or twice, a fraction by three hundredths."""
+    found = _find(recipe, remedy.name)
+    if found is None or found[1].value is None:
+        return None
+    at, old = found
+    now = _number(old.value or "")
+    wanted = _number(remedy.value) if remedy.value else None
+    if now is None:
+        return None
+    if wanted is None:
+        wanted = _step(old.name, now, up=up)
+    if wanted is None or (wanted <= now if up else wanted >= now):
+        return None
+    changed = _replaced(recipe, at, _setting(remedy, old.name, f"{wanted:g}" if wanted < 1 else str(int(wanted))))
+    return _same_context(changed, old.name, now, wanted)
+
+
+def _step(flag: str, now: float, *, up: bool) -> float | None:
+    if 0 < now < 1:
+        wanted = round(now + (_FRACTION_STEP if up else -_FRACTION_STEP), 4)
+        return wanted if _LOWEST_FRACTION <= wanted <= _HIGHEST_FRACTION else None
+    wanted = now * 2 if up else now // 2
+    return wanted if wanted >= _FLOORS.get(flag, 1) else None
+
+
+def _same_context(recipe: Recipe, flag: str, before: float, after: float) -> Recipe:
+    """The recipe says the context twice: as a flag, and for whoever proves it."""
+    if flag not in _FLOORS:
+        return recipe
+    return recipe.model_copy(update={"context_tokens": max(1, int(recipe.context_tokens * after / before))})
+
+
+def _set_env(recipe: Recipe, remedy: Remedy) -> Recipe | None:
+    others = tuple(each for each in recipe.environment if each.name != remedy.name)
+    setting = _setting(remedy, remedy.name or "", remedy.value)
+    return recipe.model_copy(update={"environment": (*others, setting)})
+
+
+def _unset_env(recipe: Recipe, remedy: Remedy) -> Recipe | None:
+    others = tuple(each for each in recipe.environment if each.name != remedy.name)
+    return recipe.model_copy(update={"environment": others})
+
+
+def _use_image(recipe: Recipe, remedy: Remedy) -> Recipe | None:
+    return recipe.model_copy(update={"image": remedy.value}) if recipe.image else None
+
+
+def _on_port(recipe: Recipe, port: int) -> Recipe | None:
+    found = _find(recipe, "--port")
+    if found is None:
+        return None
+    at, old = found
+    moved = _replaced(recipe, at, old.model_copy(update={"value": str(port), "reason": "the other one was taken"}))
+    return moved.model_copy(update={"port": port})
+
+
+def _value_of_another(recipe: Recipe, value: str | None) -> str | None:
+    """`the value of -ctk`, as rows say it."""
+    if value is None or not value.startswith("the value of "):
+        return value
+    found = _find(recipe, value.removeprefix("the value of "))
+    return found[1].value if found else None
+
+
+def _setting(remedy: Remedy, name: str, value: str | None) -> Setting:
+    return Setting(name=name, value=value, reason=remedy.why, source="a remedy of the catalogue")
+
+
+def _replaced(recipe: Recipe, at: int, setting: Setting) -> Recipe:
+    return _with(recipe, (*recipe.arguments[:at], setting, *recipe.arguments[at + 1 :]))
+
+
+def _with(recipe: Recipe, arguments: tuple[Setting, ...]) -> Recipe:
+    return recipe.model_copy(update={"arguments": arguments})
+
+
+def _words(recipe: Recipe) -> tuple[object, ...]:
+    environment = {each.name: each.value for each in recipe.environment}
+    return recipe.argv, tuple(sorted(environment.items(), key=str)), recipe.image
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

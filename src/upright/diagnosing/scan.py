@@ -1,0 +1,154 @@
+"""A log -> which rows of the catalogue its lines bear out, in one pass and in bounded memory.
+
+A busy engine prints few sentences with many numbers. Without their digits nearly all lines have been seen before, and
+those are passed over at the speed of a set; only a sentence that is new is decoded and held against the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from upright.catalog.rows.failure import FailureRow
+from upright.diagnosing import lines, marks
+from upright.records.diagnosis import Sighting
+
+BLOCK_BYTES = 1 << 20
+HEAD_BYTES = TAIL_BYTES = 64 << 10
+_KEPT_ERRORS = 64
+_KEPT_RANKS = 64
+_KEPT_SENTENCES = 50_000
+_LONGEST_SENTENCE = 1000
+_DIGITS = b"0123456789"
+_NAMED = re.compile(r"[(][?]P<[a-z_]+>")
+
+
+@dataclass
+class Hit:
+    """A row, and the lines that show it."""
+
+    row: FailureRow
+    first: Sighting
+    words: dict[str, str]
+    """What the pattern's named parts held in the first line."""
+    count: int = 0
+    ranks: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass
+class Scan:
+    """What one pass over a log has seen, since its last start."""
+
+    hits: dict[str, Hit] = field(default_factory=dict)
+    """By the row's name, in the order of their first lines."""
+    errors: list[Sighting] = field(default_factory=list)
+    """The first lines that look like a cause and that no row knows."""
+    dying: Sighting | None = None
+    """The first line that says that the engine is going down."""
+    ready: bool = False
+    starts: int = 0
+    lines: int = 0
+    bytes: int = 0
+    head: str = ""
+    tail: list[str] = field(default_factory=list)
+
+
+def scan(log: BinaryIO, rows: Sequence[FailureRow]) -> Scan:
+    seen, reader = Scan(), _Reader(rows)
+    block = b""
+    for block in _blocks(log):
+        if not seen.bytes:
+            seen.head = lines.without_colours(block[:HEAD_BYTES]).decode("utf-8", "replace")
+        reader.read(block, seen)
+        seen.bytes += len(block)
+        seen.lines += block.count(b"\n")
+    seen.lines += bool(block) and not block.endswith(b"\n")
+    seen.tail = _last_lines(block)
+    return seen
+
+
+class _Reader:
+    """The rows and the marks, made ready for many lines, and the sentences that are known to mean nothing."""
+
+    def __init__(self, rows: Sequence[FailureRow]) -> None:
+        self.rows = rows
+        self.worth_a_look = re.compile(
+            "|".join(f"(?:{_NAMED.sub('(?:', pattern)})" for pattern in (*(row.pattern for row in rows), *marks.SIGNS))
+        )
+        self.marks = [(mark.means, re.compile(mark.pattern)) for mark in marks.MARKS]
+        self.idle: set[bytes] = set()
+
+    def read(self, block: bytes, seen: Scan) -> None:
+        sentences = block.translate(None, _DIGITS).split(b"\n")
+        fresh = [place for place, sentence in enumerate(sentences) if sentence not in self.idle]
+        if not fresh:
+            return
+        raw = block.split(b"\n")
+        for place in fresh:
+            if sentences[place] in self.idle:
+                continue
+            found = [text for text in lines.readable(raw[place]) if self.worth_a_look.search(text)]
+            for text in found:
+                self.judge(text, seen.lines + place + 1, seen)
+            if not found:
+                self._pass_over(sentences[place])
+
+    def judge(self, text: str, number: int, seen: Scan) -> None:
+        means = {name for name, pattern in self.marks if pattern.search(text)}
+        if "start" in means:  # what an earlier life died of is not the question
+            seen.hits, seen.errors, seen.dying, seen.ready = {}, [], None, False
+            seen.starts += 1
+        if "ready" in means:
+            seen.errors, seen.ready = [], True
+        sighting = None
+        for row in self.rows:
+            if match := row.match(text):
+                sighting = sighting or _sighting(text, number)
+                hit = seen.hits.setdefault(row.id, Hit(row, sighting, _words(match)))
+                hit.count += 1
+                if sighting.rank and len(hit.ranks) < _KEPT_RANKS:
+                    hit.ranks[sighting.rank] = None
+        if "death" in means and seen.dying is None:
+            seen.dying = _sighting(text, number)
+        if sighting is None and len(seen.errors) < _KEPT_ERRORS and _complains(text):
+            seen.errors.append(_sighting(text, number))
+
+    def _pass_over(self, sentence: bytes) -> None:
+        if len(sentence) <= _LONGEST_SENTENCE:
+            if len(self.idle) >= _KEPT_SENTENCES:
+                self.idle.clear()
+            self.idle.add(sentence)
+
+
+def _complains(text: str) -> bool:
+    words = lines.said(text)
+    return bool(marks.EXCEPTION.search(words) or marks.COMPLAINT.search(text)) and not marks.ECHO.search(text)
+
+
+def _sighting(text: str, number: int) -> Sighting:
+    return Sighting(number=number, rank=lines.rank_of(text), text=text[:2000])
+
+
+def _words(match: re.Match[str]) -> dict[str, str]:
+    return {name: value for name, value in match.groupdict().items() if value is not None}
+
+
+def _blocks(log: BinaryIO) -> Iterator[bytes]:
+    """Whole lines, about a megabyte at a time; a line without an end is cut where memory would grow with it."""
+    rest = b""
+    while more := log.read(BLOCK_BYTES):
+        block = rest + more
+        end = block.rfind(b"\n") + 1 or (len(block) if len(block) > 8 * BLOCK_BYTES else 0)
+        rest = block[end:]
+        if end:
+            yield block[:end]
+    if rest:
+        yield rest
+
+
+def _last_lines(block: bytes) -> list[str]:
+    """The last lines of a block that say anything."""
+    text = block[-TAIL_BYTES:].splitlines()
+    return [shown for raw in text for shown in lines.readable(raw)][-200:]

@@ -1,0 +1,183 @@
+"""A log is told by its first cause, whoever printed it, among thousands of lines that mean nothing."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+
+from tests.unit.diagnosing.noise import NOISE, sglang, vllm
+from upright import catalog
+from upright.catalog.rows.failure import FailureRow
+from upright.diagnosing import Around, diagnose
+from upright.records.diagnosis import Diagnosis, Sighting
+
+SEEN = [
+    (row, seen.line)
+    for row in catalog.failures()
+    if row.seen != "none" and row.where == "log" and row.severity != "hang"
+    for seen in row.seen
+]
+
+
+def told(*lines: str, around: Around | None = None, end: str = "\n") -> Diagnosis:
+    return diagnose(io.BytesIO(("\n".join(lines) + end).encode()), subject="log", around=around)
+
+
+@pytest.mark.parametrize(("row", "line"), SEEN, ids=[f"{row.id}-{number}" for number, (row, _) in enumerate(SEEN)])
+def test_every_pattern_is_found_among_five_thousand_lines(row: FailureRow, line: str):
+    """With colours, ranks in turn, progress bars that go back, and a last line that was never finished."""
+    dice = random.Random(line)
+    engine = row.engines[0]
+    lines = list(NOISE[engine](5000, seed=dice.randrange(1000)))
+    place = dice.randrange(100, 4900)
+    wrapped = line if line.startswith(("error", "(", "[", "0.")) else f"\x1b[31m{line}\x1b[0m"
+    lines[place:place] = [wrapped]
+    found = told(*lines, lines[0][:17], end="", around=Around(engine=None if engine == "any" else engine))
+    assert row.id in [finding.code for finding in found.findings]
+    finding = next(each for each in found.findings if each.code == row.id)
+    assert finding.seen.number == place + 1
+    assert "\x1b" not in finding.seen.text
+    assert found.failed == (row.severity not in ("slow", "information"))
+    if found.failed and row.severity != "symptom":
+        assert found.code == row.id
+    assert found.log_lines == 5002
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
+def test_noise_alone_raises_no_alarm(engine: str):
+    found = told(*NOISE[engine](5000))
+    assert not found.failed
+    assert found.engine == engine
+    assert found.excerpt == ()
+
+
+def test_the_first_cause_is_named_and_not_the_last_symptom():
+    cause = "(EngineCore_DP0 pid=9) ValueError: No available memory for the cache blocks. Try increasing"
+    symptom = "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above."
+    found = told(*vllm(50), symptom, *vllm(5), cause, symptom)
+    assert found.code == "vllm-no-memory-for-cache"
+    assert [each.code for each in found.findings][:2] == ["vllm-no-memory-for-cache", "vllm-core-failed"]
+
+
+def test_of_two_causes_the_earlier_one_is_named():
+    first, second = "RuntimeError: CUDA error: an illegal memory access was encountered", "CUDA out of memory"
+    assert told(*sglang(20), first, second).code == "cuda-illegal-memory-access"
+    assert told(*sglang(20), second, first).code == "cuda-out-of-memory"
+
+
+def test_ranks_are_told_apart_and_counted():
+    line = (
+        "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 106496, Hardware limit: 101376"
+    )
+    shuffled = [f"[2026-06-28 13:34:12 TP{rank}] {line}" for rank in (3, 1, 3, 7)]
+    cause = told(*sglang(20), *shuffled).cause
+    assert cause is not None
+    assert (cause.count, cause.ranks, cause.seen.rank) == (4, ("TP3", "TP1", "TP7"), "TP3")
+    assert told("(Worker_TP3 pid=12) CUDA out of memory").findings[0].ranks == ("Worker_TP3",)
+    assert told("(Worker pid=12) CUDA out of memory").findings[0].ranks == ("Worker 12",)
+    assert told("[rank2]: torch.OutOfMemoryError: CUDA out of memory").findings[0].ranks == ("rank2",)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "vllm-1  | ",
+        "Nov 15 03:31:20 box vllm[123]: ",
+        "2026-11-15T03:31:20.123Z stderr F ",
+        "2026-11-15T03:31:20.123456789Z ",
+        "Loading: 57%|#####\r",
+    ],
+)
+def test_what_stands_before_a_line_does_not_hide_it(before: str):
+    found = told(f"{before}error: unknown argument: -fmoe")
+    assert found.code == "llama-unknown-flag"
+    assert found.findings[0].seen.text == "error: unknown argument: -fmoe"
+
+
+def test_what_the_line_names_is_in_the_remedy():
+    remedy = told("error: invalid argument: -mla").findings[0].remedies[0]
+    assert (remedy.do, remedy.name) == ("unset_flag", "-mla")
+
+
+def test_an_earlier_life_is_not_judged():
+    start = "0.00.002.127 I srv  llama_server: initializing ..."
+    found = told(start, "error: invalid argument: -mla", start, "0.00.9 I srv  llama_server: listening on http://x")
+    assert not found.failed
+    assert found.starts == 2
+
+
+def test_an_unknown_cause_gets_the_shortest_excerpt_and_a_row_to_fill_in():
+    """Two processes write at once; the raising frame and the exception are one process's."""
+    lines = [
+        "(EngineCore pid=7) Traceback (most recent call last):",
+        '(EngineCore pid=7)   File "/x/a.py", line 3, in outer',
+        "(APIServer pid=1) INFO 05-15 03:31:20 [x.py:1] waiting",
+        "(EngineCore pid=7)     inner()",
+        '(EngineCore pid=7)   File "/x/b.py", line 77, in inner',
+        "(APIServer pid=1) INFO 05-15 03:31:21 [x.py:1] waiting",
+        "(EngineCore pid=7)     raise OddError(n)",
+        "(EngineCore pid=7) OddError: 17 moons don't align",
+        "(APIServer pid=1) Traceback (most recent call last):",
+        "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above.",
+    ]
+    found = told(*vllm(40), *lines)
+    assert found.failed
+    assert found.code is None
+    assert [each.number for each in found.excerpt] == [45, 47, 48]
+    assert found.row is not None
+    (row,) = _rows(found.row)
+    assert row["engines"] == ["vllm"]
+    filled = {**row, "id": "odd", "title": "moons", "cause": "tides", "sources": ["x"]}
+    made = FailureRow.model_validate(filled)
+    assert made.matches("OddError: 23 moons don't align")
+
+
+def _rows(text: str) -> list[dict[str, object]]:
+    import yaml
+
+    loaded = yaml.safe_load(text)
+    assert isinstance(loaded, list)
+    return loaded
+
+
+def test_a_failure_that_says_nothing_is_still_a_failure():
+    found = told("INFO 05-15 03:31:20 [x.py:1] loading", around=Around(engine="vllm", exit_code=-9, failed=True))
+    assert found.failed
+    assert found.code is None
+    assert found.excerpt[-1].text == "INFO 05-15 03:31:20 [x.py:1] loading"
+    assert told(around=Around(failed=True, reason="the engine ended with code 3"), end="").excerpt[0].where == "host"
+
+
+def test_a_killed_engine_is_told_by_the_kernel():
+    killed = "Out of memory: Killed process 4711 (llama-server) total-vm:11964kB, anon-rss:4288kB"
+    around = Around(exit_code=-9, failed=True, machine=(Sighting(where="kernel", text=killed),))
+    found = told("srv loading", around=around)
+    assert found.code == "host-killed-for-memory"
+
+
+def test_silence_after_a_normal_line_is_a_hang_only_when_it_lasts():
+    last = "(Worker_TP0 pid=1) INFO 05-15 03:31:20 [pynccl.py:113] vLLM is using nccl==2.30.3"
+    other = last.replace("TP0", "TP1")
+    assert told(*vllm(50), "x", last, other).code == "vllm-nccl-version-then-silence"
+    assert told("x", last, other, around=Around(silent_seconds=30)).failed is False
+    assert told("x", last, other, around=Around(silent_seconds=500)).code == "vllm-nccl-version-then-silence"
+    assert told(last, "INFO 05-15 03:31:22 [x.py:1] Loading model weights took 14 GB").failed is False
+    assert told("x", last, around=Around(exit_code=1, failed=True)).code is None
+
+
+def test_a_traceback_that_was_survived_is_no_failure():
+    lines = ["Traceback (most recent call last):", "ImportError: no such thing", "Application startup complete."]
+    assert told("vllm", *lines).failed is False
+    assert told("vllm", *lines[:2]).failed is True
+
+
+def test_an_empty_log_is_clean():
+    found = told(end="")
+    assert (found.failed, found.log_lines, found.log_bytes) == (False, 0, 0)
+
+
+def test_bytes_that_are_no_text_do_not_stop_it():
+    log = io.BytesIO(b"\xff\xfe\x00 junk\n" * 10 + b"\x1b[31mCUDA out of memory\x1b[0m\r\n" + b"\xc3")
+    assert diagnose(log, subject="log").code == "cuda-out-of-memory"
