@@ -134,7 +134,9 @@ def climb(directory: DeploymentDir, *, to: str, tell: Tell, prompts: PromptSet |
     if deployment.state not in RUNNING:
         raise LaunchError(
             f"{deployment.name} is {deployment.state}: {deployment.reason or 'it was never started'}",
-            hint=f"upright logs {deployment.name}" if deployment.state == "failed" else "start one: upright up MODEL",
+            hint=f"upright diagnose {deployment.name}"
+            if deployment.state == "failed"
+            else "start one: upright up MODEL",
         )
     chosen = prompts or prompt_set_for(directory.read(Model))
 

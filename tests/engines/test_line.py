@@ -154,7 +154,7 @@ def test_an_engine_that_refuses_the_file(box: Upright, tiny_model: Path, tmp_pat
     done = box("up", odd, "--context", "1k", "--port", str(free_port()))
     assert done.returncode == 2
     assert "did not come up: llama.cpp ended with code 1" in done.stderr
-    assert "hint:  upright logs" in done.stderr
+    assert "hint:  upright diagnose" in done.stderr
     assert [item["state"] for item in answer(box("ps", "--json"))] == ["failed"]
 
 
@@ -179,7 +179,7 @@ def test_an_engine_killed_while_serving(box: Upright, tiny_model: Path):
     done = box("prove")
     assert done.returncode == 2
     assert "tiny-kimi is failed: llama.cpp was killed by SIGKILL" in done.stderr
-    assert "hint:  upright logs tiny-kimi" in done.stderr
+    assert "hint:  upright diagnose tiny-kimi" in done.stderr
     assert box("connect").returncode == 2
     assert box("down").returncode == 0
 

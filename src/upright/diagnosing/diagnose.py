@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 from upright import catalog
 from upright.catalog.rows.failure import FailureRow
+from upright.diagnosing import lines, marks
 from upright.diagnosing.excerpt import empty_row, excerpt
-from upright.diagnosing.marks import engine_of
 from upright.diagnosing.remedies import for_this_line
 from upright.diagnosing.scan import Hit, Scan, scan
 from upright.records.diagnosis import Diagnosis, Finding, Sighting
@@ -49,7 +49,7 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     around = around or Around()
     rows = [row for row in catalog.failures() if row.where == "log"]
     seen = scan(log, rows)
-    engine = around.engine or engine_of(seen.head)
+    engine = around.engine or marks.engine_of(seen.head)
     hits = _scoped([hit for hit in seen.hits.values() if hit.row.severity != "hang"], engine)
     hits += _machine_hits(around.machine)
     hits += _hang(seen, rows, around)
@@ -75,11 +75,14 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     )
 
 
-def name_of_failure(log: Path, engine: str, exit_code: int | None) -> tuple[str | None, str | None]:
-    """The code and the line of a failure, for a supervisor that has seen its engine end."""
-    found = diagnose_file(log, around=Around(engine=engine, exit_code=exit_code, failed=True))
-    line = found.excerpt[-1].text if found.excerpt else None
-    return found.code, line
+def cause_in(log: Path, engine: str) -> str | None:
+    """`CODE: LINE`, or only the line if no row knows it: for whoever has seen an engine end, and must say why."""
+    found = diagnose_file(log, around=Around(engine=engine, failed=True))
+    loud = found.code is not None or any(marks.complains(piece.text) for piece in found.excerpt)
+    if not loud or not found.excerpt:
+        return None
+    line = lines.said(found.excerpt[-1].text)
+    return f"{found.code}: {line}" if found.code else line
 
 
 def _scoped(hits: list[Hit], engine: str | None) -> list[Hit]:

@@ -6,6 +6,7 @@ import re
 from typing import Literal, NamedTuple
 
 from upright.catalog.rows.engine import Engine
+from upright.diagnosing.lines import said
 
 
 class Mark(NamedTuple):
@@ -57,3 +58,8 @@ def engine_of(head: str) -> Engine | None:
     claims = {name: sum(1 for line in lines if pattern.search(line)) for name, pattern in _ENGINES.items()}
     best = max(claims, key=lambda name: claims[name])
     return best if claims[best] and sum(count == claims[best] for count in claims.values()) == 1 else None
+
+
+def complains(text: str) -> bool:
+    """Whether it looks like a cause: an exception or a complaint, and not the echo of one."""
+    return bool(EXCEPTION.search(said(text)) or COMPLAINT.search(text)) and not ECHO.search(text)

@@ -112,7 +112,7 @@ class _Reader:
                     hit.ranks[sighting.rank] = None
         if "death" in means and seen.dying is None:
             seen.dying = _sighting(text, number)
-        if sighting is None and len(seen.errors) < _KEPT_ERRORS and _complains(text):
+        if sighting is None and len(seen.errors) < _KEPT_ERRORS and marks.complains(text):
             seen.errors.append(_sighting(text, number))
 
     def _pass_over(self, sentence: bytes) -> None:
@@ -120,11 +120,6 @@ class _Reader:
             if len(self.idle) >= _KEPT_SENTENCES:
                 self.idle.clear()
             self.idle.add(sentence)
-
-
-def _complains(text: str) -> bool:
-    words = lines.said(text)
-    return bool(marks.EXCEPTION.search(words) or marks.COMPLAINT.search(text)) and not marks.ECHO.search(text)
 
 
 def _sighting(text: str, number: int) -> Sighting:

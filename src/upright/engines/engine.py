@@ -102,10 +102,6 @@ class Engine(Protocol):
         """Upstream's image of that version; None if there is none."""
         ...
 
-    def failure(self, log_tail: str) -> str | None:
-        """The line of the log that says why the engine ended, or None."""
-        ...
-
 
 def accepted(engine: str, version: str | None, box: Box) -> Accepted:
     """What the installed engine says itself, else what was recorded of its version or its nearest older one."""

@@ -1,11 +1,10 @@
 """ModelRow + Plan -> parsers, drafts, thinking and sampling: what every engine must be told of a model.
 
-Also what vLLM and SGLang say alike: settings, notes, and how their logs tell why they ended.
+Also what vLLM and SGLang say alike: settings and notes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,20 +18,6 @@ from upright.records.recipe import Setting
 DRAFT_TOKENS = 3
 INSTANT_BELOW_TOKENS_PER_SECOND = 30
 MOST_SEQUENCES, LEAST_SEQUENCES = 256, 4
-_CAUSES = (
-    # The colon: a traceback also quotes lines such as `raise ValueError(`.
-    re.compile(
-        r"(?:triton\.runtime\.errors\.OutOfResources|torch\.(?:cuda\.)?OutOfMemoryError|RuntimeError|ValueError|OSError)"
-        r": .*"
-    ),
-    re.compile(r"(?:[\w.]+: )?error: .*"),
-)
-# Guard: parents repeat that a child died, after the child said why (vLLM v1/engine/utils.py and
-# v1/executor/multiproc_executor.py, SGLang srt/entrypoints/engine.py).
-_ECHO = re.compile(
-    r"[Ss]ee (?:root cause|stack trace)|Engine core (?:proc|init)|Engine process failed"
-    r"|scheduler died|error messages above"
-)
 
 
 def parsers(row: ModelRow | None, engine: str) -> Parsers | None:
@@ -83,14 +68,6 @@ def sampling(row: ModelRow | None, *, instant: bool) -> dict[str, float]:
 def needs_own_code(row: ModelRow | None) -> bool:
     """Kimi repositories bring their own configuration and tokenizer code."""
     return row is not None and row.id.startswith("kimi-")
-
-
-def failure(log_tail: str) -> str | None:
-    """The first line that gives a cause; one that points at another line only if there is nothing else."""
-    for pattern in _CAUSES:
-        if found := [match[0].strip() for match in pattern.finditer(log_tail)]:
-            return next((line for line in found if not _ECHO.search(line)), found[-1])
-    return None
 
 
 def parser_settings(case: Case, engine: str) -> Iterator[Setting]:

@@ -7,7 +7,6 @@ build since b8681, and `upright check` asks the build itself.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 
 from upright.engines import knowledge
@@ -20,10 +19,6 @@ from upright.records.recipe import KEY_FILE, KeyWay, Setting
 SERVER_README = "llama.cpp tools/server/README.md"
 LOCAL_RUN = "Running Kimi-K2.6 Locally (2026-04)"
 ALL_LAYERS = "999"
-_CAUSES = (
-    re.compile(r"(error loading model.*|failed to load model.*|couldn't bind.*|unable to allocate.*|GGML_ASSERT.*)"),
-    re.compile(r"(error: .*)"),
-)
 
 
 class LlamaCpp:
@@ -56,12 +51,6 @@ class LlamaCpp:
 
     def image(self, version: str | None) -> str | None:
         """Nobody publishes an image for a build by its number that we could name and vouch for."""
-        return None
-
-    def failure(self, log_tail: str) -> str | None:
-        for pattern in _CAUSES:
-            if found := pattern.search(log_tail):
-                return found[1].strip()
         return None
 
 

@@ -46,9 +46,6 @@ class Sglang:
     def image(self, version: str | None) -> str | None:
         return f"lmsysorg/sglang:v{version.partition('+')[0]}" if version else None
 
-    def failure(self, log_tail: str) -> str | None:
-        return knowledge.failure(log_tail)
-
 
 def _where_it_serves(case: Case) -> Iterator[Setting]:
     serving = case.serving

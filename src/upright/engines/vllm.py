@@ -59,9 +59,6 @@ class Vllm:
     def image(self, version: str | None) -> str | None:
         return f"vllm/vllm-openai:v{version.partition('+')[0]}" if version else None
 
-    def failure(self, log_tail: str) -> str | None:
-        return knowledge.failure(log_tail)
-
 
 def _cpu_environment(plan: Plan) -> Iterator[Setting]:
     if plan.memory_fraction is None:

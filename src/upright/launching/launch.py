@@ -190,7 +190,7 @@ def _wait_until_ready(directory: DeploymentDir, on_change: Progress | None) -> D
             return deployment
         if not supervised:
             reason = status(directory).reason or "the supervisor ended"
-            raise LaunchError(f"{directory.name} did not come up: {reason}", hint=f"upright logs {directory.name}")
+            raise LaunchError(f"{directory.name} did not come up: {reason}", hint=f"upright diagnose {directory.name}")
         time.sleep(0.05)
 
 

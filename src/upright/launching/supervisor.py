@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from upright.diagnosing import cause_in
 from upright.endpoint.client import Endpoint
-from upright.engines import engine_named
 from upright.errors import EndpointError
 from upright.launching.launch import changed, supervising
 from upright.launching.processes import die_with_parent, end_group, identify, leader
@@ -22,7 +22,6 @@ from upright.records.deployment import Deployment
 from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe
 from upright.store import DeploymentDir
 
-_TAIL_BYTES = 16_384
 _FIRST_QUESTIONS = 5
 """Tries of the first question, once /health is 200, before the engine counts as broken."""
 
@@ -120,13 +119,13 @@ class Supervisor:
         if self.stopping:
             self._note(state="stopped", exit_code=code, reason="stopped on request")
         else:
-            self._note(state="failed", exit_code=code, reason=self.broken or self._why(code))
+            self._note(state="failed", exit_code=code, reason=self._why(code))
 
     def _why(self, code: int) -> str:
-        tail = _tail(self.directory.log)
         ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        cause = engine_named(self.recipe.engine).failure(tail) if code != -signal.SIGKILL else None
-        return f"{self.recipe.engine} {ended}" + (f": {cause}" if cause else "")
+        said = self.broken or f"{self.recipe.engine} {ended}"
+        cause = cause_in(self.directory.log, self.recipe.engine) if code != -signal.SIGKILL else None
+        return f"{said}: {cause}" if cause else said
 
     def _note(self, **fields: object) -> None:
         self.deployment = changed(self.deployment, **fields)
@@ -137,12 +136,6 @@ class Supervisor:
         if self.asking:
             self.asking = False
             raise _StopAskedError
-
-
-def _tail(log: Path) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        return file.read().decode(errors="replace")
 
 
 def main() -> None:

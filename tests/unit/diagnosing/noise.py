@@ -18,7 +18,7 @@ def vllm(count: int, seed: int = 1) -> Iterator[str]:
                 f"{COLOUR}(APIServer pid=1){PLAIN} INFO {stamp} [loggers.py:248] Engine 000: Avg prompt throughput: "
                 f"{dice.random() * 900:.1f} tokens/s, Avg generation throughput: {dice.random() * 90:.1f} tokens/s, "
                 f"Running: {rank} reqs, Waiting: 0 reqs, GPU KV cache usage: {dice.random() * 90:.1f}%",
-                f'(APIServer pid=1) INFO:     127.0.0.1:{dice.randrange(9999)} - "POST /v1/chat/completions HTTP/1.1" 200',
+                f'(APIServer pid=1) INFO:     127.0.0.1:{dice.randrange(9999)} - "POST /v1/completions HTTP/1.1" 200',
                 f"{COLOUR}(Worker_TP{rank} pid={300 + rank}){PLAIN} INFO {stamp} [runner.py:2602] Starting to load",
                 f"(EngineCore_DP0 pid=271) INFO {stamp} [utils.py:864] GPU KV cache size: 1,723,{rank}84 tokens",
                 f"(Worker_TP{rank} pid={300 + rank}) INFO {stamp} [pynccl.py:113] vLLM is using nccl==2.30.3",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import random
+from pathlib import Path
 
 import pytest
 
 from tests.unit.diagnosing.noise import NOISE, sglang, vllm
 from upright import catalog
 from upright.catalog.rows.failure import FailureRow
-from upright.diagnosing import Around, diagnose
+from upright.diagnosing import Around, cause_in, diagnose
 from upright.records.diagnosis import Diagnosis, Sighting
 
 SEEN = [
@@ -181,3 +182,19 @@ def test_an_empty_log_is_clean():
 def test_bytes_that_are_no_text_do_not_stop_it():
     log = io.BytesIO(b"\xff\xfe\x00 junk\n" * 10 + b"\x1b[31mCUDA out of memory\x1b[0m\r\n" + b"\xc3")
     assert diagnose(log, subject="log").code == "cuda-out-of-memory"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_supervisor_is_told_the_code_and_the_line(engine: str, tmp_path: Path):
+    echo = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+    log = tmp_path / "engine.log"
+    log.write_text(
+        "(EngineCore_DP0 pid=7) ERROR 05-15 03:31:20 [x.py:1]     raise RuntimeError(\n"
+        "(EngineCore_DP0 pid=7) ERROR 05-15 03:31:20 [x.py:1] torch.OutOfMemoryError: CUDA out of memory.\n"
+        f"(EngineCore_DP0 pid=7) RuntimeError: the worker is gone\n(APIServer pid=1) {echo}\n"
+    )
+    assert cause_in(log, engine) == "cuda-out-of-memory: torch.OutOfMemoryError: CUDA out of memory."
+    log.write_text("(EngineCore pid=7) OddError: moons\n(APIServer pid=1) " + echo)
+    assert cause_in(log, engine) == "OddError: moons"
+    log.write_text("INFO loading\nall is well\n")
+    assert cause_in(log, engine) is None

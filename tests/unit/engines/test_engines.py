@@ -163,33 +163,5 @@ def test_an_engine_that_is_not_there():
         engine_named("tgi")
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_the_log_tells_why_it_ended(engine: str):
-    log = (
-        "INFO loading\nTraceback (most recent call last):\n"
-        "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 106496, "
-        "Hardware limit: 101376\nbye\n"
-    )
-    assert "Hardware limit: 101376" in (engine_named(engine).failure(log) or "")
-    assert engine_named(engine).failure("all is well") is None
-
-
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_the_cause_is_told_and_not_its_echo(engine: str):
-    echo = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
-    log = (
-        "(EngineCore_DP0 pid=7) ERROR     raise RuntimeError(\n"
-        "(EngineCore_DP0 pid=7) ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
-        "(EngineCore_DP0 pid=7) RuntimeError: the worker is gone\n"
-        f"(APIServer pid=1) {echo}\n"
-    )
-    said = engine_named(engine).failure
-    assert said(log) == "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
-    assert said(f"(APIServer pid=1) {echo}\n") == echo
-    assert said("usage: vllm serve\nvllm: error: unrecognized arguments: --x\n") == (
-        "vllm: error: unrecognized arguments: --x"
-    )
-
-
 def test_every_engine_says_where_it_comes_from():
     assert all(engine.where_from and engine.program for engine in ENGINES.values())
