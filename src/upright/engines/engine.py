@@ -11,6 +11,7 @@ from typing import Protocol
 
 from upright.catalog.recorded_flags import nearest_flags
 from upright.catalog.rows.model import ModelRow
+from upright.engines.memory_report import MemoryReport
 from upright.records.box import Box, EngineInstall
 from upright.records.model import Model
 from upright.records.plan import Plan
@@ -100,6 +101,10 @@ class Engine(Protocol):
 
     def image(self, version: str | None) -> str | None:
         """Upstream's image of that version; None if there is none."""
+        ...
+
+    def memory(self, log: str) -> MemoryReport:
+        """What its log says about its memory; nothing that it does not say."""
         ...
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from upright.engines import knowledge
+from upright.engines import knowledge, llamacpp_memory
 from upright.engines.engine import Case
+from upright.engines.memory_report import MemoryReport
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
 from upright.records.plan import Plan
@@ -52,6 +53,9 @@ class LlamaCpp:
     def image(self, version: str | None) -> str | None:
         """Nobody publishes an image for a build by its number that we could name and vouch for."""
         return None
+
+    def memory(self, log: str) -> MemoryReport:
+        return llamacpp_memory.memory(log)
 
 
 def where_it_serves(case: Case) -> tuple[Setting, ...]:

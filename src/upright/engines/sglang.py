@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 
 from upright.catalog import versions
-from upright.engines import knowledge, silicon
+from upright.engines import knowledge, sglang_memory, silicon
 from upright.engines.engine import Case
+from upright.engines.memory_report import MemoryReport
 from upright.records.recipe import KEY_CONFIG, KeyWay, Setting
 
 _CACHE_TYPES = {"bf16": "bfloat16", "fp8": "fp8_e4m3"}
@@ -45,6 +46,9 @@ class Sglang:
 
     def image(self, version: str | None) -> str | None:
         return f"lmsysorg/sglang:v{version.partition('+')[0]}" if version else None
+
+    def memory(self, log: str) -> MemoryReport:
+        return sglang_memory.memory(log)
 
 
 def _where_it_serves(case: Case) -> Iterator[Setting]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from upright.catalog import versions
-from upright.engines import knowledge, silicon
+from upright.engines import knowledge, silicon, vllm_memory
 from upright.engines.engine import Case
+from upright.engines.memory_report import MemoryReport
 from upright.records.plan import Plan
 from upright.records.recipe import KEY, KeyWay, Setting
 
@@ -58,6 +59,9 @@ class Vllm:
 
     def image(self, version: str | None) -> str | None:
         return f"vllm/vllm-openai:v{version.partition('+')[0]}" if version else None
+
+    def memory(self, log: str) -> MemoryReport:
+        return vllm_memory.memory(log)
 
 
 def _cpu_environment(plan: Plan) -> Iterator[Setting]:

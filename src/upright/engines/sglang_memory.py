@@ -1,0 +1,63 @@
+"""SGLang's log -> its memory, by rank: 0.4 to 0.5.23. What it calls GB is 2**30 bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from upright.engines.memory_report import (
+    MemoryReport,
+    Rank,
+    Reading,
+    counted,
+    numbered,
+    of_last_start,
+    readings,
+    spelling,
+)
+
+_K_AND_V = r"K size: # GB, V size: (?P<more>[\d.]+) GB"
+SPELLINGS = (
+    spelling("free_before", r"Load weight begin\. avail mem=# GB", keep="first"),
+    spelling("free_loaded", r"Load weight end\..* avail mem=# GB"),
+    spelling("weights", r"Load weight end\..* mem usage=# GB", keep="sum"),
+    spelling("kv_cache", rf"KV Cache is allocated\..*{_K_AND_V}", keep="sum"),
+    spelling("kv_cache", r"KV Cache is allocated\..* KV size: # GB", keep="sum"),
+    spelling("kv_cache", r"Post-capture KV sizing: KV cache allocated\..* KV size: # GB"),
+    spelling("free_after", r"Memory pool end\. avail mem=# GB"),
+    spelling("free_after", r"Capture .*graph end\..* avail mem=# GB"),
+    spelling("graphs", r"Capture .*graph end\..* mem usage=# GB", keep="sum"),
+    counted("capture_seconds", r"Capture .*graph end\..*(?:Time elapsed: |elapsed=)# s"),
+    counted("kv_tokens", r"KV [Cc]ache (?:is )?allocated\..*\x23tokens: #"),
+    counted("kv_tokens", r"\bmax_total_num_tokens=#"),
+    counted("context_tokens", r"\bcontext_len=#, available_[gc]pu_mem"),
+)
+_START = re.compile(r"^.*server_args=ServerArgs\(", re.MULTILINE)
+_RANKS = re.compile(r"^\[[\d\- :.]+(?P<ranks>(?: (?:DP|PP|TP|EP|ATTN_DP|ATTN_CP|MOE_DP)\d+)*)\]")
+_RANK = re.compile(r"(?P<kind>DP|PP|TP)(?P<number>\d+)")
+
+
+def memory(log: str) -> MemoryReport:
+    return of_last_start(log, _START, _read)
+
+
+def _read(log: str) -> MemoryReport:
+    devices = numbered(_rank(line) for line in log.splitlines())
+    found = readings(log, SPELLINGS, lambda line, _: devices[_rank(line)])
+    return replace(found, readings=(*found.readings, *_weights_by_difference(found)))
+
+
+def _rank(line: str) -> Rank:
+    found = _RANKS.match(line)
+    ranks = {match["kind"]: int(match["number"]) for match in _RANK.finditer(found["ranks"])} if found else {}
+    return Rank(ranks.get("DP", 0), ranks.get("PP", 0), ranks.get("TP", 0))
+
+
+def _weights_by_difference(report: MemoryReport) -> Iterator[Reading]:
+    """Until 0.4.4 the end of loading told only what was left."""
+    for device in report.devices():
+        before, after = report.of("free_before", device), report.of("free_loaded", device)
+        if before and after and not report.of("weights", device):
+            line = f"{before.line}, then {after.line}"
+            yield Reading("weights", before.value - after.value, line, device, before.rounding + after.rounding)

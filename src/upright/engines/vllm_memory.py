@@ -1,0 +1,74 @@
+"""vLLM's log -> its memory, by rank: 0.6 to 0.32, on GPUs and on CPUs."""
+
+from __future__ import annotations
+
+import re
+
+from upright.engines.memory_report import (
+    HOST,
+    MemoryReport,
+    Rank,
+    counted,
+    numbered,
+    of_last_start,
+    readings,
+    spelling,
+)
+
+# What vLLM calls GB is 2**30 bytes in every version that wrote so (vllm/worker/model_runner.py, DeviceMemoryProfiler).
+SPELLINGS = (
+    spelling("weights", r"Model loading took # Gi?B"),
+    spelling("weights", r"Loading model weights took # GB"),
+    spelling("weights", r"model weights take #GiB"),
+    spelling("weights", r"Actual usage(?: is|:) # GiB for weights?,"),
+    spelling("non_torch", r"non_torch_memory(?: takes |=)#GiB"),
+    spelling("non_torch", r"# GiB for non-torch memory"),
+    spelling("activations", r"PyTorch activation peak memory takes #GiB"),
+    spelling("activations", r"# GiB for peak activation"),
+    spelling("kv_cache", r"the rest of the memory reserved for KV Cache is #GiB"),
+    spelling("kv_cache", r"\bkv_cache_size=#GiB"),
+    spelling("kv_cache", r"Available KV cache memory: # GiB"),
+    spelling("kv_cache", r"reserved # GiB memory for KV Cache as specified"),
+    spelling("kv_cache", r"(?:Explicitly|Auto) set \(#/[\d.]+\) GiB for KV cache"),
+    spelling("graphs", r"Graph capturing finished in \d+ secs, took # GiB"),
+    spelling("graphs_reserved", r"Estimated CUDA graph memory: # GiB total"),
+    spelling("requested", r"Desired GPU memory utilization is \([\d.]+, # GiB\)"),
+    spelling("requested", r"total_gpu_memory \([\d.]+GiB\) x gpu_memory_utilization \([\d.]+\) = #GiB"),
+    spelling("total", r"Free memory on device \([\d.]+/# GiB\)"),
+    spelling("total", r"the current vLLM instance can use total_gpu_memory \(#GiB\)"),
+    spelling("free_before", r"Free memory on device \(#/[\d.]+ GiB\)"),
+    counted("kv_tokens", r"(?:GPU|CPU|XPU)(?: \+ host)? KV cache size: # tokens"),
+    counted("concurrency", r"Maximum concurrency for [\d,]+ tokens per request: #x"),
+    counted("context_tokens", r"Using max model len #"),
+    counted("capture_seconds", r"Graph capturing finished in # secs"),
+)
+_START = re.compile(r"^.*Initializing an? (?:V1 )?LLM engine", re.MULTILINE)
+_WORKER = re.compile(r"\(?(?:Vllm)?Worker(?P<name>[\w =-]*?) ?pid=(?P<pid>\d+)")
+_RANK = re.compile(r"(?P<kind>DP|PP|TP|rank=)_?(?P<number>\d+)")
+_ON_CPU = re.compile(r"for KV cache on node|cpu_worker\.py")
+
+
+def memory(log: str) -> MemoryReport:
+    return of_last_start(log, _START, _read)
+
+
+def _read(log: str) -> MemoryReport:
+    devices = numbered(_worker(line) for line in log.splitlines())
+
+    def device_of(line: str, _: str | None) -> str | None:
+        return HOST if _ON_CPU.search(line) else devices[_worker(line)]
+
+    return readings(log, SPELLINGS, device_of)
+
+
+def _worker(line: str) -> Rank:
+    """The worker that wrote the line; what names none comes from the first."""
+    found = _WORKER.search(line)
+    if found is None:
+        return Rank()
+    ranks = {match["kind"]: int(match["number"]) for match in _RANK.finditer(found["name"])}
+    if ranks:
+        return Rank(ranks.get("DP", 0), ranks.get("PP", 0), ranks.get("TP", ranks.get("rank=", 0)))
+    # Guard: until 0.8 the first rank wrote without a name and the others as VllmWorkerProcess without a rank
+    # (https://github.com/vllm-project/vllm/issues/14011).
+    return Rank(process=int(found["pid"])) if found["name"].startswith("Process") else Rank()
