@@ -10,6 +10,7 @@ UprightError            expected: one line, a hint, no traceback, exit code 2
 ├── EngineError         an engine is missing, or refuses to do what was asked
 ├── LaunchError         a deployment could not be started or stopped
 └── EndpointError       a running engine did not answer as it should
+    └── UnansweredError it took the question and gave no answer in time
 
 The answer "no" (does not fit, not proved) is a record, never an error.
 """
@@ -59,4 +60,8 @@ class LaunchError(UprightError):
 
 
 class EndpointError(UprightError):
+    pass
+
+
+class UnansweredError(EndpointError):
     pass

@@ -17,8 +17,8 @@ from upright.connecting import ClientSettings, connect
 from upright.diagnosing import Around, diagnose_file, machine
 from upright.endpoint.client import Endpoint
 from upright.errors import EngineError, LaunchError
-from upright.host import Host
-from upright.launching import launch, refuse_taken_port, status, stop
+from upright.host import Host, LocalHost, SshHost
+from upright.launching import address, launch, refuse_missing_runtime, refuse_taken_port, status, stop
 from upright.planning import plan
 from upright.planning.artifacts import Choice, choice
 from upright.probing import probe
@@ -26,17 +26,37 @@ from upright.proving import prove
 from upright.proving.prompts import PromptSet, prompt_set_for
 from upright.reading import read
 from upright.records.box import Box
-from upright.records.deployment import RUNNING, Deployment
+from upright.records.deployment import RUNNING, Deployment, Keeping, Runtime
 from upright.records.diagnosis import Diagnosis
 from upright.records.evidence import Evidence, Observation
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
 from upright.records.recipe import Recipe
 from upright.rendering import render
+from upright.rendering.recipe import Wishes
 from upright.reporting import Subject, report
 from upright.store import DeploymentDir
 
 Tell = Callable[[str], None]
+OnChange = Callable[[Deployment], None]
+
+
+@dataclass(frozen=True)
+class On:
+    """Where an engine is started, and how it is kept. Nothing said means here, as a process."""
+
+    machine: str | None = None
+    """As ssh calls it."""
+    port: int | None = None
+    """Where another machine's engine answers here; without one, the recipe's."""
+    runtime: Runtime = "process"
+    image: str | None = None
+    model_path: str | None = None
+    """Where the weights are on that machine, if not where they are here."""
+    keeping: Keeping | None = None
+
+    def host(self) -> Host:
+        return LocalHost() if self.machine is None else SshHost(self.machine)
 
 
 @dataclass(frozen=True)
@@ -71,7 +91,7 @@ def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, 
         return Run(prepared)
     directory = register(prepared)
     try:
-        start(prepared, directory, tell=tell)
+        start(prepared, directory, tell=tell, on=On(keeping=Keeping(restarts=0)))  # a crash is an answer
         evidence = climb(directory, to=to, tell=tell)
         settings = connect(directory.read(Deployment), directory.key_file)
     except BaseException:  # Ctrl-C too: what `run` started, `run` ends
@@ -85,9 +105,10 @@ def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, 
     return Run(prepared, status(directory), evidence, settings, page)
 
 
-def prepare(source: str, goal: Goal, host: Host, *, port: int, tell: Tell) -> Prepared:
+def prepare(source: str, goal: Goal, host: Host, *, port: int, tell: Tell, on: On | None = None) -> Prepared:
     """Probe, read, plan, render: no engine is started and nothing is written."""
-    tell("probing this machine")
+    on = on or On()
+    tell(f"probing {on.machine or 'this machine'}")
     box = probe(host)
     tell(f"reading {source}")
     found = Choice(read(source)) if Path(source).exists() else choice(source, read)
@@ -96,8 +117,30 @@ def prepare(source: str, goal: Goal, host: Host, *, port: int, tell: Tell) -> Pr
     model = next(each for each in (found.model, *found.choose_from) if each.name == chosen.model)
     if not chosen.fits:
         return Prepared(box, model, chosen, None)
-    path = _on_disk(source, model)
-    return Prepared(box, model, chosen, render(chosen, model, box, model_path=path, port=port))
+    path = on.model_path or _on_disk(source, model)
+    _refuse_missing(path, host, on)
+    contained = on.runtime != "process"
+    wishes = Wishes(image=on.image, runtime=on.runtime, must_be_installed=not contained)
+    return Prepared(box, model, chosen, render(chosen, model, box, model_path=path, port=port, wishes=wishes))
+
+
+def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = None) -> Prepared:
+    """A recipe from a file, with the records that a deployment is told by; those it was not made from it forgets."""
+    on = on or On()
+    tell(f"probing {on.machine or 'this machine'}")
+    box = probe(host)
+    tell(f"reading {recipe.model_path}")
+    model = read(recipe.model_path)
+    goal = Goal(context_tokens=recipe.context_tokens, users=recipe.users, engine=recipe.engine)
+    chosen = best(plan(box, model, goal))
+    _refuse_missing(recipe.model_path, host, on)
+    here = {record.reference for record in (box, model, chosen)}
+    return Prepared(
+        box,
+        model,
+        chosen,
+        recipe.model_copy(update={"made_from": tuple(each for each in recipe.made_from if each in here)}),
+    )
 
 
 def best(plans: list[Plan]) -> Plan:
@@ -106,26 +149,46 @@ def best(plans: list[Plan]) -> Plan:
     return plans[0]
 
 
-def register(prepared: Prepared) -> DeploymentDir:
-    """A new deployment's directory, with the records it will be made from; none for a port that cannot be had."""
+def register(prepared: Prepared, on: On | None = None) -> DeploymentDir:
+    """A new deployment's directory, with the records it will be made from; none for what cannot be started."""
+    on = on or On()
     if prepared.recipe is not None:
-        refuse_taken_port(prepared.recipe)
+        refuse_taken_port(address(prepared.recipe, on.machine, on.port))
+        refuse_missing_runtime(prepared.recipe, on.host())
     directory = store.create(_slug(prepared.model.name))
     for record in (prepared.box, prepared.model, prepared.plan):
         directory.write(record)
     return directory
 
 
-def start(prepared: Prepared, directory: DeploymentDir, *, tell: Tell) -> Deployment:
+def start(
+    prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On | None = None, on_change: OnChange | None = None
+) -> Deployment:
     """Start the engine; it has answered a real question when this returns."""
     if prepared.recipe is None:
         raise LaunchError("a plan with objections cannot be started")
-    return launch(prepared.recipe, directory, on_change=told(tell))
+    on = on or On()
+    return launch(
+        prepared.recipe,
+        directory,
+        machine=on.machine,
+        port=on.port,
+        keeping=on.keeping,
+        on_change=on_change or told(tell),
+    )
 
 
-def told(tell: Tell) -> Callable[[Deployment], None]:
-    """A deployment's changes, in words."""
-    return lambda now: tell(now.state + (f": {now.reason}" if now.reason else ""))
+def told(tell: Tell) -> OnChange:
+    """A deployment's changes, in words, each once."""
+    said: list[str] = []
+
+    def on_change(now: Deployment) -> None:
+        words = now.state + (f": {now.reason}" if now.reason else "")
+        if said[-1:] != [words]:
+            said.append(words)
+            tell(words)
+
+    return on_change
 
 
 def climb(directory: DeploymentDir, *, to: str, tell: Tell, prompts: PromptSet | None = None) -> Evidence:
@@ -190,6 +253,13 @@ def subject(directory: DeploymentDir) -> Subject:
         deployment=status(directory),
         evidence=directory.read(Evidence) if directory.has(Evidence) else None,
     )
+
+
+def _refuse_missing(path: str, host: Host, on: On) -> None:
+    if on.machine is not None and not host.run(["test", "-e", path]).ok:
+        raise LaunchError(
+            f"{on.machine} has no {path}", hint="copy the weights there, and say where they are: --model-path PATH"
+        )
 
 
 def _on_disk(source: str, model: Model) -> str:

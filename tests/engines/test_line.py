@@ -171,7 +171,9 @@ def test_a_taken_port(box: Upright, tiny_model: Path, tmp_path: Path):
 
 
 def test_an_engine_killed_while_serving(box: Upright, tiny_model: Path):
-    deployment = answer(box("up", tiny_model, "--context", "1k", "--port", str(free_port()), "--json"))
+    deployment = answer(
+        box("up", tiny_model, "--context", "1k", "--port", str(free_port()), "--restarts", "0", "--json")
+    )
     os.kill(deployment["process"]["pid"], signal.SIGKILL)
     state = wait_for_state(box, "failed")
     assert state["exit_code"] == -signal.SIGKILL
@@ -184,9 +186,27 @@ def test_an_engine_killed_while_serving(box: Upright, tiny_model: Path):
     assert box("down").returncode == 0
 
 
+def test_an_engine_that_dies_is_started_again_but_not_for_ever(box: Upright, tiny_model: Path, tmp_path: Path):
+    port = str(free_port())
+    first = answer(box("up", tiny_model, "--context", "1k", "--port", port, "--restarts", "1", "--json"))
+    os.kill(first["process"]["pid"], signal.SIGKILL)
+    second = first
+    while second["process"] in (first["process"], None) or second["state"] != "ready":
+        second = answer(box("ps", "--json"))[0]
+        assert second["state"] != "failed"
+    assert second["restarts"] == 1
+    why = [step["reason"] for step in second["history"] if step["reason"]]
+    assert why == ["llama.cpp was killed by SIGKILL; starts again in 1 s (1 of 1)"]
+    assert (tmp_path / "home/deployments/tiny-kimi/engine-1.log").read_text(), "each start has a log of its own"
+    os.kill(second["process"]["pid"], signal.SIGKILL)
+    state = wait_for_state(box, "failed")
+    assert state["reason"] == "llama.cpp was killed by SIGKILL (after 1 restarts)"
+    assert answer(box("restart", "--json"))["restarts"] == 0
+
+
 def test_an_engine_killed_during_the_proof_fails_the_rung(box: Upright, tiny_model: Path, tmp_path: Path):
     port = free_port()
-    deployment = answer(box("up", tiny_model, "--context", "1k", "--port", str(port), "--json"))
+    deployment = answer(box("up", tiny_model, "--context", "1k", "--port", str(port), "--restarts", "0", "--json"))
     engine = deployment["process"]["pid"]
     os.kill(engine, signal.SIGSTOP)  # the proof now waits for its first answer
     environment = {**os.environ, "UPRIGHT_HOME": str(tmp_path / "home")}
@@ -343,7 +363,7 @@ def test_down_while_the_first_question_is_not_answered(box: Upright, tiny_model:
 def test_verbs_without_a_name_take_the_deployment_that_runs(box: Upright, tiny_model: Path):
     first, second = free_port(), free_port()
     answer(box("up", tiny_model, "--context", "1k", "--port", str(first), "--json"))
-    later = answer(box("up", tiny_model, "--context", "1k", "--port", str(second), "--json"))
+    later = answer(box("up", tiny_model, "--context", "1k", "--port", str(second), "--restarts", "0", "--json"))
     taken = box("up", tiny_model, "--context", "1k", "--port", str(first))
     assert taken.returncode == 2
     os.kill(later["process"]["pid"], signal.SIGKILL)

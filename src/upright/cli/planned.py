@@ -125,6 +125,14 @@ def recipe_of_file(text: str) -> Recipe | None:
     return record if isinstance(record, Recipe) else None
 
 
+def plan_of_file(text: str) -> tuple[str, Goal] | None:
+    """The model and the goal of a plan's file; None if the file, or whatever it is, holds none."""
+    if not _is_record(text):
+        return None
+    model, _, goal = _from_plan(text, None)
+    return model, goal
+
+
 def _is_record(text: str) -> bool:
     return Path(text).suffix in {".json", ".yaml", ".yml"} and Path(text).is_file()
 

@@ -2,45 +2,117 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from upright.cli.options import given, goal_options, model_argument, port_option
 from upright.cli.output import Output, output_options, say
+
+if TYPE_CHECKING:
+    from upright.line import On, Prepared
+
+_AGAIN = (
+    *("context", "users", "port", "engine", "engine_version"),
+    *("runtime", "image", "host", "remote_port", "model_path", "restarts", "hung_after"),
+)
 
 
 @click.command()
 @model_argument
 @goal_options
 @port_option
+@click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp.")
+@click.option("--engine-version", help="For this version of it: that of the image, where one is used.")
+@click.option(
+    "--runtime",
+    type=click.Choice(["process", "podman", "docker"]),
+    default="process",
+    show_default=True,
+    help="What the engine runs in.",
+)
+@click.option("--image", help="Container image: a name of the catalogue, NAME:TAG or a digest.")
+@click.option("--host", help="Start it on another machine: ssh:HOST. It answers here, through a tunnel.")
+@click.option("--remote-port", type=click.IntRange(1, 65535), help="Its port on that machine.  [default: as --port]")
+@click.option("--model-path", help="Where the weights are on that machine.  [default: as here]")
+@click.option(
+    "--restarts",
+    type=click.IntRange(0),
+    default=2,
+    show_default=True,
+    help="How often an engine that had been ready is started again.",
+)
+@click.option(
+    "--hung-after",
+    type=click.FloatRange(min=1),
+    default=120,
+    show_default=True,
+    help="Seconds without an answer after which it hangs.",
+)
 @click.option("--dry-run", is_flag=True, help="Show the command that would be started, and stop.")
 @output_options
-def command(model: str, context: int | None, users: int, port: int, dry_run: bool, output: Output) -> None:
+def command(model: str, dry_run: bool, output: Output, **wanted: Any) -> None:
     """Start an engine and wait until it really answers.
 
-    The engine outlives this terminal; Ctrl-C detaches, it does not stop it.
+    MODEL is a file, a folder or a repository that is on this disk, a plan, or a recipe. The engine outlives this
+    terminal; Ctrl-C detaches, it does not stop it.
     """
     from upright.cli.pages import deployment_page, objections_page, recipe_page
-    from upright.host import LocalHost
-    from upright.line import prepare, register, start
-    from upright.records.plan import Goal
+    from upright.cli.progress import shown
+    from upright.line import register, start
 
-    prepared = prepare(model, Goal(context_tokens=context, users=users), LocalHost(), port=port, tell=say)
-    if prepared.recipe is None:
+    on = _on(wanted)
+    prepared = _prepared(model, on, wanted)
+    recipe = prepared.recipe
+    if recipe is None:
         output.answer(prepared.plan, lambda console: objections_page(console, prepared.plan))
         output.next("plan", model, *given("context", "users"))
         output.no()
         return
     if dry_run:
-        recipe = prepared.recipe
         output.answer(recipe, lambda console: recipe_page(console, recipe))
-        output.next("up", model, *given("context", "users", "port"))
+        output.next("up", model, *given(*_AGAIN))
         return
-    directory = register(prepared)
+    directory = register(prepared, on)
     try:
-        deployment = start(prepared, directory, tell=say)
+        with shown(prepared.model.tensor_bytes) as on_change:
+            deployment = start(prepared, directory, tell=say, on=on, on_change=on_change)
     except KeyboardInterrupt:
         say(f"detached: {directory.name} goes on starting")
-        output.next("ps")
+        output.next("logs", directory.name, "--follow")
         return
     output.answer(deployment, lambda console: deployment_page(console, deployment))
     output.next("prove", deployment.name)
+
+
+def _on(wanted: dict[str, Any]) -> On:
+    from upright.errors import UsageError
+    from upright.line import On
+    from upright.records.deployment import Keeping
+
+    kind, _, machine = (wanted["host"] or "").partition(":")
+    if wanted["host"] and (kind != "ssh" or not machine):
+        raise UsageError(f"{wanted['host']} is no machine", hint="write --host ssh:HOST")
+    if not machine and (given("remote_port") or given("model_path")):
+        raise UsageError("--remote-port and --model-path are about another machine", hint="add --host ssh:HOST")
+    return On(
+        machine=machine or None,
+        port=wanted["port"],
+        runtime=wanted["runtime"],
+        image=wanted["image"],
+        model_path=wanted["model_path"],
+        keeping=Keeping(restarts=wanted["restarts"], hung_seconds=wanted["hung_after"]),
+    )
+
+
+def _prepared(model: str, on: On, wanted: dict[str, Any]) -> Prepared:
+    from upright.cli.planned import goal_of, plan_of_file, recipe_of_file
+    from upright.line import prepare, prepare_recipe
+
+    host = on.host()
+    if (recipe := recipe_of_file(model)) is not None:
+        return prepare_recipe(recipe, host, tell=say, on=on)
+    goal = goal_of(wanted)
+    if (plan := plan_of_file(model)) is not None:
+        model, goal = plan
+    return prepare(model, goal, host, port=wanted["remote_port"] or wanted["port"], tell=say, on=on)

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import httpx2
 
-from upright.errors import EndpointError
+from upright.errors import EndpointError, UnansweredError
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,14 @@ class Endpoint:
         except httpx2.HTTPError:
             return False
 
+    def text(self, path: str, *, timeout_seconds: float = 5) -> str | None:
+        """What a page says; None if there is none, or nobody who would say it."""
+        try:
+            response = self._http.get(path, timeout=timeout_seconds)
+        except httpx2.HTTPError:
+            return None
+        return response.text if response.status_code == 200 else None
+
     def models(self) -> list[str]:
         """The names that the server says it serves."""
         body = self.json("/v1/models")
@@ -90,7 +98,7 @@ class Endpoint:
         try:
             response = self._http.request(method, path, json=body)
         except httpx2.TimeoutException:
-            raise EndpointError(f"{self.base_url}{path} did not answer in time") from None
+            raise UnansweredError(f"{self.base_url}{path} did not answer in time") from None
         except httpx2.HTTPError as error:
             raise EndpointError(f"{self.base_url}{path} cannot be reached: {error}") from None
         if response.status_code != 200:

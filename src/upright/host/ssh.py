@@ -38,12 +38,10 @@ class SshHost:
         self.name = target
         self._folder = Path(tempfile.mkdtemp(prefix="upright-ssh-"))
         base = list(command) if command is not None else shlex.split(os.environ.get(SSH_COMMAND_VARIABLE, "ssh"))
-        self._argv = [
-            *base,
-            *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}"),
-            *("-o", "ControlMaster=auto", "-o", f"ControlPath={self._folder}/%C", "-o", "ControlPersist=30"),
-            *(("-p", port) if port else ()),
-        ]
+        quiet = ("-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}", *(("-p", port) if port else ()))
+        shared = ("-o", "ControlMaster=auto", "-o", f"ControlPath={self._folder}/%C", "-o", "ControlPersist=30")
+        self._argv = [*base, *quiet, *shared]
+        self._own_argv = [*base, *quiet, "-o", "ControlMaster=no", "-o", "ControlPath=none"]
         self._destination = destination
         self._finalizer = weakref.finalize(self, _close, [*self._argv, "-O", "exit", destination], self._folder)
 
@@ -54,25 +52,21 @@ class SshHost:
         if not commands:
             return []
         mark = f"upright-{secrets.token_hex(8)}"
-        text = _script(commands, mark, timeout_seconds)
-        try:
-            done = subprocess.run(
-                [*self._argv, "-T", self._destination, "exec sh -s"],
-                input=text.encode(),
-                capture_output=True,
-                timeout=timeout_seconds + CONNECT_SECONDS + 5,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise HostError(f"{self.name} did not answer within {timeout_seconds + CONNECT_SECONDS + 5:g} s") from None
-        except OSError as error:
-            raise HostError(f"cannot start {self._argv[0]}: {error.strerror}", hint="install openssh-client") from None
-        self._complain(done)
+        done = self._shell(_script(commands, mark, timeout_seconds), timeout_seconds)
         results = _frames(done.stdout, mark, len(commands))
         if len(results) != len(commands):
             said = (_text(done.stderr).strip().splitlines() or ["it did not say why"])[-1]
             raise HostError(f"{self.name} gave {len(results)} of {len(commands)} answers, then: {said}")
         return results
+
+    def feed(self, script: str, *, timeout_seconds: float = 20) -> Result:
+        """A shell script through stdin: no word of it is in a process listing, here or there."""
+        done = self._shell(script, timeout_seconds)
+        return Result(done.returncode, _text(done.stdout), _text(done.stderr))
+
+    def client(self, *options: str, command: str | None = None) -> list[str]:
+        """The argv of an ssh of its own, for what stays connected: a tunnel, a log that is followed."""
+        return [*self._own_argv, *options, self._destination, *([command] if command else [])]
 
     def read_text(self, path: str) -> str | None:
         result = self.run(["cat", path])
@@ -85,6 +79,23 @@ class SshHost:
     def close(self) -> None:
         """Ends the shared connection; it would end by itself after half a minute."""
         self._finalizer()
+
+    def _shell(self, script: str, timeout_seconds: float) -> subprocess.CompletedProcess[bytes]:
+        limit = timeout_seconds + CONNECT_SECONDS + 5
+        try:
+            done = subprocess.run(
+                [*self._argv, "-T", self._destination, "exec sh -s"],
+                input=script.encode(),
+                capture_output=True,
+                timeout=limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise HostError(f"{self.name} did not answer within {limit:g} s") from None
+        except OSError as error:
+            raise HostError(f"cannot start {self._argv[0]}: {error.strerror}", hint="install openssh-client") from None
+        self._complain(done)
+        return done
 
     def _complain(self, done: subprocess.CompletedProcess[bytes]) -> None:
         if done.returncode == _SSH_FAILED:

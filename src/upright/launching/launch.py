@@ -7,6 +7,7 @@ true even after `kill -9` of everything: a state whose supervisor is gone is put
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import signal
 import socket
@@ -20,17 +21,32 @@ from pathlib import Path
 from typing import Any
 
 from upright.errors import LaunchError
-from upright.launching.processes import alive, end_group, send
-from upright.records.deployment import RUNNING, Change, Deployment
+from upright.host import Host, LocalHost, SshHost
+from upright.launching.processes import alive, boot_id, end_group, send
+from upright.launching.runtimes import RUNTIMES
+from upright.records.deployment import RUNNING, Change, Deployment, Keeping
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir, write_atomically
 
 Progress = Callable[[Deployment], None]
 
 
-def launch(recipe: Recipe, directory: DeploymentDir, *, on_change: Progress | None = None) -> Deployment:
-    """Start the engine and wait until it answered a real request. LaunchError if it ends before that."""
-    refuse_taken_port(recipe)
+def launch(
+    recipe: Recipe,
+    directory: DeploymentDir,
+    *,
+    machine: str | None = None,
+    port: int | None = None,
+    keeping: Keeping | None = None,
+    on_change: Progress | None = None,
+) -> Deployment:
+    """Start the engine and wait until it answered a real request. LaunchError if it ends before that.
+
+    On another machine, `machine` is what ssh calls it, and `port` where it answers here; without one, the recipe's.
+    """
+    base_url = address(recipe, machine, port)
+    refuse_taken_port(base_url)
+    refuse_missing_runtime(recipe, LocalHost() if machine is None else SshHost(machine))
     directory.key()
     directory.write(recipe)
     now = utc_now()
@@ -39,14 +55,13 @@ def launch(recipe: Recipe, directory: DeploymentDir, *, on_change: Progress | No
             made_from=(recipe.reference,),
             name=directory.name,
             state="planned",
-            engine=recipe.engine,
-            engine_version=recipe.engine_version,
-            served_name=recipe.served_name,
-            base_url=recipe.base_url,
-            context_tokens=recipe.context_tokens,
+            base_url=base_url,
+            machine=machine,
+            keeping=keeping or Keeping(),
             created_at=now,
             changed_at=now,
             history=(Change(state="planned", at=now),),
+            **_of_recipe(recipe, directory),
         )
     )
     _start_supervisor(directory)
@@ -58,7 +73,8 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
     stopped = stop(directory)
     old = directory.read(Recipe)
     wanted = recipe or old
-    refuse_taken_port(wanted)
+    base_url = wanted.base_url if stopped.machine is None else stopped.base_url
+    refuse_taken_port(base_url)
     with supervising(directory) as ours:
         if not ours:
             raise LaunchError(f"{directory.name} is being started by somebody else", hint="upright ps")
@@ -69,16 +85,15 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
             stopped,
             made_from=(wanted.reference,),
             state="planned",
-            engine=wanted.engine,
-            engine_version=wanted.engine_version,
-            served_name=wanted.served_name,
-            base_url=wanted.base_url,
-            context_tokens=wanted.context_tokens,
+            base_url=base_url,
             supervisor=None,
             process=None,
             ready_seconds=None,
             exit_code=None,
+            progress=None,
+            restarts=0,
             reason="restarted" if wanted == old else "restarted with another recipe",
+            **_of_recipe(wanted, directory),
         )
         directory.write(again)
     _start_supervisor(directory)
@@ -90,18 +105,24 @@ def status(directory: DeploymentDir) -> Deployment:
     deployment = directory.read(Deployment)
     if deployment.state not in RUNNING or alive(deployment.supervisor):
         return deployment
+    if deployment.machine is not None:
+        return _taken_up(directory)
     with supervising(directory) as ours:
         deployment = directory.read(Deployment)
         if not ours or deployment.state not in RUNNING:
             return deployment
         if deployment.process is not None:
             end_group(deployment.process)
-        failed = changed(deployment, state="failed", reason="the supervisor was killed; its engine was ended too")
+        _remove_container(deployment)
+        words = "the supervisor was killed; its engine was ended too"
+        if deployment.supervisor is not None and deployment.supervisor.boot_id not in (None, boot_id()):
+            words = "the machine was restarted, and its engine is gone"
+        failed = changed(deployment, state="failed", reason=words, progress=None)
         directory.write(failed)
         return failed
 
 
-def stop(directory: DeploymentDir, *, patience_seconds: float = 30) -> Deployment:
+def stop(directory: DeploymentDir, *, patience_seconds: float = 60) -> Deployment:
     """Ask the supervisor to end the engine, and wait for it."""
     deployment = status(directory)
     if deployment.state not in RUNNING or deployment.supervisor is None:
@@ -138,16 +159,61 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def refuse_taken_port(recipe: Recipe) -> None:
+def address(recipe: Recipe, machine: str | None = None, port: int | None = None) -> str:
+    """Where it will answer, from here: where it binds, or our end of a tunnel."""
+    return recipe.base_url if machine is None else f"http://127.0.0.1:{port or recipe.port}"
+
+
+def refuse_taken_port(base_url: str) -> None:
+    host, _, port = base_url.rpartition("/")[2].rpartition(":")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((recipe.host, recipe.port))
+            probe.bind((host, int(port)))
         except OSError as error:
             raise LaunchError(
-                f"port {recipe.port} on {recipe.host} cannot be had: {error.strerror}",
-                hint=f"take another with --port, or see who has it: ss -ltnp 'sport = :{recipe.port}'",
+                f"port {port} on {host} cannot be had: {error.strerror}",
+                hint=f"take another with --port, or see who has it: ss -ltnp 'sport = :{port}'",
             ) from None
+
+
+def refuse_missing_runtime(recipe: Recipe, host: Host) -> None:
+    program = RUNTIMES[recipe.runtime].program
+    if program is not None and host.which(program) is None:
+        raise LaunchError(
+            f"{program} is not on {host.name}", hint=f"install {program}, or start the engine itself: --runtime process"
+        )
+
+
+def container_name(directory: DeploymentDir) -> str:
+    """Known before the container exists, and no other deployment's, of whatever home."""
+    own = hashlib.sha256(str(directory.path).encode()).hexdigest()[:8]
+    return f"upright-{directory.name}-{own}"
+
+
+def _of_recipe(recipe: Recipe, directory: DeploymentDir) -> dict[str, Any]:
+    """What a deployment says of itself because its recipe does."""
+    return {
+        "engine": recipe.engine,
+        "engine_version": recipe.engine_version,
+        "served_name": recipe.served_name,
+        "context_tokens": recipe.context_tokens,
+        "runtime": recipe.runtime,
+        "container": None if recipe.runtime == "process" else container_name(directory),
+    }
+
+
+def _remove_container(deployment: Deployment) -> None:
+    removal = RUNTIMES[deployment.runtime].remove(deployment.container) if deployment.container else None
+    if removal is not None:
+        LocalHost().run(removal, timeout_seconds=60)
+
+
+def _taken_up(directory: DeploymentDir) -> Deployment:
+    """An engine on another machine does not die with its supervisor here: a new one takes it up."""
+    if not _is_supervised(directory):
+        _start_supervisor(directory)
+    return directory.read(Deployment)
 
 
 def _set_aside(directory: DeploymentDir, recipe: Recipe) -> Path:
@@ -179,13 +245,13 @@ def _start_supervisor(directory: DeploymentDir) -> None:
 
 
 def _wait_until_ready(directory: DeploymentDir, on_change: Progress | None) -> Deployment:
-    seen = None
+    seen: Deployment | None = None
     while True:
         supervised = _is_supervised(directory)
         deployment = directory.read(Deployment)
-        if on_change is not None and deployment.state != seen:
+        if on_change is not None and deployment != seen:
             on_change(deployment)
-        seen = deployment.state
+        seen = deployment
         if deployment.state == "ready":
             return deployment
         if not supervised:

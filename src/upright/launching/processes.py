@@ -60,7 +60,7 @@ def end_group(led_by: Process, *, patience_seconds: float = 10) -> None:
 
 def members(led_by: Process) -> list[int]:
     """Living processes of the group. A group keeps its leader's number from being given to anybody else."""
-    if led_by.boot_id not in (None, _boot_id()):
+    if led_by.boot_id not in (None, boot_id()):
         return []
     owner = _stat(led_by.pid)
     if owner is not None and owner.process.started_ticks != led_by.started_ticks:
@@ -87,10 +87,10 @@ def _stat(pid: int) -> _Stat | None:
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()  # the command's name may hold spaces and brackets
-    process = Process(pid=pid, started_ticks=int(fields[19]), boot_id=_boot_id())
+    process = Process(pid=pid, started_ticks=int(fields[19]), boot_id=boot_id())
     return _Stat(process, group=int(fields[2]), zombie=fields[0] in "ZX")
 
 
 @cache
-def _boot_id() -> str:
+def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

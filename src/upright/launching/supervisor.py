@@ -1,4 +1,4 @@
-"""One deployment's keeper: starts the engine, waits for a real answer, watches, ends it. Run as a process of its own.
+"""One deployment's keeper: starts the engine, waits for a real answer, watches, starts it again, ends it.
 
 Not a daemon: it lives exactly as long as its engine. It holds the deployment's lock and alone writes its state.
 """
@@ -7,129 +7,270 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from upright.diagnosing import cause_in
 from upright.endpoint.client import Endpoint
-from upright.errors import EndpointError
-from upright.launching.launch import changed, supervising
-from upright.launching.processes import die_with_parent, end_group, identify, leader
-from upright.records.deployment import Deployment
-from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe
+from upright.errors import EndpointError, HostError, UnansweredError
+from upright.launching.causes import why_ended
+from upright.launching.launch import changed, container_name, supervising
+from upright.launching.logs import ProgressReader, set_aside
+from upright.launching.places import place_of
+from upright.launching.processes import identify
+from upright.launching.runtimes import RUNTIMES, Command
+from upright.launching.watching import Silence, Watch, question
+from upright.records.deployment import RUNNING, Deployment
+from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
 
 _FIRST_QUESTIONS = 5
 """Tries of the first question, once /health is 200, before the engine counts as broken."""
+_STEADY_SECONDS = 3600.0
+"""After so long a service a death is the first one again."""
+_LONGEST_PAUSE_SECONDS = 60
 
 
 class _StopAskedError(BaseException):
-    """Somebody wants the engine to end while it is being asked its first question."""
+    """Somebody wants the engine to end while it is being asked a question."""
 
 
 class Supervisor:
-    """The life of one engine process."""
+    """The life of one deployment, over the starts of its engine."""
 
     def __init__(self, directory: DeploymentDir) -> None:
         self.directory = directory
         self.recipe = directory.read(Recipe)
         self.deployment = directory.read(Deployment)
+        self.runtime = RUNTIMES[self.recipe.runtime]
+        self.place = place_of(self.deployment, directory)
+        self.recovering = self.deployment.state in RUNNING
+        self.adopted = False
         self.stopping = False
         self.asking = False
         self.broken: str | None = None
+        self.started_at = time.monotonic()
+        self.ready_at: float | None = None
 
     def begin(self) -> None:
         """From here on a stop reaches this process, and its death is noticed."""
         signal.signal(signal.SIGTERM, self._ask_to_stop)
         signal.signal(signal.SIGINT, self._ask_to_stop)
-        self._note(state="starting", supervisor=identify(os.getpid()), exit_code=None, reason=None)
+        if self.recovering:
+            self._note(supervisor=identify(os.getpid()))
+        else:
+            self._note(state="starting", supervisor=identify(os.getpid()), exit_code=None, reason=None)
 
     def run(self) -> None:
-        started = time.monotonic()
+        """One start after another, until it is stopped, or dead for good."""
         try:
-            engine = self._start()
+            if self.recovering and not self._adopted():
+                return
+            while self.recovering or self._started():
+                self.recovering = False
+                self._serve()
+                self._end_engine()
+                if self.stopping or not self._again():
+                    return
+        except HostError as error:
+            left = f"; what runs on {self.deployment.machine} could not be ended" if self.stopping else ""
+            self._note(state="failed", reason=error.message + left)
+        finally:
+            self.place.close()
+
+    def _adopted(self) -> bool:
+        """Another machine's engine goes on without us: take it up where the last supervisor left it."""
+        self.ready_at = time.monotonic() if self.deployment.state in ("ready", "degraded", "hung") else None
+        while not self.stopping:
+            try:
+                self.adopted = self.place.adopt(self.deployment.process)
+                if self.adopted:
+                    return True
+                self._note(state="failed", exit_code=None, reason="its engine had ended when it was looked for again")
+            except HostError as error:
+                self._note(state="degraded", reason=f"{error.message}; trying again")
+                self._pause(5)
+            else:
+                return False
+        return True  # a stop is wanted: what runs there is ended
+
+    def _started(self) -> bool:
+        """False if it is not running: it could not be started, or a stop came first."""
+        set_aside(self.directory)
+        self.adopted, self.broken, self.ready_at = False, None, None
+        try:
+            if not self._pulled():
+                return False
+            site = self.place.site()
+            name = container_name(self.directory)
+            label = f"upright.deployment={self.directory.name}"
+            if (stale := self.runtime.remove(name)) is not None:
+                self.place.run(stale)  # an earlier start's, if a kill left it
+            command = self.runtime.command(self.recipe, site, container=name, label=label)
+            self.started_at = time.monotonic()
+            self._note(state="starting", process=self.place.start(command), progress=None)
         except OSError as error:
-            self._note(state="failed", reason=f"{self.recipe.program} cannot be started: {error.strerror}")
-            return
-        process = leader(engine.pid)
-        self._note(process=process)
-        self._until_ready(engine, started)
-        while engine.poll() is None and not self.stopping and self.broken is None:
+            program = self.runtime.program or self.recipe.program
+            self._note(state="failed", reason=f"{program} cannot be started: {error.strerror}")
+            return False
+        return True
+
+    def _pulled(self) -> bool:
+        """The image is there, or was brought."""
+        present = self.runtime.present(self.recipe)
+        if present is None or self.place.run(present).ok:
+            return True
+        pull: Command = self.runtime.pull(self.recipe)
+        self._note(state="pulling", process=self.place.start(pull), reason=f"{self.recipe.image} is not here yet")
+        progress = ProgressReader(self.directory.log)
+        while not self.stopping and (code := self.place.exit_code()) is None:
+            self.place.tend(self.deployment.base_url, self.recipe.port)
+            self._show(progress)
             time.sleep(0.2)
-        end_group(process)  # workers too, also those of a leader that has crashed
-        self._finish(engine.wait())
+        self.place.end(self.deployment.process)
+        if self.stopping:
+            self._note(state="stopped", reason="stopped on request", progress=None)
+        elif code == 0:
+            self._note(state="starting", reason=None, progress=None)
+            return True
+        else:
+            reason = f"{self.recipe.image} could not be pulled: {why_ended(self.recipe, code or 0, self.directory.log)}"
+            self._note(state="failed", exit_code=code, reason=reason, progress=None)
+        return False
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        argv = [self._with_key_files(word) for word in self.recipe.argv]
-        wanted = {item.name: (item.value or "").replace(KEY, self.directory.key()) for item in self.recipe.environment}
-        environment = {**os.environ, **wanted}
-        with self.directory.log.open("ab") as log:
-            return subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,  # a group of its own, so that all of it can be ended
-                preexec_fn=die_with_parent,
-                cwd="/",
-            )
+    def _serve(self) -> None:
+        """Until the engine has ended, or is broken, or a stop is wanted."""
+        if self.ready_at is None:
+            with self._connect() as endpoint:
+                self._until_ready(endpoint)
+        if self.ready_at is not None:
+            self._watch()
 
-    def _with_key_files(self, word: str) -> str:
-        if KEY_CONFIG in word:
-            config = self.directory.path / "key.yaml"
-            config.touch(mode=0o600)
-            config.write_text(f"api-key: {self.directory.key()}\n")
-            word = word.replace(KEY_CONFIG, str(config))
-        return word.replace(KEY_FILE, str(self.directory.key_file))
+    def _connect(self) -> Endpoint:
+        limit = self.deployment.keeping.hung_seconds
+        name, key = self.recipe.served_name, self.directory.key()
+        return Endpoint(self.deployment.base_url, name, key=key, timeout_seconds=limit)
 
-    def _until_ready(self, engine: subprocess.Popen[bytes], started: float) -> None:
+    def _until_ready(self, endpoint: Endpoint) -> None:
         """Loading until /health says 200; ready when a real question was answered, which /health does not prove."""
         failures = 0
-        with Endpoint(self.recipe.base_url, self.recipe.served_name, key=self.directory.key()) as endpoint:
-            while engine.poll() is None and not self.stopping:
-                if not endpoint.healthy(self.recipe.health_path):
-                    if self.deployment.state == "starting":
-                        self._note(state="loading")
-                    time.sleep(0.1)
-                    continue
-                try:
-                    self.asking = True
-                    endpoint.chat([{"role": "user", "content": "Say OK."}], max_tokens=4, temperature=0)
-                    self.asking = False
-                except _StopAskedError:
-                    return
-                except EndpointError as error:
-                    self.asking = False
-                    failures += 1
-                    reason = f"{self.recipe.health_path} says 200, but the first question failed: {error.message}"
-                    if failures == _FIRST_QUESTIONS:
-                        self.broken = reason
-                        return
-                    self._note(state="degraded", reason=reason)
-                    time.sleep(1)
-                else:
-                    self._note(state="ready", ready_seconds=round(time.monotonic() - started, 2), reason=None)
-                    return
+        silence, progress = Silence(self.deployment.keeping.silent_seconds), ProgressReader(self.directory.log)
+        while not self.stopping and self.broken is None and self._runs():
+            if not endpoint.healthy(self.recipe.health_path):
+                self._show(progress)
+                self._loading(silence)
+                time.sleep(0.1)
+                continue
+            try:
+                with self._may_be_interrupted():
+                    question(endpoint)
+            except EndpointError as error:
+                failures += 1
+                reason = f"{self.recipe.health_path} says 200, but the first question failed: {error.message}"
+                self._note(state="hung" if isinstance(error, UnansweredError) else "degraded", reason=reason)
+                self.broken = reason if failures == _FIRST_QUESTIONS else None
+                self._pause(1)
+            else:
+                if not self.stopping:
+                    seconds = None if self.adopted else round(time.monotonic() - self.started_at, 2)
+                    self.ready_at = time.monotonic()
+                    self._note(state="ready", ready_seconds=seconds, reason=None, progress=None)
+                return
 
-    def _finish(self, code: int) -> None:
+    def _loading(self, silence: Silence) -> None:
+        log = self.directory.log
+        if silence.lasts(log.stat().st_size if log.exists() else 0):
+            reason = f"its log has been silent for {silence.limit_seconds:g} s while it loads"
+            self._note(state="hung", reason=reason)
+        elif self.deployment.state != "loading":
+            self._note(state="loading", reason=None)
+
+    def _watch(self) -> None:
+        watch = Watch(self._connect, self.recipe, self.deployment.keeping)
+        while not self.stopping and self._runs():
+            seen = None
+            if watch.due() or self.deployment.state != "ready":
+                with self._may_be_interrupted():
+                    seen = watch.look()
+            if seen is not None and self._runs():  # a question fails too when the engine is gone
+                self._note(state=seen.state, reason=seen.reason)
+            self._pause(0.2 if self.deployment.state == "ready" else 2)
+
+    def _runs(self) -> bool:
+        """Whether the engine is there. A machine out of reach is no reason to give it up."""
+        try:
+            self.place.tend(self.deployment.base_url, self.recipe.port)
+            return self.place.exit_code() is None
+        except HostError as error:
+            self._note(state="degraded", reason=f"{error.message}; trying again")
+            return True
+
+    def _end_engine(self) -> None:
+        """Workers too, also those of a leader that has crashed, and a container whose client was killed."""
+        code = None
+        if not self.stopping and self.broken is None:
+            code = self.place.exit_code()
+        self.place.end(self.deployment.process)
+        if (left := self.runtime.remove(container_name(self.directory))) is not None:
+            self.place.run(left)
         if self.stopping:
-            self._note(state="stopped", exit_code=code, reason="stopped on request")
+            self._note(state="stopped", exit_code=self._code(), reason="stopped on request", progress=None)
         else:
-            self._note(state="failed", exit_code=code, reason=self._why(code))
+            self._note(exit_code=self._code() if code is None else code, progress=None)
 
-    def _why(self, code: int) -> str:
-        ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        said = self.broken or f"{self.recipe.engine} {ended}"
-        cause = cause_in(self.directory.log, self.recipe.engine) if code != -signal.SIGKILL else None
-        return f"{said}: {cause}" if cause else said
+    def _code(self) -> int | None:
+        try:
+            return self.place.exit_code()
+        except HostError:
+            return None
+
+    def _again(self) -> bool:
+        """Whether to start it once more: only an engine that had been ready, and only so often."""
+        code = self.deployment.exit_code
+        reason = why_ended(self.recipe, code, self.directory.log, said=self.broken)
+        if self.ready_at is not None and time.monotonic() - self.ready_at > _STEADY_SECONDS:
+            self._note(restarts=0)
+        done, allowed = self.deployment.restarts, self.deployment.keeping.restarts
+        if self.ready_at is None or done >= allowed:
+            tried = f" (after {done} restarts)" if done else ""
+            self._note(state="failed", reason=reason + tried)
+            return False
+        pause = min(2**done, _LONGEST_PAUSE_SECONDS)
+        words = f"{reason}; starts again in {pause} s ({done + 1} of {allowed})"
+        self._note(state="starting", reason=words, process=None, restarts=done + 1)
+        self._pause(pause)
+        if self.stopping:
+            self._note(state="stopped", reason="stopped on request")
+        return not self.stopping
+
+    def _show(self, progress: ProgressReader) -> None:
+        if (now := progress.read()) != self.deployment.progress:
+            self._note(progress=now)
 
     def _note(self, **fields: object) -> None:
-        self.deployment = changed(self.deployment, **fields)
-        self.directory.write(self.deployment)
+        later = changed(self.deployment, **fields)
+        if {**dict(later), "changed_at": None} != {**dict(self.deployment), "changed_at": None}:
+            self.deployment = later
+            self.directory.write(later)
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self.stopping and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, 0.2))
+
+    @contextmanager
+    def _may_be_interrupted(self) -> Iterator[None]:
+        """A stop is heard at once here, in the middle of a question."""
+        self.asking = True
+        try:
+            yield
+        except _StopAskedError:
+            pass
+        finally:
+            self.asking = False
 
     def _ask_to_stop(self, number: int, frame: FrameType | None) -> None:
         self.stopping = True

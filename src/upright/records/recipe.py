@@ -40,7 +40,7 @@ class Recipe(Record):
     """Which engine."""
     engine_version: str | None
     """The version it was written for."""
-    runtime: Literal["process"]
+    runtime: Literal["process", "podman", "docker"]
     """How the engine is started."""
     program: str
     """Path of the executable, or its bare command if the box was not asked or has none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from upright import catalog
 from upright.catalog.recorded_flags import recorded_versions
@@ -32,6 +33,7 @@ class Wishes:
     patched: bool = False
     """The image or build is known to carry the community's patches for SM 12.x."""
     draft_path: str | None = None
+    runtime: Literal["process", "podman", "docker"] = "process"
     must_be_installed: bool = True
     """Refuse to name a program that the box has not."""
 
@@ -59,7 +61,7 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         made_from=(plan.reference, model.reference, box.reference),
         engine=plan.engine,
         engine_version=version,
-        runtime="process",
+        runtime=wishes.runtime,
         program=install.program if install else engine.program,
         installed=install is not None,
         image=image.reference if image else None,

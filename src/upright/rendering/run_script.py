@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from upright.records.recipe import Recipe
 from upright.rendering import script
-from upright.rendering.container import HUB_MOUNT, KEY_MOUNT, MODEL_MOUNT, SHARED_MEMORY, Container, in_container
+from upright.rendering.container import HUB_MOUNT, MODEL_MOUNT, Container, in_container
+from upright.rendering.run_options import Places, run_options
 from upright.rendering.shell import optional
 from upright.rendering.text import one_line, shell_path, shell_word
 
-_GPUS = {"docker": "--gpus all", "podman": "--device nvidia.com/gpu=all"}
-_GPUS_WHY = {
-    "docker": "every GPU, by the NVIDIA container toolkit",
-    "podman": "every GPU, by its CDI name (nvidia-ctk cdi generate)",
-}
-_USER = {
-    # Guard: without capabilities not even root reads a file that another user owns, such as the key.
-    "docker": ("# as you: the key and the caches are yours", '--user "$(id -u):$(id -g)"'),
-    "podman": (),  # rootless: root inside is you outside
-}
+_PLACES = Places("$MODEL_FOLDER", "$CACHE_FOLDER", "$KEY_FILE", "$(id -u):$(id -g)", "$PORT")
 
 
 def run_script(recipe: Recipe, runtime: str, *, drafted: Recipe | None = None, draft: str | None = None) -> str:
@@ -28,7 +22,7 @@ def run_script(recipe: Recipe, runtime: str, *, drafted: Recipe | None = None, d
     lines += _image(recipe) + _model(inside)
     lines += ["CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}", *script.key_file()]
     lines += ['mkdir -p "$CACHE_FOLDER"']
-    lines += ["", "options=(", *(f"  {line}" for line in _options(inside, runtime)), ")"]
+    lines += ["", "options=(", *(f"  {line}" for line in _options(inside, runtime, recipe.gpus)), ")"]
     lines += script.arguments("arguments", inside.settings)
     lines += optional(drafted and _inside(drafted, image), draft)
     entry = " ".join(shell_word(word) for word in inside.entrypoint[1:])
@@ -54,29 +48,17 @@ def _model(inside: Container) -> list[str]:
     return [f"MODEL_FOLDER=${{MODEL_FOLDER:-{shell_path(mount.source)}}}  # on the host; mounted as {MODEL_MOUNT}"]
 
 
-def _options(inside: Container, runtime: str) -> list[str]:
-    mount = inside.mounts[0]
-    folder = "$HF_HOME" if mount.target == HUB_MOUNT else "$MODEL_FOLDER"
-    label = ",Z" if runtime == "podman" else ""
-    lines = [
-        "--rm --init",
-        *_USER[runtime],
-        f"# {_GPUS_WHY[runtime]}",
-        _GPUS[runtime],
-        "# clients on this machine only; put a proxy with TLS before it for others",
-        '--publish "127.0.0.1:$PORT:$PORT"',
-        "# ranks share memory through it; --ipc=host would share the whole machine's",
-        f"--shm-size {SHARED_MEMORY} --ulimit memlock=-1",
-        "# nothing that an engine does not need",
-        "--cap-drop ALL --security-opt no-new-privileges --read-only --tmpfs /tmp:exec",
-        f"# {mount.why}",
-        f'--volume "{folder}:{mount.target}:ro"',
-        f"# {inside.mounts[1].why}",
-        f'--volume "$CACHE_FOLDER:{inside.mounts[1].target}"',
-        "# the key as a file: it is in no listing and in no `inspect`",
-        f'--volume "$KEY_FILE:{KEY_MOUNT}:ro{label}"',
-        f"--entrypoint {shell_word(inside.entrypoint[0])}",
-    ]
+def _options(inside: Container, runtime: str, gpus: int) -> list[str]:
+    on_hub = inside.mounts[0].target == HUB_MOUNT
+    places = replace(_PLACES, model_folder="$HF_HOME") if on_hub else _PLACES
+    lines: list[str] = []
+    for option in run_options(inside, runtime, places, gpus=gpus):
+        lines += [f"# {option.why}"] if option.why else []
+        lines.append(" ".join(map(_word, option.words)))
     for setting in inside.environment:
         lines += [f"# {script.comment(setting)}", f"--env {setting.name}={shell_word(setting.value or '')}"]
     return lines
+
+
+def _word(word: str) -> str:
+    return f'"{word}"' if "$" in word else shell_word(word)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.golden.deployments import recipe
 from upright import store
-from upright.launching.supervisor import Supervisor
+from upright.launching.places import Here
+from upright.launching.runtimes import RUNTIMES
 
 
 @pytest.mark.parametrize("name", ["kimi-k26-vllm", "kimi-k26-sglang", "kimi-k26-ik-llama"])
@@ -19,19 +21,25 @@ def test_the_engine_gets_the_key_and_its_command_line_does_not(
     engine = tmp_path / "engine"
     engine.write_text('#!/bin/sh\necho "words: $*"\necho "variable: $VLLM_API_KEY"\n')
     engine.chmod(0o755)
-    supervisor = Supervisor.__new__(Supervisor)
-    supervisor.directory = store.create("test")
-    supervisor.recipe = recipe(name).model_copy(update={"program": str(engine)})
-    key = supervisor.directory.key()
-    assert supervisor._start().wait(timeout=30) == 0
-    said, variable = supervisor.directory.log.read_text().splitlines()[-2:]
+    directory = store.create("test")
+    wanted = recipe(name).model_copy(update={"program": str(engine)})
+    key = directory.key()
+    place = Here(directory)
+    place.start(RUNTIMES["process"].command(wanted, place.site(), container="c", label="l"))
+    wait_for(place)
+    said, variable = directory.log.read_text().splitlines()[-2:]
     assert key not in said
     assert "{key" not in said
-    if supervisor.recipe.key_way == "environment":
+    if wanted.key_way == "environment":
         assert variable == f"variable: {key}"
-    elif supervisor.recipe.key_way == "config":
+    elif wanted.key_way == "config":
         config = Path(said.partition("--config ")[2].split()[0])
         assert config.read_text() == f"api-key: {key}\n"
         assert config.stat().st_mode & 0o077 == 0
     else:
         assert Path(said.partition("--api-key-file ")[2].split()[0]).read_text().strip() == key
+
+
+def wait_for(place: Here) -> None:
+    while place.exit_code() is None:
+        time.sleep(0.05)

@@ -199,7 +199,7 @@ def test_a_deployment_of_schema_1_is_upgraded_on_reading() -> None:
     assert written["schema"] == 1
     deployment = records.load(file)
     assert isinstance(deployment, Deployment)
-    assert deployment.schema_version == 2
+    assert deployment.schema_version == 3
     assert [(step.state, step.at, step.reason) for step in deployment.history] == [
         ("failed", "2026-11-15T00:58:44.031+00:00", "llama.cpp was killed by SIGKILL")
     ]
@@ -219,7 +219,7 @@ def test_an_old_file_is_held_against_its_own_digest_before_it_is_upgraded() -> N
 def test_a_newer_schema_is_refused_with_a_hint() -> None:
     content = json.loads((FIXTURES / "deployment-1.json").read_text())
     del content["digest"]
-    with pytest.raises(RecordError, match="deployment schema 99; this version reads 1 to 2") as caught:
+    with pytest.raises(RecordError, match="deployment schema 99; this version reads 1 to 3") as caught:
         records.load(json.dumps({**content, "schema": 99}))
     assert caught.value.hint == "a newer upright wrote it: upgrade upright"
 

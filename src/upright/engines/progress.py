@@ -1,0 +1,102 @@
+"""A line of an engine's or a runtime's log -> what it is doing, and how far it has come.
+
+Loaders of vLLM and SGLang draw the same bars (tqdm), llama.cpp prints a dot for each percent: what they say is taken,
+and nothing is reckoned where they say nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from upright.records.deployment import Phase, Progress
+
+_BAR = re.compile(
+    r"(?P<percent>\d{1,3})%(?: Completed |\|[^|]*)\| *(?P<done>\d+)/(?P<of>\d+) \[(?P<spent>[\d:]+)<(?P<left>[\d:]+|\?)"
+)
+_BARS: tuple[tuple[re.Pattern[str], Phase], ...] = (
+    (re.compile(r"\b[Ll]oading (?:\w+ )*(?:checkpoint )?shards:|\bLoading safetensors using [\w ]+:"), "weights"),
+    (re.compile(r"\bCapturing (?:CUDA graph|batches|num tokens)"), "graphs"),
+    (re.compile(r"\bDeepGEMM warmup\b|\bDeepGEMM JIT\b"), "compile"),
+)
+_WORDS: tuple[tuple[re.Pattern[str], Phase], ...] = (
+    (
+        re.compile(r"Starting to load model |Load weight begin\.|(?:llm_)?load_tensors: loading model tensors"),
+        "weights",
+    ),
+    (re.compile(r"Dynamo bytecode transform time|Compiling a graph for|for vLLM's torch\.compile"), "compile"),
+    (re.compile(r"Capture cuda graph begin|Capturing cudagraphs for decoding|Capturing the model for CUDA"), "graphs"),
+    (re.compile(r"warming up the model with an empty run|Graph capturing finished|Capture cuda graph end"), "warmup"),
+)
+_SURE_PERCENT = 3
+"""Below this a rate is a guess."""
+_DOTS = re.compile(r"\.{2,100}")
+_LAYER = re.compile(r"(?P<layer>[0-9a-f]{12}): (?P<what>Pulling fs layer|Already exists|Pull complete)")
+_BLOB = re.compile(r"Copying blob (?:sha256:)?(?P<blob>[0-9a-f]{12,64})(?P<what> done| skipped: already exists)?")
+
+
+def reading(line: str) -> Progress | None:
+    """What one line says by itself; None if it is about something else."""
+    bar = _BAR.search(line)
+    for pattern, phase in _BARS if bar is not None else ():
+        if bar is not None and pattern.search(line[: bar.start()]):
+            done, of = int(bar["done"]), int(bar["of"])
+            left = None if bar["left"] == "?" or done == 0 else _seconds(bar["left"])
+            return Progress(
+                phase=phase,
+                done=done,
+                of=of,
+                percent=float(bar["percent"]),
+                seconds=float(_seconds(bar["spent"])),
+                seconds_left=left,
+            )
+    for pattern, phase in _WORDS:
+        if pattern.search(line):
+            return Progress(phase=phase)
+    if _DOTS.fullmatch(line.strip()):
+        # A dot is printed for each whole percent that is reached, and one for several at once: at least so far.
+        return Progress(phase="weights", percent=float(len(line.strip())))
+    return None
+
+
+def timed(said: Progress, elapsed_seconds: float) -> Progress:
+    """The same with times by our own clock, where a percentage came without them."""
+    if said.percent is None or said.seconds is not None:
+        return said
+    known = elapsed_seconds > 0 and said.percent >= _SURE_PERCENT
+    left = round(elapsed_seconds * (100 - said.percent) / said.percent, 1) if known else None
+    return said.model_copy(update={"seconds": round(elapsed_seconds, 1), "seconds_left": left})
+
+
+@dataclass
+class Pull:
+    """The lines of `docker pull` or `podman pull` so far. Podman names a layer once, so how far it is stays unknown."""
+
+    seen: dict[str, bool] = field(default_factory=dict)
+
+    def take(self, line: str) -> Progress | None:
+        if found := _LAYER.search(line):
+            layer, done = found["layer"], found["what"] != "Pulling fs layer"
+        elif found := _BLOB.search(line):
+            layer, done = found["blob"][:12], found["what"] is not None
+        else:
+            return None
+        self.seen[layer] = done or self.seen.get(layer, False)
+        done_layers = sum(self.seen.values())
+        if not done_layers:
+            return Progress(phase="pull", of=len(self.seen))
+        percent = round(100 * done_layers / len(self.seen), 1)
+        return Progress(phase="pull", done=done_layers, of=len(self.seen), percent=percent)
+
+
+def lines(text: str) -> list[str]:
+    """A log's text as lines: a bar redraws itself with a carriage return."""
+    return [each for each in re.split(r"[\r\n]+", text) if each.strip()]
+
+
+def _seconds(clock: str) -> int:
+    """01:40 or 1:02:03."""
+    total = 0
+    for part in clock.split(":"):
+        total = total * 60 + int(part or 0)
+    return total

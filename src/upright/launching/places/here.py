@@ -1,0 +1,73 @@
+"""This machine: the engine is the supervisor's child, and the kernel ends it when the supervisor dies."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from upright.host import LocalHost, Result
+from upright.launching.processes import die_with_parent, end_group, leader
+from upright.launching.runtimes import Command, Site
+from upright.records.deployment import Process
+from upright.store import DeploymentDir, write_atomically
+
+
+class Here:
+    def __init__(self, directory: DeploymentDir) -> None:
+        self.directory = directory
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def site(self) -> Site:
+        path = self.directory.path
+        return Site(
+            key_file=str(self.directory.key_file),
+            key_config=str(path / "key.yaml"),
+            home=str(Path.home()),
+            user=f"{os.getuid()}:{os.getgid()}",
+        )
+
+    def run(self, argv: Sequence[str], *, timeout_seconds: float = 60) -> Result:
+        return LocalHost().run(argv, timeout_seconds=timeout_seconds)
+
+    def start(self, command: Command) -> Process:
+        key = self.directory.key()
+        config = self.site().key_config
+        if config in command.argv:
+            write_atomically(Path(config), f"api-key: {key}\n".encode(), mode=0o600)
+        for folder in command.folders:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        secret = {command.key_variable: key} if command.key_variable else {}
+        with self.directory.log.open("ab") as log:
+            self._child = subprocess.Popen(
+                command.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **command.environment, **secret},
+                start_new_session=True,  # a group of its own, so that all of it can be ended
+                preexec_fn=die_with_parent,
+                cwd="/",
+            )
+        return leader(self._child.pid)
+
+    def adopt(self, process: Process | None) -> bool:
+        """Never: it dies with its supervisor, and what is left of its group is ended."""
+        return False
+
+    def exit_code(self) -> int | None:
+        assert self._child is not None
+        return self._child.poll()
+
+    def end(self, process: Process | None, *, patience_seconds: float = 10) -> None:
+        if process is not None:
+            end_group(process, patience_seconds=patience_seconds)
+        if self._child is not None:
+            self._child.wait()
+
+    def tend(self, base_url: str, port: int) -> None:
+        """It answers where it binds, and writes its log itself."""
+
+    def close(self) -> None:
+        """Nothing is held open."""

@@ -1,0 +1,7 @@
+"""The engine in a container of podman."""
+
+from __future__ import annotations
+
+from upright.launching.runtimes.containers import ContainerRuntime
+
+PODMAN = ContainerRuntime("podman", removal=("rm", "--force", "--ignore", "--time", "0", "--volumes"))

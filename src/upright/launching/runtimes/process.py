@@ -1,0 +1,36 @@
+"""The engine itself, as a process."""
+
+from __future__ import annotations
+
+from upright.launching.runtimes.contract import Command, Site
+from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe
+
+
+class ProcessRuntime:
+    name = "process"
+    program: str | None = None
+
+    def command(self, recipe: Recipe, site: Site, *, container: str, label: str) -> Command:
+        files = {KEY_FILE: site.key_file, KEY_CONFIG: site.key_config}
+        argv = []
+        for word in recipe.argv:
+            for placeholder, path in files.items():
+                word = word.replace(placeholder, path)
+            argv.append(word)
+        return Command(
+            argv=tuple(argv),
+            environment={each.name: each.value or "" for each in recipe.environment if each.value != KEY},
+            key_variable=next((each.name for each in recipe.environment if each.value == KEY), None),
+        )
+
+    def present(self, recipe: Recipe) -> None:
+        return None
+
+    def pull(self, recipe: Recipe) -> Command:
+        raise AssertionError("a process is not pulled")
+
+    def remove(self, container: str) -> None:
+        return None
+
+
+PROCESS = ProcessRuntime()

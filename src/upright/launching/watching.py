@@ -1,0 +1,91 @@
+"""A running engine -> does it still answer?
+
+/health says 200 for engines that answer nothing. Tokens that are counted on prove an engine that is at work, so a busy
+one is not disturbed; an idle one is asked a question of a few tokens.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from upright.endpoint.client import Endpoint
+from upright.errors import EndpointError, UnansweredError
+from upright.records.deployment import Keeping, State
+from upright.records.recipe import Recipe
+
+_AGAIN_SECONDS = 5.0
+"""How soon an engine that did not answer well is asked again."""
+_WORK = re.compile(r"^[^#\n]*(?:token|decode|throughput)[^\n]*$", re.MULTILINE | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look found."""
+
+    state: State
+    reason: str | None = None
+
+
+def question(endpoint: Endpoint) -> None:
+    """EndpointError if it is not answered."""
+    endpoint.chat([{"role": "user", "content": "Say OK."}], max_tokens=4, temperature=0)
+
+
+class Watch:
+    """Looks at a ready engine now and then, each time by a connection of its own: an open one would hold a thread."""
+
+    def __init__(self, connect: Callable[[], Endpoint], recipe: Recipe, keeping: Keeping) -> None:
+        self.connect = connect
+        self.recipe = recipe
+        self.keeping = keeping
+        self._counted: list[str] | None = None
+        self._next = time.monotonic() + keeping.question_seconds
+
+    def due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def look(self) -> Seen:
+        with self.connect() as endpoint:
+            seen = self._seen(endpoint)
+        well = seen.state == "ready"
+        self._next = time.monotonic() + (self.keeping.question_seconds if well else _AGAIN_SECONDS)
+        return seen
+
+    def _seen(self, endpoint: Endpoint) -> Seen:
+        before, self._counted = self._counted, self._count(endpoint)
+        if before is not None and self._counted is not None and before != self._counted:
+            return Seen("ready")
+        try:
+            question(endpoint)
+        except UnansweredError:
+            return Seen(
+                "hung", f"a question was not answered for {self.keeping.hung_seconds:g} s, and no token counted"
+            )
+        except EndpointError as error:
+            says = "200" if endpoint.healthy(self.recipe.health_path) else "nothing"
+            return Seen("degraded", f"{self.recipe.health_path} says {says}, but a question failed: {error.message}")
+        self._counted = self._count(endpoint)
+        return Seen("ready")
+
+    def _count(self, endpoint: Endpoint) -> list[str] | None:
+        """The lines that count tokens; None where the engine does not tell."""
+        text = endpoint.text(self.recipe.metrics_path) if self.recipe.metrics_path else None
+        return _WORK.findall(text) if text else None
+
+
+class Silence:
+    """Whether a log has stopped growing."""
+
+    def __init__(self, limit_seconds: float) -> None:
+        self.limit_seconds = limit_seconds
+        self._size = -1
+        self._since = time.monotonic()
+
+    def lasts(self, size: int) -> bool:
+        now = time.monotonic()
+        if size != self._size:
+            self._size, self._since = size, now
+        return now - self._since > self.limit_seconds
