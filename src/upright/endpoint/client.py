@@ -66,14 +66,6 @@ class Endpoint:
         except httpx2.HTTPError:
             return False
 
-    def text(self, path: str, *, timeout_seconds: float = 5) -> str | None:
-        """What a page says; None if there is none, or nobody who would say it."""
-        try:
-            response = self._http.get(path, timeout=timeout_seconds)
-        except httpx2.HTTPError:
-            return None
-        return response.text if response.status_code == 200 else None
-
     def models(self) -> list[str]:
         """The names that the server says it serves."""
         body = self.json("/v1/models")

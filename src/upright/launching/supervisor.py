@@ -144,15 +144,14 @@ class Supervisor:
     def _serve(self) -> None:
         """Until the engine has ended, or is broken, or a stop is wanted."""
         if self.ready_at is None:
-            with self._connect() as endpoint:
+            with self._connect(self.deployment.keeping.hung_seconds) as endpoint:
                 self._until_ready(endpoint)
         if self.ready_at is not None:
             self._watch()
 
-    def _connect(self) -> Endpoint:
-        limit = self.deployment.keeping.hung_seconds
+    def _connect(self, limit_seconds: float) -> Endpoint:
         name, key = self.recipe.served_name, self.directory.key()
-        return Endpoint(self.deployment.base_url, name, key=key, timeout_seconds=limit)
+        return Endpoint(self.deployment.base_url, name, key=key, timeout_seconds=limit_seconds)
 
     def _until_ready(self, endpoint: Endpoint) -> None:
         """Loading until /health says 200; ready when a real question was answered, which /health does not prove."""

@@ -18,6 +18,7 @@ from upright.records.recipe import Recipe
 
 _AGAIN_SECONDS = 5.0
 """How soon an engine that did not answer well is asked again."""
+_METRICS_SECONDS = 5.0
 _WORK = re.compile(r"^[^#\n]*(?:token|decode|throughput)[^\n]*$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -37,7 +38,7 @@ def question(endpoint: Endpoint) -> None:
 class Watch:
     """Looks at a ready engine now and then, each time by a connection of its own: an open one would hold a thread."""
 
-    def __init__(self, connect: Callable[[], Endpoint], recipe: Recipe, keeping: Keeping) -> None:
+    def __init__(self, connect: Callable[[float], Endpoint], recipe: Recipe, keeping: Keeping) -> None:
         self.connect = connect
         self.recipe = recipe
         self.keeping = keeping
@@ -48,14 +49,14 @@ class Watch:
         return time.monotonic() >= self._next
 
     def look(self) -> Seen:
-        with self.connect() as endpoint:
+        with self.connect(self.keeping.hung_seconds) as endpoint:
             seen = self._seen(endpoint)
         well = seen.state == "ready"
         self._next = time.monotonic() + (self.keeping.question_seconds if well else _AGAIN_SECONDS)
         return seen
 
     def _seen(self, endpoint: Endpoint) -> Seen:
-        before, self._counted = self._counted, self._count(endpoint)
+        before, self._counted = self._counted, self._count()
         if before is not None and self._counted is not None and before != self._counted:
             return Seen("ready")
         try:
@@ -67,13 +68,18 @@ class Watch:
         except EndpointError as error:
             says = "200" if endpoint.healthy(self.recipe.health_path) else "nothing"
             return Seen("degraded", f"{self.recipe.health_path} says {says}, but a question failed: {error.message}")
-        self._counted = self._count(endpoint)
+        self._counted = self._count()
         return Seen("ready")
 
-    def _count(self, endpoint: Endpoint) -> list[str] | None:
+    def _count(self) -> list[str] | None:
         """The lines that count tokens; None where the engine does not tell."""
-        text = endpoint.text(self.recipe.metrics_path) if self.recipe.metrics_path else None
-        return _WORK.findall(text) if text else None
+        if self.recipe.metrics_path is None:
+            return None
+        try:
+            with self.connect(_METRICS_SECONDS) as endpoint:
+                return _WORK.findall(endpoint.text(self.recipe.metrics_path))
+        except EndpointError:
+            return None
 
 
 class Silence:
