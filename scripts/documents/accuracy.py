@@ -8,6 +8,9 @@ from upright import catalog
 from upright.catalog.model_records import architecture, record, records
 from upright.planning.fitting import Miss, by_image, by_setting, fit, leave_out, pools
 from upright.planning.kvcache import cache_shape
+from upright.planning.speed import hybrids, runs
+from upright.planning.speed.fitting import FITTED, errors, miss, predict
+from upright.planning.speed.samples import RankSample
 from upright.planning.weights import rank_weights
 from upright.units import GIB
 
@@ -58,12 +61,13 @@ _UNKNOWN = """\
   size of the layers that were placed, so only the row without experts on the GPUs was used.
 - The size of the copies that llama.cpp makes of experts to read prompts is a wide band.
 - What a vision tower needs while it runs is not planned.
-- Speed is not planned here.
+- Speed by constants that were fitted elsewhere has the errors of the table above, and its band says so.
 """
 
 
 def pages() -> dict[str, str]:
-    sections = [_INTRODUCTION, _cache(), _measured(), _weights(), _pools(), _fraction(), _allocator(), _PEERS, _UNKNOWN]
+    sections = [_INTRODUCTION, _cache(), _measured(), _weights(), _pools(), _fraction(), _allocator()]
+    sections += [_speed(), _transfer(), _hybrids(), _PEERS, _UNKNOWN]
     return {"docs/accuracy.md": "\n\n".join(section.strip() for section in sections) + "\n"}
 
 
@@ -195,6 +199,163 @@ def _allocator() -> str:
 `llama-fit-params` lays out a model without its weights. Asked about a full-size Kimi K2 (543.62 GiB as a sparse file of
 3.4 MB) over contexts, cache types, batch sizes, quants, users and with and without flash attention: model and context
 to the MiB, compute buffers within 3.1 % (near 65,536 tokens; elsewhere within 1 %). A test asks it again."""
+
+
+def _speed() -> str:
+    row, misses = runs.speed_row("vllm-sm120-pcie-oneshot"), runs.held_out_pcie()
+    found, constants = errors([off for _, off in misses], "held out"), row.constants
+    drafts = runs.RUNS[0]
+    drafted = errors([miss(each, runs.run_constants(drafts)) for each in runs.run_samples(drafts)], drafts.name)
+    prompts = errors([miss(each, constants) for each in runs.prompt_samples()], "prompts")
+    rows = [
+        "## Decode of Kimi K2.6 on eight RTX PRO 6000",
+        "",
+        _paragraph(
+            f"{found.rows} published cells without speculation: 1 to 128 requests, empty to 131,072 tokens, caches",
+            f"kept whole or shared by 2, 4 or 8 ranks. {len(FITTED)} constants are fitted on three of the four",
+            f"sharings and predict the fourth: half of the cells are off by less than {found.median:.1%}, nine of ten",
+            f"by less than {found.ninth:.1%}.",
+        ),
+        "",
+        "| left out | cells | median | nine of ten | worst |",
+        "|---|---|---|---|---|",
+        *(
+            _held_row(name, [off for each, off in misses if runs.by_sharing(each) == name])
+            for name in _sharings(misses)
+        ),
+        "",
+        "| constant | fitted on all | what is known of it besides |",
+        "|---|---|---|",
+        f"| fixed time of a layer | {constants.layer_us:.0f} us | |",
+        f"| weights are read at | {constants.weight_efficiency:.0%} of the bandwidth | held at the most that is allowed |",
+        f"| a batch draws its experts from | {constants.expert_spread:.0%} of them | held at the least that is allowed |",
+        f"| the cache is read at | {constants.cache_efficiency:.0%} of the bandwidth | in whole waves of 188 blocks |",
+        f"| one-shot all-reduce | {constants.one_shot_gb_s:.0f} GB/s | its start is taken from four cards: "
+        f"{constants.one_shot_us:.0f} us |",
+        f"| NCCL all-reduce over 8 | {14 * constants.hop_us:.1f} us | 26.2 us were measured by itself |",
+        f"| NCCL bus | {constants.collective_gb_s:.0f} GB/s | 22 to 41 GB/s were measured by itself |",
+        f"| an exchange of a shared cache | {constants.exchange_us:.0f} us | |",
+        "",
+        _paragraph(
+            "What limits it: cells of 30 seconds vary by a few per cent among themselves; eight ranks that share a",
+            "cache and two requests are 13 % slower than any neighbour in the table, and no constant tells why. How",
+            "kernels cut the work is read in their source, not fitted: four sharing ranks ask for tiles of 32 heads,",
+            "which the build's table of tuned tiles does not hold, so the cache is read four times.",
+        ),
+        "",
+        _paragraph(
+            f"With EAGLE3 and the acceptance that was published with each cell, nothing fitted on drafts: {drafted.rows}",
+            f"cells, half off by less than {drafted.median:.1%}, nine of ten by less than {drafted.ninth:.1%}. Each",
+            "guess is verified as if it were a request: it reads the whole cache, which is why a draft loses with long",
+            "contexts and many users.",
+        ),
+        "",
+        _paragraph(
+            f"Prompts, {prompts.rows} cells from 8,192 to 131,072 tokens on 8 and 16 cards, three further constants:",
+            f"half off by less than {prompts.median:.1%} where they were fitted. Over PCIe most of the time is",
+            f"all-reduce, at {constants.prompt_gb_s:.0f} GB/s.",
+        ),
+    ]
+    return "\n".join(rows)
+
+
+def _sharings(misses: tuple[tuple[RankSample, float], ...]) -> list[str]:
+    return list(dict.fromkeys(runs.by_sharing(sample) for sample, _ in misses))
+
+
+def _held_row(name: str, misses: list[float]) -> str:
+    found = errors(misses, name)
+    worst = max(misses, key=abs)
+    return f"| {name} | {found.rows} | {found.median:.1%} | {found.ninth:.1%} | {worst:+.1%} |"
+
+
+def _transfer() -> str:
+    rows = [
+        "## Constants carried to other boxes",
+        "",
+        _paragraph(
+            "Predicted by constants that have not seen these boxes, models or builds; whatever the error is. The band",
+            "of a plan comes from here: the held-out errors above where a plan is of the same silicon and wires, these",
+            "where it is not.",
+        ),
+        "",
+        "| run | constants | cells | errors of prediction | note |",
+        "|---|---|---|---|---|",
+    ]
+    for run in runs.RUNS:
+        constants = runs.run_constants(run)
+        misses = [miss(sample, constants) for sample in runs.run_samples(run)]
+        if len(misses) > 12:
+            found = errors(misses, run.name)
+            said = f"median {found.median:.1%}, nine of ten {found.ninth:.1%}"
+        else:
+            said = ", ".join(f"{off:+.0%}" for off in misses) or "none"
+        rows.append(f"| {run.name} | {run.row} | {len(misses)} | {said} | {run.note} |")
+    nvlink = errors([off for _, off in runs.held_out_nvlink()], "nvlink")
+    rows += [
+        "",
+        _paragraph(
+            f"H200, B200 and B300 have constants of their own since: four, on {nvlink.rows} served cells. With each",
+            f"kind of GPU left out in turn half of the cells are off by less than {nvlink.median:.1%}, nine of ten by",
+            f"less than {nvlink.ninth:.1%}.",
+        ),
+    ]
+    return "\n".join(rows)
+
+
+def _hybrids() -> str:
+    rows = [
+        "## Experts in main memory",
+        "",
+        _paragraph(
+            "Main memory's constant comes from a run without a GPU, the GPU's from a run without main memory. Nothing",
+            "was fitted on these rows or on their machines.",
+        ),
+        "",
+        "| run | layers of experts on GPUs | measured | predicted | error | note |",
+        "|---|---|---|---|---|---|",
+    ]
+    for each in hybrids.SEEN_BY_NOBODY:
+        sample, constants = hybrids.decoded(each), runs.speed_row(each.row).constants
+        name = f"{each.id} {each.row} {(each.artifact or '').rpartition(':')[2]}"
+        rows.append(
+            f"| {name} | {each.expert_layers} | {sample.tokens_per_second:g} tok/s | {predict(sample, constants):.1f} | "
+            f"{miss(sample, constants):+.0%} | {each.note} |"
+        )
+    rows += ["", *_layer_words(), "", *_prompt_rows()]
+    return "\n".join(rows)
+
+
+def _layer_words() -> list[str]:
+    ten = hybrids.layered(hybrids.SEEN_BY_NOBODY[2])
+    layer = ten.work.experts * ten.work.expert_bytes / ten.expert_layers / GIB
+    constants = runs.speed_row("ik-llamacpp").constants
+    none, six = (predict(hybrids.decoded(each), constants) for each in hybrids.SEEN_BY_NOBODY[:2])
+    return [
+        _paragraph(
+            f"One more layer of experts on the GPUs is worth {(six - none) / 6:.2f} tok/s; the published rows say",
+            f"{(20.9 - 18.9) / 6:.2f} from none to six. A layer of IQ3_K is {layer:.2f} GiB, so eight on one GPU are",
+            f"{8 * layer:.0f} GiB: the 43 and 44 GiB that were published for 8 + 2 layers cannot be.",
+        )
+    ]
+
+
+def _prompt_rows() -> list[str]:
+    constants = runs.speed_row("ik-llamacpp").constants
+    rows = ["| prompts read in ubatches of | predicted, IQ3_K with 10 layers on GPUs | measured |", "|---|---|---|"]
+    for ubatch in (2048, 4096, 8192):
+        sample = hybrids.prompted(hybrids.SEEN_BY_NOBODY[2], ubatch)
+        measured = f"{sample.tokens_per_second:g} tok/s" if ubatch == 4096 else ""
+        rows.append(f"| {ubatch} tokens | {predict(sample, constants):.0f} tok/s | {measured} |")
+    return [
+        *rows,
+        "",
+        _paragraph(
+            "Below 1,536 tokens (32 rows for each of 384 experts, 8 at a time) ik_llama.cpp lets the processor read the",
+            "prompt, and how fast that is nobody published for such machines: then a plan says nothing. The 567 tok/s",
+            "of Q4_X would need ubatches of about 8,192.",
+        ),
+    ]
 
 
 def _paragraph(*words: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from click import style
 
+from upright.cli.speed_page import speed_pairs
 from upright.planning.artifacts import Choice
 from upright.planning.words import choice_words, expert_words
 from upright.records.plan import Plan
@@ -130,6 +131,7 @@ def _numbers(plan: Plan, width: int) -> Iterator[str]:
     if kv.capacity_tokens:
         pairs.append(("one user", f"up to {tokens(plan.largest_context_tokens)} tokens of context"))
         pairs.append(("users", f"{plan.users_at_context} at {tokens(plan.context_tokens)} tokens each"))
+        pairs += speed_pairs(plan)
     for name, value in pairs:
         yield from _wrapped(value, width, f"{name:<{_LABEL}}")
 

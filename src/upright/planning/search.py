@@ -17,6 +17,7 @@ from upright.planning.main_memory import MainMemoryCase, is_cpu_build, plan_in_m
 from upright.planning.nearest import nearest
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
+from upright.planning.speed.predict import speed
 from upright.records.box import Box
 from upright.records.model import GqaAttention, MlaAttention, Model
 from upright.records.plan import Goal, Objection, Parallel, Plan, Use
@@ -146,9 +147,8 @@ class _Search:
             done = plan_in_layers(LayerCase(self._box, model, goal, way.engine, version, context, dtype, made_from))
         else:
             done = _on_ranks(self._box, model, goal, way.engine, version, context, made_from)
-        if objections := (*way.objections, *self._kernels(done)):
-            done = done.model_copy(update={"objections": (*objections, *done.objections)})
-        return done
+        objections = (*way.objections, *self._kernels(done), *done.objections)
+        return done.model_copy(update={"objections": objections, "speed": speed(done, model, self._box)})
 
     def _kernels(self, done: Plan) -> Iterator[Objection]:
         for verdict in self._verdicts:

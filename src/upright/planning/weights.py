@@ -40,6 +40,16 @@ class RankWeights:
         return self.divided_bytes + self.replicated_bytes
 
 
+@dataclass(frozen=True)
+class StepBytes:
+    """What one rank reads to decode a token."""
+
+    always: int
+    """Read by every step, however many tokens it decodes."""
+    expert: int
+    """One routed expert in every layer that has experts."""
+
+
 def rank_weights(
     model: Model, *, tensor: int, pipeline: int = 1, vision: Vision = "divided", draft: bool = False
 ) -> tuple[RankWeights, ...]:
@@ -49,6 +59,20 @@ def rank_weights(
         _stage(model, layers, tensor, first=index == 0, last=index == pipeline - 1, vision=vision, draft=draft)
         for index, layers in enumerate(stages)
     )
+
+
+def step_bytes(model: Model, *, tensor: int = 1) -> StepBytes:
+    """Bytes of this rank's share that a step reads; of the embedding it reads a row, of the tower nothing."""
+    share = replicated_share(model.architecture, tensor)
+    always, routed = Fraction(0), 0
+    for line in model.weights:
+        if line.group == "routed_experts":
+            routed += line.bytes
+        elif line.group not in ("embedding", "vision", "draft"):
+            whole = _whole_share(line.group, share, "left out") or Fraction(0)
+            always += line.bytes * (whole + (1 - whole) / tensor)
+    experts = model.architecture.experts
+    return StepBytes(int(always), routed // experts.count // tensor if experts else 0)
 
 
 def stage_layers(layers: int, stages: int) -> tuple[range, ...]:

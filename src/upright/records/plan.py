@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from upright.records.base import Basis, Part, Record
+from upright.records.base import Basis, Part, Record, Upgrade
 
 Use = Literal["coding-agent", "chat", "batch", "long-documents"]
 
@@ -36,6 +37,10 @@ class Goal(Part):
     """vLLM's --gpu-memory-utilization, SGLang's --mem-fraction-static."""
     draft: bool = False
     """Plan room for a draft model (EAGLE-3, MTP)."""
+    acceptance: float | None = None
+    """Share of a draft's guesses that the model accepts on this load, if somebody measured it; never assumed."""
+    image: str | None = None
+    """The container image that the engine comes from: its patches decide what this silicon can do."""
 
 
 class LedgerLine(Part):
@@ -173,10 +178,68 @@ class Rung(Part):
     """What this rung adds."""
 
 
+class SpeedTerm(Part):
+    """A part of one decode step, or of reading a prompt."""
+
+    step: Literal["decode", "prompt"]
+    """Which of the two."""
+    term: str
+    """layers, all-reduce, exchange, weights, cache, draft, memory, ..."""
+    milliseconds: float
+    """How long it takes."""
+    why: str
+    """What is done meanwhile, with its figures."""
+
+
+class Rate(Part):
+    """Tokens a second, with a band."""
+
+    best: float | None
+    """The figure to plan with; None if only the band is known."""
+    low: float
+    """Lower end."""
+    high: float
+    """Upper end."""
+
+
+class Speed(Part):
+    """How fast the plan would be."""
+
+    context_tokens: int
+    """Tokens in each user's cache meanwhile: half of the plan's context."""
+    decode: Rate
+    """Tokens a second that each user sees."""
+    empty: Rate
+    """The same with an empty cache."""
+    full: Rate
+    """The same with all of the plan's context in use."""
+    together: Rate
+    """Tokens a second of all users."""
+    prompt: Rate | None
+    """Tokens a second while such a context is read; None if nobody measured the like."""
+    layer_worth: float | None = None
+    """Tokens a second that one more layer of experts on the GPUs would bring; None if all are there."""
+    terms: tuple[SpeedTerm, ...]
+    """Every part of a step, and of the prompt."""
+    row: str
+    """The catalogue's row that holds the constants."""
+    basis: Basis
+    """measured if constants were fitted on this silicon and wires, derived if they come from elsewhere."""
+    why: str
+    """Where the band comes from."""
+
+
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 knew no speed: it stays unknown."""
+    return content
+
+
 class Plan(Record):
     """One way to stand this model on this box."""
 
     kind: ClassVar[str] = "plan"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     engine: str
     """Which engine."""
@@ -208,6 +271,8 @@ class Plan(Record):
     """Longest context for one user alone: capacity, or the model's limit."""
     users_at_context: int = 0
     """Users who can each fill the plan's context at once."""
+    speed: Speed | None = None
+    """How fast; None if no constants are known for the like."""
     objections: tuple[Objection, ...] = ()
     """Empty means that it fits."""
     notes: tuple[Note, ...] = ()

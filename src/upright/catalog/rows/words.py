@@ -95,6 +95,8 @@ class MeasurementRow(Row):
     """Tensor, context and expert parallelism."""
     speculation: str | None = None
     """Speculative decoding, if any."""
+    acceptance: float | None = None
+    """Share of the drafted tokens that were accepted, where the author gives it for this very run."""
     kv_dtype: str | None = None
     """Type of the cache."""
     flags: str | None = None

@@ -1,0 +1,102 @@
+"""Work + silicon + batch + context -> the amounts of one decode step, for ranks that divide every layer.
+
+Seconds are a sum of amounts times coefficients, one coefficient a constant: what `fitting` solves for is what is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from upright.catalog.rows.speed import Constants, Kernels
+from upright.planning.speed.work import BF16, Reader, Silicon, Work, distinct_experts
+
+EXCHANGES = 3
+"""By which ranks share a cache: gather queries, gather the logs of sums, scatter the outputs."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """So much of what one constant prices."""
+
+    term: str
+    constant: str
+    amount: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decode step: its terms in seconds, in the order that a page shows them."""
+
+    terms: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.terms.values())
+
+
+def step_amounts(
+    work: Work, silicon: Silicon, kernels: Kernels, *, batch: int, context: float, guesses: int, spread: float
+) -> Iterable[Amount]:
+    """One step of all requests. With a draft, its guesses are made and verified, each beside one sure token."""
+    rows = batch * (guesses + 1)
+    yield Amount("layers", "layer_us", work.layers)
+    # Two in every layer, behind attention and behind the experts, and one behind the embedding.
+    yield from _all_reduce(work, kernels, rows, operations=2 * work.layers + 1)
+    if work.sharing > 1:
+        yield Amount("exchange", "exchange_us", EXCHANGES * work.layers)
+        wire = work.layers * (work.sharing - 1) * rows * work.exchanged_bytes
+        yield Amount("exchange", "collective_gb_s", wire)
+    woken = distinct_experts(work.experts, work.active, rows, spread)
+    yield Amount("weights", "weight_efficiency", (work.always_bytes + woken * work.expert_bytes) / silicon.bandwidth)
+    for reader in work.readers:
+        yield Amount("cache", "cache_efficiency", _cache_seconds(reader, work, silicon, kernels, rows, context))
+    if guesses:  # each guess is one layer and the output matrix
+        yield Amount("draft", "layer_us", guesses)
+        yield Amount("draft", "weight_efficiency", guesses * work.head_bytes / silicon.bandwidth)
+        yield from _all_reduce(work, kernels, batch, operations=2 * guesses)
+
+
+def total(amounts: Iterable[Amount], constants: Constants) -> Step:
+    found: dict[str, float] = {}
+    for each in amounts:
+        found[each.term] = found.get(each.term, 0.0) + each.amount * coefficient(constants, each.constant)
+    return Step(found)
+
+
+def coefficient(constants: Constants, name: str) -> float:
+    """What one unit of an amount costs: seconds a microsecond, a byte, or a second at full efficiency."""
+    value = float(getattr(constants, name))
+    if name.endswith("_us"):
+        return value * 1e-6
+    return 1e-9 / value if name.endswith("_gb_s") else 1 / value
+
+
+def _all_reduce(work: Work, kernels: Kernels, rows: int, *, operations: int) -> Iterable[Amount]:
+    if work.tensor < 2:
+        return
+    sent, others = rows * work.hidden * BF16, work.tensor - 1
+    if rows <= kernels.one_shot_rows:
+        yield Amount("all-reduce", "one_shot_us", operations)
+        yield Amount("all-reduce", "one_shot_gb_s", operations * others * sent)
+    else:
+        yield Amount("all-reduce", "hop_us", operations * 2 * others)
+        yield Amount("all-reduce", "collective_gb_s", operations * 2 * others / work.tensor * sent)
+
+
+def _cache_seconds(reader: Reader, work: Work, silicon: Silicon, kernels: Kernels, rows: int, context: float) -> float:
+    """At full efficiency. Guesses are verified as if each were a request of its own: each reads the whole cache."""
+    tokens = min(context, reader.most_tokens or context)
+    read = (tokens * reader.token_bytes + context * reader.extra_token_bytes) / work.sharing
+    tiles = 1
+    if reader.latent:
+        heads = reader.heads * work.sharing
+        tile = kernels.head_tiles.get(heads, kernels.head_tile)
+        tiles = math.ceil(heads / tile)
+    filled = float(rows * tiles)
+    if reader.latent and kernels.cache_splits:
+        # Blocks run in waves, one block a multiprocessor: a wave that is half empty takes as long as a full one.
+        blocks = rows * tiles * kernels.cache_splits / silicon.multiprocessors
+        filled = math.ceil(blocks) / (kernels.cache_splits / silicon.multiprocessors)
+    return reader.layers * filled * read / silicon.bandwidth

@@ -1,0 +1,88 @@
+"""Work + silicon + main memory -> the amounts of a step and of a prompt, for engines that put whole layers on devices.
+
+One device works at a time. What lives in main memory is read by the processor to decode, and copied to a GPU over PCIe
+to read a prompt, once for every ubatch: that is why long ubatches read faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from upright.catalog.rows.speed import Kernels
+from upright.planning.speed.decode import Amount
+from upright.planning.speed.work import Silicon, Work, distinct_experts
+
+
+@dataclass(frozen=True)
+class Host:
+    """The figures of a machine that hybrid speed hangs on."""
+
+    bandwidth: float
+    """Bytes a second of main memory."""
+    measured: bool
+    """Whether somebody measured that, or it is theoretical."""
+    slot: float | None = None
+    """Bytes a second of a GPU's PCIe slot; None if not known."""
+
+
+@dataclass(frozen=True)
+class Layered:
+    """Where the experts of a model live."""
+
+    work: Work
+    silicon: Silicon | None
+    """None without a GPU: then everything is in main memory."""
+    host: Host
+    expert_layers: int
+    """Layers that have experts."""
+    host_layers: int
+    """Those whose experts are in main memory."""
+
+
+def layered_step(case: Layered, *, batch: int, context: float, spread: float) -> Iterable[Amount]:
+    work = case.work
+    # `expert_bytes` is one expert in every layer that has experts.
+    woken = distinct_experts(work.experts, work.active, batch, spread) * work.expert_bytes
+    in_memory = woken * case.host_layers / case.expert_layers if case.expert_layers else 0.0
+    cached = batch * sum(
+        reader.layers
+        * (min(context, reader.most_tokens or context) * reader.token_bytes + context * reader.extra_token_bytes)
+        for reader in work.readers
+    )
+    efficiency = "host_measured_efficiency" if case.host.measured else "host_efficiency"
+    if case.silicon is None:
+        yield Amount("memory", efficiency, (work.always_bytes + woken + cached) / case.host.bandwidth)
+        return
+    yield Amount("layers", "layer_us", work.layers)
+    read = work.always_bytes + woken - in_memory
+    yield Amount("weights", "weight_efficiency", read / case.silicon.bandwidth)
+    yield Amount("cache", "cache_efficiency", cached / case.silicon.bandwidth)
+    if in_memory:
+        yield Amount("memory", efficiency, in_memory / case.host.bandwidth)
+
+
+def layered_prompt(case: Layered, kernels: Kernels, tokens: int, ubatch: int) -> Iterable[Amount] | None:
+    """None where the processor reads the prompt: how fast it computes is not known."""
+    if case.silicon is None or (case.host.slot is None and case.host_layers):
+        return None
+    work = case.work
+    if case.host_layers and not _uploads(work, kernels, min(tokens, ubatch)):
+        return None
+    in_memory = work.experts * work.expert_bytes * case.host_layers / case.expert_layers if case.expert_layers else 0.0
+    turns = max(1, -(-tokens // ubatch))
+    flops = case.silicon.bf16_flops
+    found = [
+        Amount("layers", "layer_us", turns * work.layers),
+        Amount("compute", "compute_efficiency", tokens * work.flops_per_token / flops),
+        Amount("attention", "attention_efficiency", tokens * (tokens / 2) * work.attention_flops / flops),
+    ]
+    if in_memory and case.host.slot:
+        found.append(Amount("upload", "upload_efficiency", turns * in_memory / case.host.slot))
+    return found
+
+
+def _uploads(work: Work, kernels: Kernels, tokens: int) -> bool:
+    if kernels.upload_from_rows is not None and work.active:
+        return tokens >= kernels.upload_from_rows * work.experts / work.active
+    return kernels.upload_from_tokens is not None and tokens >= kernels.upload_from_tokens

@@ -1,0 +1,25 @@
+"""Work + silicon + prompt -> the amounts of reading it, for ranks that divide every layer.
+
+Over PCIe most of it is all-reduce: a chunk of 8,192 tokens sends 117 MB twice in every layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from upright.planning.speed.decode import Amount
+from upright.planning.speed.work import BF16, Silicon, Work
+
+CHUNK_TOKENS = 8192
+
+
+def prompt_amounts(work: Work, silicon: Silicon, tokens: int, chunk: int = CHUNK_TOKENS) -> Iterable[Amount]:
+    """Nothing of it is in the cache."""
+    chunks = max(1, -(-tokens // chunk))
+    throughput = work.tensor * silicon.bf16_flops
+    yield Amount("layers", "layer_us", chunks * work.layers)
+    yield Amount("compute", "compute_efficiency", tokens * work.flops_per_token / throughput)
+    yield Amount("attention", "attention_efficiency", tokens * (tokens / 2) * work.attention_flops / throughput)
+    if work.tensor > 1:
+        sent = 2 * (work.tensor - 1) / work.tensor * tokens * work.hidden * BF16
+        yield Amount("all-reduce", "prompt_gb_s", (2 * work.layers + 1) * sent)

@@ -1,0 +1,55 @@
+"""Engine, version, silicon, wires, image -> the row of constants, and the band that goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from upright import catalog
+from upright.catalog import versions
+from upright.catalog.rows.speed import Errors, SpeedRow, Wires
+from upright.records.box import Box
+
+# An unknown version is taken for the newest.
+_NEWEST = "9999"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A row, and whether it was made for this silicon and these wires."""
+
+    row: SpeedRow
+    at_home: bool
+
+    @property
+    def errors(self) -> Errors | None:
+        """Held-out errors at home; elsewhere those of other boxes that the same constants were tried on."""
+        return self.row.errors if self.at_home else self.row.transfer or self.row.errors
+
+
+def wires(box: Box, ranks: int) -> Wires:
+    if ranks < 2:
+        return "one"
+    used = [link for link in box.links if link.a < ranks and link.b < ranks]
+    return "nvlink" if used and all(link.nvlinks for link in used) else "pcie"
+
+
+def choose(
+    engine: str, version: str | None, capability: str | None, on: Wires, patches: Collection[str] = ()
+) -> Chosen | None:
+    """A person's own row before ours, the particular before the general; None if the engine has no row at all."""
+    found = []
+    for row in catalog.rows("speeds").values():
+        assert isinstance(row, SpeedRow)
+        if row.engine != engine or not set(row.patches) <= set(patches):
+            continue
+        if not versions.inside(version or _NEWEST, row.versions):
+            continue
+        here = capability is not None and versions.inside(capability, row.capability)
+        wired = on == "one" or on in row.wires
+        rank = (here and wired, wired, here, row.owner == "user", len(row.patches), row.versions != "*")
+        found.append((rank, row))
+    if not found:
+        return None
+    rank, best = max(found, key=lambda pair: pair[0])
+    return Chosen(best, rank[0])

@@ -1,0 +1,68 @@
+"""A term of a step -> what is done meanwhile, with its figures."""
+
+from __future__ import annotations
+
+from upright.catalog.rows.speed import SpeedRow
+from upright.planning.speed.layered import Layered
+from upright.planning.speed.work import BF16, Work, distinct_experts
+from upright.records.plan import Plan
+from upright.units import size, tokens
+
+
+def term_words(
+    which: str, term: str, work: Work, layered: Layered | None, row: SpeedRow, plan: Plan, context: int
+) -> str:
+    constants, batch = row.constants, plan.goal.users
+    guesses = 3 if plan.goal.draft else 0
+    rows = batch * (guesses + 1)
+    if which == "prompt":
+        return _prompt_words(term, work, layered, row, context)
+    if term == "layers":
+        return f"{work.layers} layers, {constants.layer_us:.0f} us each whatever they hold: launches, norms, router"
+    if term == "all-reduce":
+        how = "one shot over PCIe" if rows <= row.kernels.one_shot_rows else "NCCL"
+        sent = size(rows * work.hidden * BF16)
+        return f"{2 * work.layers + 1} all-reduces of {sent} over {work.tensor} GPUs, {how}"
+    if term == "exchange":
+        return f"{work.sharing} ranks share the cache: three exchanges in each of {work.layers} layers"
+    if term == "weights":
+        woken = distinct_experts(work.experts, work.active, rows, constants.expert_spread)
+        on = 1.0
+        if layered is not None and layered.expert_layers:
+            on = 1 - layered.host_layers / layered.expert_layers
+        read = work.always_bytes + on * woken * work.expert_bytes
+        experts = f", {woken:.0f} of {work.experts} experts awake" if work.experts else ""
+        return f"{size(read)} of weights at {constants.weight_efficiency:.0%} of the memory's bandwidth{experts}"
+    if term == "cache":
+        return f"{batch} x {tokens(context)} tokens of cache at {constants.cache_efficiency:.0%} of the bandwidth"
+    if term == "memory":
+        return _memory_words(work, layered, row, rows)
+    return f"{guesses} guesses: one layer and the output matrix each"
+
+
+def _memory_words(work: Work, layered: Layered | None, row: SpeedRow, rows: int) -> str:
+    assert layered is not None
+    woken = distinct_experts(work.experts, work.active, rows, row.constants.expert_spread)
+    read = woken * work.expert_bytes * layered.host_layers / max(1, layered.expert_layers)
+    what = f"experts of {layered.host_layers} layers"
+    if layered.silicon is None:
+        read, what = read + work.always_bytes, "everything"
+    share = row.constants.host_measured_efficiency if layered.host.measured else row.constants.host_efficiency
+    kind = "measured" if layered.host.measured else "theoretical"
+    bandwidth = size(layered.host.bandwidth)
+    return f"{what}, {size(read)}, read by the processor at {share:.0%} of {kind} {bandwidth}/s"
+
+
+def _prompt_words(term: str, work: Work, layered: Layered | None, row: SpeedRow, context: int) -> str:
+    constants = row.constants
+    words = {
+        "layers": f"{work.layers} layers for every chunk",
+        "compute": f"{tokens(context)} tokens x {work.flops_per_token / 1e9:.0f} GFLOP at "
+        f"{constants.compute_efficiency:.0%} of the dense bf16 throughput",
+        "attention": f"every token meets those before it, at {constants.attention_efficiency:.0%} of the throughput",
+        "all-reduce": f"{2 * work.layers + 1} long all-reduces a chunk at {constants.prompt_gb_s:.0f} GB/s",
+    }
+    if term == "upload" and layered is not None:
+        held = work.experts * work.expert_bytes * layered.host_layers / max(1, layered.expert_layers)
+        return f"{size(held)} of experts copied over PCIe for every ubatch"
+    return words[term]

@@ -1,0 +1,144 @@
+"""Model + parallelism + cache type -> what one rank has to read, compute and send for a token.
+
+Nothing here is fitted: counts and bytes follow from the shape. How long they take is for the constants to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upright.planning.kvcache import VALUE_BYTES, cache_shape, rank_share
+from upright.planning.weights import step_bytes
+from upright.records.model import Architecture, CompressedAttention, GqaAttention, LinearAttention, MlaAttention, Model
+from upright.records.plan import Parallel
+
+BF16 = 2
+
+
+@dataclass(frozen=True)
+class Silicon:
+    """The figures of a GPU that speed hangs on."""
+
+    bandwidth: float
+    """Bytes a second of its memory."""
+    multiprocessors: int
+    bf16_flops: float
+    """Dense tensor throughput."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Attention layers of one kind, as one rank runs them."""
+
+    layers: int
+    token_bytes: float
+    """Cache of a token and layer that this rank reads, whoever shares it."""
+    heads: int
+    """Query heads of this rank."""
+    latent: bool
+    """One vector for all heads: a kernel reads it once for each tile of heads."""
+    most_tokens: int | None = None
+    """Tokens beyond which nothing more is read: a window, or what an indexer lets through."""
+    extra_token_bytes: float = 0.0
+    """Bytes a token and layer that are always read, such as an indexer's keys."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One rank's part of a model."""
+
+    layers: int
+    hidden: int
+    always_bytes: float
+    expert_bytes: float
+    experts: int
+    active: int
+    readers: tuple[Reader, ...]
+    tensor: int
+    sharing: int
+    """Ranks that share one copy of the cache."""
+    exchanged_bytes: int
+    """Queries and outputs of a token and layer that a rank sends to each rank it shares the cache with."""
+    flops_per_token: float
+    """Multiplications and additions a token, on all ranks together, cache aside."""
+    attention_flops: float
+    """The same for each pair of a token and a token before it."""
+    head_bytes: float
+    """The output matrix, which each guess of a draft reads too."""
+
+
+def rank_work(model: Model, parallel: Parallel, dtype: str) -> Work:
+    shape, tensor = model.architecture, parallel.tensor
+    experts, read = shape.experts, step_bytes(model, tensor=tensor)
+    latent = next((kind for kind in shape.attention if isinstance(kind, MlaAttention)), None)
+    exchanged = 0
+    if latent is not None:
+        exchanged = BF16 * latent.heads // tensor * (2 * latent.kv_lora_rank + latent.rope_head_dim)
+    elif (grouped := next((kind for kind in shape.attention if isinstance(kind, GqaAttention)), None)) is not None:
+        exchanged = BF16 * grouped.heads // tensor * (grouped.key_head_dim + grouped.value_head_dim)
+    return Work(
+        layers=shape.layers,
+        hidden=shape.hidden_size,
+        always_bytes=read.always,
+        expert_bytes=read.expert,
+        experts=experts.count if experts else 0,
+        active=experts.active if experts else 0,
+        readers=_readers(shape, dtype, tensor),
+        tensor=tensor,
+        sharing=parallel.decode_context,
+        exchanged_bytes=exchanged,
+        flops_per_token=2.0 * active_parameters(model),
+        attention_flops=float(sum(_pair_flops(kind) for kind in shape.attention)),
+        head_bytes=sum(line.bytes for line in model.weights if line.group == "output") / tensor,
+    )
+
+
+def active_parameters(model: Model) -> int:
+    """Weights that a token meets: of the experts only those that answer, of the embedding none."""
+    experts = model.architecture.experts
+    found = 0
+    for line in model.weights:
+        if line.group == "routed_experts" and experts:
+            found += line.parameters * experts.active // experts.count
+        elif line.group not in ("embedding", "vision", "draft"):
+            found += line.parameters
+    return found
+
+
+def distinct_experts(experts: int, active: int, tokens: float, spread: float) -> float:
+    """Experts of a layer that a step with so many tokens wakes, drawn evenly from a share of them."""
+    drawn = max(float(active), experts * spread)
+    return min(float(experts), drawn * (1 - (1 - active / drawn) ** tokens)) if experts else 0.0
+
+
+def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[Reader, ...]:
+    found = []
+    for kind in shape.attention:
+        if isinstance(kind, LinearAttention | CompressedAttention):
+            continue  # a state of fixed size, or a cache that headers do not tell: small beside the weights
+        alone = shape.model_copy(update={"attention": (kind,)})
+        cache = cache_shape(alone, dtype)
+        held = rank_share(cache, tensor, 1)
+        heads = max(1, kind.heads // tensor)
+        if isinstance(kind, MlaAttention):
+            value = float(VALUE_BYTES.get(dtype, 1))
+            whole = (kind.kv_lora_rank + kind.rope_head_dim) * value
+            if kind.indexer_head_dim is None:
+                found.append(Reader(kind.layers, whole, heads, True))
+            else:
+                keys = float(cache.bytes_per_token) / kind.layers - whole
+                found.append(Reader(kind.layers, whole, heads, True, kind.indexer_top_k or 2048, max(0.0, keys)))
+        else:
+            per_token = cache.bytes_per_token + sum(window.bytes_per_token for window in cache.windows)
+            found.append(Reader(kind.layers, float(per_token * held) / kind.layers, heads, False, kind.window_tokens))
+    return tuple(found)
+
+
+def _pair_flops(kind: object) -> int:
+    """Of scores and their sums over all layers; prompts are read with the cache expanded."""
+    if isinstance(kind, MlaAttention):
+        width = (kind.nope_head_dim or 0) + kind.rope_head_dim + (kind.value_head_dim or 0)
+        return 0 if kind.indexer_head_dim else 2 * kind.layers * kind.heads * width
+    if isinstance(kind, GqaAttention) and kind.window_tokens is None:
+        return 2 * kind.layers * kind.heads * (kind.key_head_dim + kind.value_head_dim)
+    return 0
