@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 
 from upright import catalog
 from upright.catalog.model_records import architecture, record, records
@@ -219,16 +220,13 @@ def _speed() -> str:
         "",
         "| left out | cells | median | nine of ten | worst |",
         "|---|---|---|---|---|",
-        *(
-            _held_row(name, [off for each, off in misses if runs.by_sharing(each) == name])
-            for name in _sharings(misses)
-        ),
+        *_held_rows(misses),
         "",
         "| constant | fitted on all | what is known of it besides |",
         "|---|---|---|",
         f"| fixed time of a layer | {constants.layer_us:.0f} us | |",
-        f"| weights are read at | {constants.weight_efficiency:.0%} of the bandwidth | held at the most that is allowed |",
-        f"| a batch draws its experts from | {constants.expert_spread:.0%} of them | held at the least that is allowed |",
+        f"| weights are read at | {constants.weight_efficiency:.0%} of the bandwidth | held at the most allowed |",
+        f"| a batch draws its experts from | {constants.expert_spread:.0%} of them | held at the least allowed |",
         f"| the cache is read at | {constants.cache_efficiency:.0%} of the bandwidth | in whole waves of 188 blocks |",
         f"| one-shot all-reduce | {constants.one_shot_gb_s:.0f} GB/s | its start is taken from four cards: "
         f"{constants.one_shot_us:.0f} us |",
@@ -244,10 +242,10 @@ def _speed() -> str:
         ),
         "",
         _paragraph(
-            f"With EAGLE3 and the acceptance that was published with each cell, nothing fitted on drafts: {drafted.rows}",
-            f"cells, half off by less than {drafted.median:.1%}, nine of ten by less than {drafted.ninth:.1%}. Each",
-            "guess is verified as if it were a request: it reads the whole cache, which is why a draft loses with long",
-            "contexts and many users.",
+            "With EAGLE3 and the acceptance that was published with each cell, nothing fitted on drafts:",
+            f"{drafted.rows} cells, half off by less than {drafted.median:.1%}, nine of ten by less than",
+            f"{drafted.ninth:.1%}. Each guess is verified as if it were a request: it reads the whole cache,",
+            "which is why a draft loses with long contexts and many users.",
         ),
         "",
         _paragraph(
@@ -259,14 +257,11 @@ def _speed() -> str:
     return "\n".join(rows)
 
 
-def _sharings(misses: tuple[tuple[RankSample, float], ...]) -> list[str]:
-    return list(dict.fromkeys(runs.by_sharing(sample) for sample, _ in misses))
-
-
-def _held_row(name: str, misses: list[float]) -> str:
-    found = errors(misses, name)
-    worst = max(misses, key=abs)
-    return f"| {name} | {found.rows} | {found.median:.1%} | {found.ninth:.1%} | {worst:+.1%} |"
+def _held_rows(misses: tuple[tuple[RankSample, float], ...]) -> Iterator[str]:
+    for name in dict.fromkeys(runs.by_sharing(sample) for sample, _ in misses):
+        ours = [off for sample, off in misses if runs.by_sharing(sample) == name]
+        found, worst = errors(ours, name), max(ours, key=abs)
+        yield f"| {name} | {found.rows} | {found.median:.1%} | {found.ninth:.1%} | {worst:+.1%} |"
 
 
 def _transfer() -> str:
@@ -319,8 +314,8 @@ def _hybrids() -> str:
         sample, constants = hybrids.decoded(each), runs.speed_row(each.row).constants
         name = f"{each.id} {each.row} {(each.artifact or '').rpartition(':')[2]}"
         rows.append(
-            f"| {name} | {each.expert_layers} | {sample.tokens_per_second:g} tok/s | {predict(sample, constants):.1f} | "
-            f"{miss(sample, constants):+.0%} | {each.note} |"
+            f"| {name} | {each.expert_layers} | {sample.tokens_per_second:g} tok/s "
+            f"| {predict(sample, constants):.1f} | {miss(sample, constants):+.0%} | {each.note} |"
         )
     rows += ["", *_layer_words(), "", *_prompt_rows()]
     return "\n".join(rows)
@@ -351,9 +346,9 @@ def _prompt_rows() -> list[str]:
         *rows,
         "",
         _paragraph(
-            "Below 1,536 tokens (32 rows for each of 384 experts, 8 at a time) ik_llama.cpp lets the processor read the",
-            "prompt, and how fast that is nobody published for such machines: then a plan says nothing. The 567 tok/s",
-            "of Q4_X would need ubatches of about 8,192.",
+            "Below 1,536 tokens (32 rows for each of 384 experts, 8 at a time) ik_llama.cpp lets the processor read",
+            "the prompt, and how fast that is nobody published for such machines: then a plan says nothing.",
+            "The 567 tok/s of Q4_X would need ubatches of about 8,192.",
         ),
     ]
 

@@ -80,7 +80,7 @@ def rank_sample(row: MeasurementRow, kernels: Kernels, model: Model, gpu: GpuRow
     output = int(answer[1] or answer[2]) if answer else 1
     return RankSample(
         id=row.id,
-        work=rank_work(model, Parallel(tensor=int(found[1]), decode_context=int(found[2] or 1)), _dtype(row.kv_dtype)),
+        work=_work(model, int(found[1]), int(found[2] or 1), _dtype(row.kv_dtype)),
         silicon=silicon(gpu),
         kernels=kernels,
         batch=min(row.concurrency, _held(row, output)) if answer else row.concurrency,
@@ -128,6 +128,17 @@ def silicon(gpu: GpuRow) -> Silicon:
         multiprocessors=int(gpu.sm_count.value or 1),
         bf16_flops=float(gpu.bf16_tflops.value or 0) * 1e12,
     )
+
+
+_WORKS: dict[tuple[str, int, int, str], Work] = {}
+
+
+def _work(model: Model, tensor: int, sharing: int, dtype: str) -> Work:
+    """Counted once: hundreds of rows share a model."""
+    key = (model.source, tensor, sharing, dtype)
+    if key not in _WORKS:
+        _WORKS[key] = rank_work(model, Parallel(tensor=tensor, decode_context=sharing), dtype)
+    return _WORKS[key]
 
 
 def _held(row: MeasurementRow, output: int) -> int:
