@@ -3,6 +3,7 @@
 UprightError            expected: one line, a hint, no traceback, exit code 2
 ├── UsageError          the words of the call are off
 ├── ReadError           a model's file or repository cannot be read
+├── FetchError          a model's files could not all be fetched: no room, wrong bytes, another at it
 ├── RecordError         a record on disk is torn, changed, or of an unknown schema
 ├── StoreError          the store cannot be written: full, locked by another, or its end was removed
 ├── CatalogError        a row is wrong, or the name is in no catalogue
@@ -32,6 +33,10 @@ class UsageError(UprightError):
 
 
 class ReadError(UprightError):
+    pass
+
+
+class FetchError(UprightError):
     pass
 
 

@@ -24,6 +24,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Act": {
         "run": "Do all of it: probe, read, plan, start, prove, report.",
+        "fetch": "Bring exactly the files that an engine needs, verified.",
         "up": "Start an engine and wait until it really answers.",
         "ps": "List deployments and their state.",
         "logs": "Show an engine's log.",

@@ -11,6 +11,25 @@ from upright.records.model import Model
 
 def from_catalog(source: str) -> Model | None:
     """`kimi-k2.6` is the row's first artifact whose size is known, `kimi-k2.6:IQ3_K` that quant; None for no row."""
+    model = _first_artifact(source)
+    if model is None:
+        return None
+    family = family_of(model.architecture.name)
+    return model.model_copy(
+        update={
+            "source": source,
+            "architecture": model.architecture.model_copy(update={"family": family.id if family else None}),
+        }
+    )
+
+
+def catalogued_repository(source: str) -> str | None:
+    """`owner/repo[:QUANT]` of the artifact that `from_catalog` takes."""
+    model = _first_artifact(source)
+    return model.source if model else None
+
+
+def _first_artifact(source: str) -> Model | None:
     name, _, quant = source.partition(":")
     row = catalog.find_model(name)
     if row is None:
@@ -21,11 +40,4 @@ def from_catalog(source: str) -> Model | None:
         quants = ", ".join(sorted({entry.quant for entry in row.artifacts if entry.quant}))
         what = f"no quantisation {quant}" if quant else "no artifact whose size is known"
         raise ReadError(f"the catalogue's {row.id} has {what}", hint=f"it has {quants}" if quants and quant else None)
-    model = models[0]
-    family = family_of(model.architecture.name)
-    return model.model_copy(
-        update={
-            "source": source,
-            "architecture": model.architecture.model_copy(update={"family": family.id if family else None}),
-        }
-    )
+    return models[0]

@@ -11,19 +11,17 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from upright.errors import ReadError
 from upright.reading.blobs import Blob, LocalBlob
-from upright.reading.places import LocalDirectory
+from upright.reading.cache import cached_file
 
 if TYPE_CHECKING:
     import httpx2
 
-_ATTEMPTS = 6
 _REDIRECTS = 5
 _LISTING_LIMIT_BYTES = 32_000_000
 _LONGEST_WAIT_SECONDS = 60.0
@@ -56,6 +54,8 @@ class Hub:
     endpoint: str
     token: str | None = field(repr=False)
     offline: bool = False
+    patience: int = 6
+    """Failures in a row, of one request, after which it is given up."""
     sleep: Callable[[float], None] = time.sleep
 
     @classmethod
@@ -65,6 +65,18 @@ class Hub:
         return cls(constants.ENDPOINT.rstrip("/"), get_token(), bool(constants.HF_HUB_OFFLINE))
 
 
+@dataclass(frozen=True)
+class ListedFile:
+    """A file of a repository, as the hub lists it."""
+
+    name: str
+    size_bytes: int
+    sha256: str | None
+    """Of its content; the hub knows it for files that git does not hold (LFS, Xet)."""
+    git_id: str | None
+    """Git's name of its content, or of the pointer to it."""
+
+
 class Repository:
     """One revision of a repository; what the local cache has is read from there."""
 
@@ -72,33 +84,36 @@ class Repository:
         self.title = repo
         self.repo = repo
         self._wire = Wire(hub, traffic)
-        self.revision, self._sizes = self._listing(revision or "main")
+        self.revision, self.files = self._listing(revision or "main")
 
     def names(self) -> list[str]:
-        return list(self._sizes)
+        return list(self.files)
 
     def blob(self, name: str) -> Blob:
-        cached = _cached(self.repo, name, self.revision)
-        if cached is not None and cached.stat().st_size == self._sizes[name]:
+        cached = cached_file(self.repo, name, self.revision)
+        if cached is not None and cached.stat().st_size == self.files[name].size_bytes:
             return LocalBlob(cached, name)
-        return RemoteBlob(self._wire, self.repo, self.revision, name, self._sizes[name])
+        return self.remote(name)
+
+    def remote(self, name: str) -> RemoteBlob:
+        """The hub's own, whatever the cache has."""
+        return RemoteBlob(self._wire, self.repo, self.revision, name, self.files[name].size_bytes)
 
     def close(self) -> None:
         self._wire.close()
 
-    def _listing(self, revision: str) -> tuple[str, dict[str, int]]:
+    def _listing(self, revision: str) -> tuple[str, dict[str, ListedFile]]:
         path = f"/api/models/{quote(self.repo)}/revision/{quote(revision, safe='')}?blobs=true"
         body = self._wire.whole(path, _LISTING_LIMIT_BYTES, self.repo, revision)
         try:
             listing = json.loads(body.decode())
-            sizes = {str(entry["rfilename"]): entry["size"] for entry in listing["siblings"]}
+            entries = [entry for entry in listing["siblings"] if _is_file(entry)]
             commit = listing["sha"]
         except (ValueError, TypeError, KeyError, RecursionError):
             raise ReadError(f"the hub's answer about {self.repo} is not a listing of its files") from None
         if not isinstance(commit, str) or not commit.isalnum():
             raise ReadError(f"the hub's answer about {self.repo} has no commit")
-        whole = {name: size for name, size in sizes.items() if type(size) is int and size >= 0 and _inside(name)}
-        return commit, whole
+        return commit, {entry["rfilename"]: _listed(entry) for entry in entries}
 
 
 class RemoteBlob:
@@ -228,8 +243,8 @@ class Wire:
         raise ReadError(f"{title}: more than {_REDIRECTS} redirects")
 
     def pause(self, error: _TryAgainError, failures: int, title: str) -> None:
-        if failures >= _ATTEMPTS:
-            raise ReadError(f"{title}: {error.why}, {_ATTEMPTS} times in a row", hint="try again later") from None
+        if failures >= self._hub.patience:
+            raise ReadError(f"{title}: {error.why}, {failures} times in a row", hint="try again later") from None
         self._traffic.count(retries=1)
         wait = error.wait_seconds
         if wait is None:
@@ -276,20 +291,21 @@ class _Exchange:
         self._response.close()
 
 
-def cached_snapshot(repo: str, revision: str | None) -> LocalDirectory | None:
-    """What the local cache has of a repository, without asking the hub."""
-    for name in ("config.json", "README.md", ".gitattributes"):
-        found = _cached(repo, name, revision)
-        if found is not None:
-            return LocalDirectory(found.parent)
-    return None
+def _is_file(entry: dict[str, Any]) -> bool:
+    size = entry["size"]
+    return type(size) is int and size >= 0 and _inside(str(entry["rfilename"]))
 
 
-def _cached(repo: str, name: str, revision: str | None) -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
+def _listed(entry: dict[str, Any]) -> ListedFile:
+    kept = entry.get("lfs")
+    sha256 = kept.get("sha256") if isinstance(kept, dict) else None
+    return ListedFile(str(entry["rfilename"]), entry["size"], _hex(sha256, 64), _hex(entry.get("blobId"), 40))
 
-    found = try_to_load_from_cache(repo, name, revision=revision)
-    return Path(found) if isinstance(found, str) else None
+
+def _hex(value: object, digits: int) -> str | None:
+    """Hashes become names of files, so that nothing else may pass for one."""
+    whole = isinstance(value, str) and len(value) == digits and not value.strip("0123456789abcdef")
+    return str(value) if whole else None
 
 
 def _inside(name: str) -> bool:

@@ -27,11 +27,10 @@ class Place(Protocol):
 class LocalDirectory:
     """A directory, and its sub-directories one level deep (GGUF repositories keep each quant in one)."""
 
-    revision = None
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, revision: str | None = None) -> None:
         self.path = path
         self.title = str(path)
+        self.revision = revision
 
     def names(self) -> list[str]:
         try:

@@ -24,6 +24,11 @@ class Choice:
     format: Literal["gguf", "safetensors"]
     files: tuple[str, ...]
 
+    @property
+    def engine_name(self) -> str:
+        """What an engine is told, below the folder: the first GGUF file, or the folder itself."""
+        return self.files[0] if self.format == "gguf" else ""
+
 
 def choose(names: Iterable[str], quant: str | None, where: str) -> Choice:
     """`quant` picks among the GGUF files of a repository, as in `repo:IQ3_K`."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from upright import catalog
 from upright.errors import ReadError
 from upright.reading.artifact import Progress, read_artifact
+from upright.reading.cache import snapshot
 from upright.reading.catalogue import from_catalog
-from upright.reading.hub import Hub, Repository, Traffic, cached_snapshot
+from upright.reading.hub import Hub, Repository, Traffic
 from upright.reading.places import LocalDirectory
 from upright.reading.selection import Choice, choose, parts_of
 from upright.records.model import Model
@@ -18,6 +20,15 @@ _PATHLIKE = re.compile(r"[./~].*|.*\.(gguf|safetensors)")
 _REPOSITORY = re.compile(
     r"(?P<repo>[\w.-]{1,96}/[\w.-]{1,96})(@(?P<revision>[\w./-]{1,128}))?(:(?P<quant>[\w.-]{1,64}))?", re.ASCII
 )
+
+
+@dataclass(frozen=True)
+class Named:
+    """`owner/repo[@revision][:QUANT]`, taken apart."""
+
+    repo: str
+    revision: str | None = None
+    quant: str | None = None
 
 
 def read(
@@ -33,8 +44,7 @@ def read(
         return _read_file(source, path)
     if path.is_dir():
         return _read_directory(source, path, quant)
-    named = _REPOSITORY.fullmatch(source)
-    if named is not None and not _PATHLIKE.fullmatch(source):
+    if (named := named_artifact(source)) is not None:
         return _read_repository(source, named, hub or Hub.of_this_machine(), traffic or Traffic(), progress)
     if model := from_catalog(source):
         return model
@@ -42,6 +52,14 @@ def read(
         f"{source} is no file, no repository's name and not in the catalogue",
         hint="name a GGUF file, a model's directory, owner/repo[@revision][:QUANT], or one of: upright catalog models",
     )
+
+
+def named_artifact(source: str) -> Named | None:
+    """The repository that these words name; None if they are a path or a name of the catalogue."""
+    found = _REPOSITORY.fullmatch(source)
+    if found is None or _PATHLIKE.fullmatch(source):
+        return None
+    return Named(found["repo"], found["revision"], found["quant"])
 
 
 def _local(source: str) -> tuple[Path, str | None]:
@@ -53,18 +71,19 @@ def _local(source: str) -> tuple[Path, str | None]:
     return path, None
 
 
-def _read_repository(source: str, named: re.Match[str], hub: Hub, traffic: Traffic, progress: Progress | None) -> Model:
-    repo, revision, quant = named["repo"], named["revision"], named["quant"]
+def _read_repository(source: str, named: Named, hub: Hub, traffic: Traffic, progress: Progress | None) -> Model:
+    title = named.repo.split("/")[1]
     if hub.offline:
-        place = cached_snapshot(repo, revision)
-        if place is None:
-            raise ReadError(f"{repo} is not in the cache, and HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
-        choice = choose(place.names(), quant, repo)
-        return read_artifact(place, choice, source=source, name=repo.split("/")[1], path=str(place.path))
-    repository = _open(hub, repo, revision, traffic)
+        folder = snapshot(named.repo, named.revision)
+        if folder is None:
+            raise ReadError(f"{named.repo} is not in the cache, and HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
+        place = LocalDirectory(folder, folder.name)
+        choice = choose(place.names(), named.quant, named.repo)
+        return read_artifact(place, choice, source=source, name=title, path=str(folder / choice.engine_name))
+    repository = _open(hub, named.repo, named.revision, traffic)
     try:
-        choice = choose(repository.names(), quant, repo)
-        return read_artifact(repository, choice, source=source, name=repo.split("/")[1], path=None, progress=progress)
+        choice = choose(repository.names(), named.quant, named.repo)
+        return read_artifact(repository, choice, source=source, name=title, path=None, progress=progress)
     finally:
         repository.close()
 
@@ -73,6 +92,8 @@ def _open(hub: Hub, repo: str, revision: str | None, traffic: Traffic) -> Reposi
     try:
         return Repository(hub, repo, revision, traffic)
     except ReadError as error:
+        if snapshot(repo, revision) is not None:
+            raise ReadError(error.message, hint="the cache holds it: HF_HUB_OFFLINE=1 reads it from there") from None
         row = catalog.find_model(repo)
         if row is None:
             raise
@@ -83,8 +104,8 @@ def _open(hub: Hub, repo: str, revision: str | None, traffic: Traffic) -> Reposi
 def _read_directory(source: str, path: Path, quant: str | None) -> Model:
     place = LocalDirectory(path)
     choice = choose(place.names(), quant, str(path))
-    engine_path = path if choice.format == "safetensors" else path / choice.files[0]
-    return read_artifact(place, choice, source=source, name=path.resolve().name, path=str(engine_path))
+    engine_path = str(path / choice.engine_name)
+    return read_artifact(place, choice, source=source, name=path.resolve().name, path=engine_path)
 
 
 def _read_file(source: str, path: Path) -> Model:

@@ -1,0 +1,119 @@
+"""`upright fetch`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from upright.cli.options import given
+from upright.cli.output import Output
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.fetching import Fetched, Need
+
+
+@click.command()
+@click.argument("model", metavar="MODEL")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Into this folder, as plain files.  [default: the hub cache, which engines share]",
+)
+@click.option("--connections", type=click.IntRange(1, 32), default=8, show_default=True, help="Requests at once.")
+@click.option("--verify", is_flag=True, help="Also hash what is here already.")
+@click.option("--dry-run", is_flag=True, help="Say what would be fetched, and stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON on stdout.")
+def command(model: str, folder: Path | None, connections: int, verify: bool, dry_run: bool, as_json: bool) -> None:
+    """Bring exactly the files that an engine needs, verified.
+
+    MODEL is a repository (owner/name, owner/name@revision), a quant of a GGUF repository (owner/name:IQ3_K), or a name
+    of the catalogue. Safe to interrupt: the next fetch goes on where this one ended.
+    """
+    from upright.cli.fetch_progress import showing
+    from upright.fetching import fetch, need
+
+    output = Output(as_json, None)
+    wanted = need(model, folder=folder)
+    if dry_run or wanted.room.lacking_bytes:
+        output.answer(wanted.model_dump(mode="json"), lambda console: _need_page(console, wanted))
+        if wanted.room.lacking_bytes:
+            output.no()
+        output.next("fetch", model, *given("folder", "connections", "verify"))
+        return
+    with showing(model) as on_progress:
+        done = fetch(model, folder=folder, connections=connections, verify=verify, on_progress=on_progress)
+    output.answer({**done.model_dump(mode="json"), "path": done.path}, lambda console: _fetched_page(console, done))
+    output.next("up", model if folder is None else done.path)
+
+
+def _need_page(console: Console, wanted: Need) -> None:
+    from upright.cli.lines import line
+    from upright.units import size
+
+    line(console, f"{_title(wanted)}: {_files(wanted)}, {size(wanted.size_bytes)}")
+    table = _table(wanted)
+    console.print(table)
+    here = f", {size(wanted.here_bytes)} are here" if wanted.here_bytes else ""
+    line(console, f"{size(wanted.missing_bytes)} to fetch{here}", 2)
+    room = wanted.room
+    line(console, f"to {room.folder}, which has {size(room.free_bytes)} free", 2)
+    if room.lacking_bytes:
+        line(console, f"no: {size(room.lacking_bytes)} are missing there", 2)
+        for other in room.elsewhere:
+            may = "" if other.writable else " (not yours to write in)"
+            line(console, f"room elsewhere: {size(other.free_bytes)} free in {other.folder}{may}", 2)
+        if room.elsewhere:
+            line(console, f"what would help: -o {room.elsewhere[0].folder}/DIR, or HF_HOME there", 2)
+
+
+def _table(wanted: Need) -> object:
+    from rich.table import Table
+
+    from upright.units import size
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("  file", overflow="fold")
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("here", no_wrap=True)
+    shown = wanted.files if len(wanted.files) <= 16 else (*wanted.files[:8], *wanted.files[-7:])
+    for index, file in enumerate(shown):
+        if len(shown) < len(wanted.files) and index == 8:
+            table.add_row(f"  … {len(wanted.files) - len(shown)} more", "", "")
+        here = {"here": "yes", "absent": "no", "begun": size(file.here_bytes)}[file.state]
+        table.add_row(f"  {file.name}", size(file.size_bytes), here)
+    return table
+
+
+def _fetched_page(console: Console, done: Fetched) -> None:
+    from upright.cli.lines import line
+    from upright.units import duration, size
+
+    need = done.need
+    line(console, f"{_title(need)}: {_files(need)}, {size(need.size_bytes)}, whole and verified")
+    if need.missing_bytes:
+        rate = need.missing_bytes / max(done.seconds, 0.001)
+        line(console, f"fetched {size(need.missing_bytes)} in {duration(done.seconds)}, {size(rate)}/s (measured)", 2)
+    else:
+        line(console, "everything was here already", 2)
+    if done.retries:
+        line(console, f"{done.retries} requests were repeated", 2)
+    if done.refetched_files:
+        line(console, f"{done.refetched_files} files had wrong bytes and were fetched again", 2)
+    if done.unverified:
+        line(console, f"only by length, the hub tells no hash: {', '.join(done.unverified[:3])}", 2)
+    console.print(f"  {done.path}", soft_wrap=True, markup=False)
+
+
+def _title(need: Need) -> str:
+    return f"{need.source} at {need.revision[:12]}"
+
+
+def _files(need: Need) -> str:
+    return "one file" if len(need.files) == 1 else f"{len(need.files)} files"

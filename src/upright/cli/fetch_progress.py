@@ -1,0 +1,77 @@
+"""Progress of a fetch -> a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from upright.cli.output import say
+from upright.units import duration, size
+
+if TYPE_CHECKING:
+    from upright.fetching import Progress
+
+_EVERY_SECONDS = 5.0
+
+
+@contextmanager
+def showing(title: str) -> Iterator[Callable[[Progress], None]]:
+    """What to hand to `fetch` as its `on_progress`."""
+    if sys.stderr.isatty():
+        with _bar(title) as shown:
+            yield shown
+    else:
+        yield _Lines(title)
+
+
+class _Lines:
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._next = time.monotonic() + _EVERY_SECONDS
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now >= self._next and progress.done_bytes < progress.total_bytes:
+            self._next = now + _EVERY_SECONDS
+            say(f"fetching {self._title}: {words(progress)}")
+
+
+def words(progress: Progress) -> str:
+    """`12 %, 70.1 GB of 595 GB, 112 MB/s, 1 h 18 min left`."""
+    share = progress.done_bytes / progress.total_bytes if progress.total_bytes else 1.0
+    said = [f"{share:.0%}".replace("%", " %"), f"{size(progress.done_bytes)} of {size(progress.total_bytes)}"]
+    if progress.done_bytes >= progress.total_bytes:
+        left = progress.total_bytes - progress.verified_bytes
+        said.append(f"{size(left)} to verify" if left > 0 else "verified")
+    elif progress.rate_bytes_per_second:
+        said.append(f"{size(progress.rate_bytes_per_second)}/s")
+        said.append(f"{duration(progress.left_seconds or 0)} left")
+    else:
+        said.append("waiting for the hub")
+    if progress.retries:
+        said.append(f"{progress.retries} repeated")
+    return ", ".join(said)
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Callable[[Progress], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True, highlight=False)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=14),
+        TextColumn("{task.fields[said]}"),
+    )
+    with Bars(*columns, console=console, transient=True, refresh_per_second=4) as bars:
+        task = bars.add_task("fetching", total=None, said=title)
+
+        def shown(progress: Progress) -> None:
+            bars.update(task, total=progress.total_bytes, completed=progress.done_bytes, said=words(progress))
+
+        yield shown
