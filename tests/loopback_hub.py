@@ -1,4 +1,4 @@
-"""A Hugging Face hub on loopback: listings, resolve with redirects to a second host, ranges, ETags, tokens, faults.
+"""A Hugging Face hub on loopback: listings with hashes, resolve with redirects to a second host, ranges, ETags, tokens.
 
 Two real servers: the hub, and the store that it redirects to. Both count what they send; faults come on cue.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
@@ -49,8 +52,18 @@ class LoopbackHub:
     """So many requests for a file are answered 200 with an empty body."""
     link_uses: int | None = None
     """A signed link of the store expires after so many uses."""
+    wrong_first: int = 0
+    """So many requests for weights are answered with one byte changed."""
+    gated: bool = False
+    """The listing is open, the files are not."""
+    bytes_per_second: int | None = None
+    """How fast each connection is served."""
+    stalls_first: int = 0
+    """So many requests for weights send half and then nothing, until the client hangs up."""
     seen: list[Seen] = field(default_factory=list)
     bytes_sent: int = 0
+    weight_bytes_sent: int = 0
+    """Of files that the store serves."""
     hub_url: str = ""
     store_url: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -106,6 +119,50 @@ class LoopbackHub:
             self.busy_first -= 1
             return self.busy_first >= 0
 
+    def is_wrong(self) -> bool:
+        with self.lock:
+            self.wrong_first -= 1
+            return self.wrong_first >= 0
+
+    def stalls(self) -> bool:
+        with self.lock:
+            self.stalls_first -= 1
+            return self.stalls_first >= 0
+
+    def entry(self, file: Path) -> dict[str, object]:
+        """A sibling as the hub's listing has it: weights by their sha256, small files by git's name."""
+        name, content = file.relative_to(self.folder).as_posix(), {"size": file.stat().st_size}
+        if is_weights(name):
+            return {"rfilename": name, **content, "blobId": "0" * 40, "lfs": {"sha256": sha256(file), **content}}
+        return {"rfilename": name, **content, "blobId": git_id(file)}
+
+
+def file_name(path: str) -> str:
+    """What follows the revision: the commit, or `main` as huggingface_hub asks."""
+    return re.split(f"/resolve/(?:{COMMIT}|main)/", path, maxsplit=1)[-1]
+
+
+def is_weights(name: str) -> bool:
+    return name.endswith((".safetensors", ".gguf"))
+
+
+def git_id(file: Path) -> str:
+    return hashlib.sha1(b"blob %d\0" % file.stat().st_size + file.read_bytes()).hexdigest()
+
+
+def sha256(file: Path) -> str:
+    """Sparse files of hundreds of gigabytes are not hashed: nobody fetches them."""
+    status = file.stat()
+    if status.st_size > 10**9:
+        return hashlib.sha256(f"{file.name} {status.st_size}".encode()).hexdigest()
+    return _sha256(file, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _sha256(file: Path, size: int, changed: int) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, *_: object) -> None:
@@ -117,6 +174,22 @@ class _Handler(BaseHTTPRequestHandler):
     server_name: ClassVar[str]
     protocol_version = "HTTP/1.1"
     timeout = 20
+
+    def do_HEAD(self) -> None:
+        """As huggingface_hub asks before it downloads."""
+        name = file_name(urlsplit(self.path).path)
+        file = self.hub.folder / unquote(name)
+        if not file.is_file():
+            self.answer(404, b"", {"X-Error-Code": "EntryNotFound"})
+            return
+        told = sha256(file) if is_weights(name) else git_id(file)
+        size = str(file.stat().st_size)
+        self.send_response(200)
+        for header, value in {"X-Repo-Commit": COMMIT, "ETag": f'"{told}"', "X-Linked-Etag": f'"{told}"'}.items():
+            self.send_header(header, value)
+        self.send_header("X-Linked-Size", size)
+        self.send_header("Content-Length", size)
+        self.end_headers()
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
@@ -144,14 +217,14 @@ class _Handler(BaseHTTPRequestHandler):
         if revision not in ("main", COMMIT, "v1"):
             self.answer(404, b"")
             return
-        files = [file for file in sorted(self.hub.folder.rglob("*")) if file.is_file()]
-        names = [file.relative_to(self.hub.folder).as_posix() for file in files]
-        siblings = [{"rfilename": name, "size": file.stat().st_size} for name, file in zip(names, files, strict=True)]
+        siblings = [self.hub.entry(file) for file in sorted(self.hub.folder.rglob("*")) if file.is_file()]
         self.answer(200, json.dumps({"sha": COMMIT, "siblings": siblings}).encode())
 
     def resolve(self, path: str) -> None:
-        name = path.split(f"/resolve/{COMMIT}/", 1)[-1]
-        if self.hub.redirect and name.endswith((".safetensors", ".gguf")):
+        name = file_name(path)
+        if self.hub.gated:
+            self.answer(403, b"", {"X-Error-Message": "Access to this model is restricted"})
+        elif self.hub.redirect and is_weights(name):
             signed = f"/store/{name}?signature={next(self.hub.signatures)}"
             self.answer(302, b"", {"Location": self.hub.store_url + signed})
         else:
@@ -175,16 +248,24 @@ class _Handler(BaseHTTPRequestHandler):
         if status == 206:
             self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{size}")
         self.end_headers()
-        drops = self.hub.drops_now()
+        weights = is_weights(path.name)
+        drops, wrong = self.hub.drops_now(), weights and self.hub.is_wrong()
+        stalls = weights and self.hub.stalls()
         with path.open("rb") as file:
             file.seek(start)
-            left = (stop - start) // 2 if drops else stop - start
+            left = (stop - start) // 2 if drops or stalls else stop - start
             while left > 0:
                 piece = file.read(min(left, 1 << 16))
-                self.count(len(piece))
+                if wrong:
+                    piece, wrong = bytes([piece[0] ^ 1]) + piece[1:], False
+                self.count(len(piece), weights)
                 self.wfile.write(piece)
                 left -= len(piece)
-        if drops:
+                if self.hub.bytes_per_second:
+                    time.sleep(len(piece) / self.hub.bytes_per_second)
+        if stalls:
+            self.rfile.read(1)  # until the client hangs up
+        if drops or stalls:
             self.close_connection = True
 
     def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
@@ -196,9 +277,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.count(len(body))
         self.wfile.write(body)
 
-    def count(self, number: int) -> None:
+    def count(self, number: int, weights: bool = False) -> None:
         with self.hub.lock:
             self.hub.bytes_sent += number
+            self.hub.weight_bytes_sent += number if weights else 0
 
     def log_message(self, *_: object) -> None:
         pass

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright import store, units
+from upright.checking import check
 from upright.connecting import ClientSettings, connect
 from upright.diagnosing import Around, diagnose_file, machine
 from upright.endpoint.client import Endpoint
 from upright.errors import EngineError, LaunchError
+from upright.fetching import Arriving, find_weights
 from upright.host import Host, LocalHost, SshHost
 from upright.launching import address, launch, refuse_missing_runtime, refuse_taken_port, status, stop
 from upright.planning import plan
@@ -39,6 +41,8 @@ from upright.store import DeploymentDir
 
 Tell = Callable[[str], None]
 OnChange = Callable[[Deployment], None]
+Locate = Callable[[str, Model], str]
+"""What was named, and what it is -> the path that an engine is told."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,14 @@ class Run:
         return self.evidence is not None and self.evidence.passed
 
 
-def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, tell: Tell) -> Run:
-    prepared = prepare(source, goal, host, port=port, tell=tell)
-    if prepared.recipe is None:
-        return Run(prepared)
+def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, tell: Tell, weights: Arriving) -> Run:
+    with weights:
+        prepared = prepare(source, goal, host, port=port, tell=tell, locate=fetched(weights))
+        if prepared.recipe is None:
+            return Run(prepared)
+        if weights.under_way:
+            check_without_weights(prepared.recipe, tell=tell)
+        weights.wait()
     directory = register(prepared)
     try:
         start(prepared, directory, tell=tell, on=On(keeping=Keeping(restarts=0)))  # a crash is an answer
@@ -105,8 +113,17 @@ def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, 
     return Run(prepared, status(directory), evidence, settings, page)
 
 
-def prepare(source: str, goal: Goal, host: Host, *, port: int, tell: Tell, on: On | None = None) -> Prepared:
-    """Probe, read, plan, render: no engine is started and nothing is written."""
+def prepare(
+    source: str,
+    goal: Goal,
+    host: Host,
+    *,
+    port: int,
+    tell: Tell,
+    on: On | None = None,
+    locate: Locate | None = None,
+) -> Prepared:
+    """Probe, read, plan, render: no engine is started. `locate` is asked for the weights of a plan that fits."""
     on = on or On()
     tell(f"probing {on.machine or 'this machine'}")
     box = probe(host)
@@ -117,7 +134,7 @@ def prepare(source: str, goal: Goal, host: Host, *, port: int, tell: Tell, on: O
     model = next(each for each in (found.model, *found.choose_from) if each.name == chosen.model)
     if not chosen.fits:
         return Prepared(box, model, chosen, None)
-    path = on.model_path or _on_disk(source, model)
+    path = on.model_path or (locate or on_disk)(source, model)
     _refuse_missing(path, host, on)
     contained = on.runtime != "process"
     wishes = Wishes(image=on.image, runtime=on.runtime, must_be_installed=not contained)
@@ -262,15 +279,46 @@ def _refuse_missing(path: str, host: Host, on: On) -> None:
         )
 
 
-def _on_disk(source: str, model: Model) -> str:
+def fetched(weights: Arriving) -> Locate:
+    """Weights that are not on this disk are fetched from here on, if they may be."""
+
+    def locate(source: str, model: Model) -> str:
+        return _found(source, model) or weights.begin(_repository(source, model), model.revision)
+
+    return locate
+
+
+def on_disk(source: str, model: Model) -> str:
     """Where the engine finds the weights; an engine of ours downloads nothing by itself."""
-    for path in (source, model.path):
+    found = _found(source, model)
+    if found is None:
+        raise LaunchError(
+            f"the weights of {model.name} are not on this disk ({units.size(model.tensor_bytes)})",
+            hint=f"upright fetch {_repository(source, model)}",
+        )
+    return found
+
+
+def check_without_weights(recipe: Recipe, *, tell: Tell) -> None:
+    """What can be known while the weights arrive: a command that the engine refuses ends the download early."""
+    found = check(recipe)
+    tell(f"check: {found.verdict} by {found.judged_by}")
+    if found.refusals:
+        refused = found.refusals[0]
+        raise LaunchError(f"{recipe.engine} refuses {refused.setting or 'the command'}: {refused.message}")
+
+
+def _found(source: str, model: Model) -> str | None:
+    """Names are kept as they are: a split GGUF finds its parts by its name, which a link's target need not have."""
+    for path in (source, model.path, find_weights(_repository(source, model), model.revision)):
         if path and Path(path).exists():
-            return str(Path(path).resolve())
-    raise LaunchError(
-        f"the weights of {model.name} are not on this disk ({units.size(model.tensor_bytes)})",
-        hint=f"hf download {source.partition(':')[0]}, then name the folder or file",
-    )
+            return str(Path(path).absolute())
+    return None
+
+
+def _repository(source: str, model: Model) -> str:
+    """What a catalogue name stands for; otherwise what was named."""
+    return model.source if model.basis == "catalog" else source
 
 
 def _slug(name: str) -> str:

@@ -96,10 +96,11 @@ def _fetched_page(console: Console, done: Fetched) -> None:
     from upright.units import duration, size
 
     need = done.need
-    line(console, f"{_title(need)}: {_files(need)}, {size(need.size_bytes)}, whole and verified")
-    if need.missing_bytes:
-        rate = need.missing_bytes / max(done.seconds, 0.001)
-        line(console, f"fetched {size(need.missing_bytes)} in {duration(done.seconds)}, {size(rate)}/s (measured)", 2)
+    line(console, f"{_title(need)}: {_files(need)}, {size(need.size_bytes)}, all here")
+    if need.missing_bytes or done.refetched_files:
+        rate = done.received_bytes / max(done.seconds, 0.001)
+        took = f"{duration(done.seconds)}, {size(rate)}/s (measured)"
+        line(console, f"fetched and verified {size(need.missing_bytes)} in {took}", 2)
     else:
         line(console, "everything was here already", 2)
     if done.retries:

@@ -30,10 +30,12 @@ def showing(title: str) -> Iterator[Callable[[Progress], None]]:
 class _Lines:
     def __init__(self, title: str) -> None:
         self._title = title
-        self._next = time.monotonic() + _EVERY_SECONDS
+        self._next: float | None = None
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
+        if self._next is None:
+            self._next = now + _EVERY_SECONDS
         if now >= self._next and progress.done_bytes < progress.total_bytes:
             self._next = now + _EVERY_SECONDS
             say(f"fetching {self._title}: {words(progress)}")

@@ -190,7 +190,7 @@ def box_named(text: str | None, host_memory: float | None) -> Box:
 def _path(text: str, artifact: Model) -> str:
     """The file or folder here, else the repository; of a GGUF that is not here only the name's shape is known."""
     if Path(text).exists():
-        return str(Path(text).resolve())
+        return str(Path(text).absolute())
     if artifact.path:
         return artifact.path
     if artifact.format == "gguf":

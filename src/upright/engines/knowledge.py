@@ -109,8 +109,8 @@ def shared_notes(case: Case) -> Iterator[str]:
         )
     if needs_own_code(case.row) and case.model.revision is None:
         yield (
-            "The model's own code is run and no revision is pinned: download a revision that you trust "
-            "(hf download --revision) and serve the folder."
+            "The model's own code is run and no revision is pinned: fetch a revision that you trust "
+            "(upright fetch OWNER/NAME@REVISION) and serve that."
         )
     if case.plan.goal.draft and draft(case.row, case.plan, case.box) is None:
         yield "Room for a draft model was planned, but the catalogue knows none for this model on this silicon."

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from upright import units
 from upright.errors import FetchError
-from upright.fetching.layout import Layout, content_key
+from upright.fetching.layout import Layout
 from upright.fetching.partial import Partial
 from upright.fetching.progress import Pace, Progress
 from upright.reading.hub import ListedFile, RemoteBlob, Repository, Traffic
@@ -133,7 +133,7 @@ class Download:
         return None
 
     def _begin(self, job: Job) -> None:
-        job.held.enter_context(self._layout.alone(content_key(job.file), job.file.name))
+        job.held.enter_context(self._layout.alone(self._layout.key(job.file), job.file.name))
         job.partial.open()
         job.hash = _new_hash(job.file)
         self._active.append(job)

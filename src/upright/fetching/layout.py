@@ -36,12 +36,22 @@ class Layout:
     ref: Path | None = None
     """The file that says which commit the branch is; None if a commit was named, or in a plain folder."""
 
+    @property
+    def root(self) -> Path:
+        """What people call the place."""
+        return self.folder if self.blobs is None else self.blobs.parent
+
+    def key(self, file: ListedFile) -> str:
+        """Files of one key are one file to fetch: in the cache those of one content, in a folder each by itself."""
+        content = content_key(file)
+        return content if self.blobs else f"{hashlib.sha256(file.name.encode()).hexdigest()[:16]}-{content}"
+
     def whole(self, file: ListedFile) -> bool:
         """Whether it is here, by its length. In the cache its name is its hash; a plain folder's are hashed again."""
         return any(_length(path) == file.size_bytes for path in self._places(file))
 
     def partial(self, file: ListedFile) -> Partial:
-        return Partial(self.parts / f"{content_key(file)}.part", file.size_bytes)
+        return Partial(self.parts / f"{self.key(file)}.part", file.size_bytes)
 
     def place(self, file: ListedFile, fetched: Path | None = None) -> None:
         """Give the file its name: the last step, so that a name is always a whole file."""

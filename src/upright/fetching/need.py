@@ -87,18 +87,19 @@ class Surveyed:
     listed: tuple[ListedFile, ...]
 
 
-def need(source: str, *, folder: Path | None = None, hub: Hub | None = None) -> Need:
+def need(source: str, *, revision: str | None = None, folder: Path | None = None, hub: Hub | None = None) -> Need:
     """What `fetch` would do; asks the hub for its listing and reads nothing else."""
-    surveyed = survey(source, folder=folder, hub=hub, traffic=Traffic())
+    surveyed = survey(source, revision, folder, hub or Hub.of_this_machine(), Traffic())
     surveyed.repository.close()
     return surveyed.need
 
 
-def survey(source: str, *, folder: Path | None, hub: Hub | None, traffic: Traffic) -> Surveyed:
-    hub, named = hub or Hub.of_this_machine(), _named(source)
+def survey(source: str, revision: str | None, folder: Path | None, hub: Hub, traffic: Traffic) -> Surveyed:
+    """`revision` is the commit to take, where the source names a branch that may have moved since it was read."""
+    named = _named(source)
     if hub.offline:
         raise ReadError(f"{source} cannot be fetched: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
-    repository = Repository(hub, named.repo, named.revision, traffic)
+    repository = Repository(hub, named.repo, revision or named.revision, traffic)
     try:
         choice, listed = needed_files(repository.files, named.quant, named.repo)
         layout = (
@@ -115,7 +116,7 @@ def survey(source: str, *, folder: Path | None, hub: Hub | None, traffic: Traffi
             format=choice.format,
             files=files,
             path=str(layout.folder / choice.engine_name),
-            room=room_for(layout.folder, missing),
+            room=room_for(layout.root, missing),
         )
     except BaseException:
         repository.close()

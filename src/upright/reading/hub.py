@@ -56,6 +56,8 @@ class Hub:
     offline: bool = False
     patience: int = 6
     """Failures in a row, of one request, after which it is given up."""
+    silence_seconds: float = 30.0
+    """How long a connection may say nothing before it counts as dropped."""
     sleep: Callable[[float], None] = time.sleep
 
     @classmethod
@@ -183,7 +185,7 @@ class Wire:
         self._origin = _origin(httpx2.URL(hub.endpoint))
         self._client = httpx2.Client(
             headers={"User-Agent": "upright", "Accept-Encoding": "identity"},
-            timeout=httpx2.Timeout(30.0, connect=10.0),
+            timeout=httpx2.Timeout(hub.silence_seconds, connect=10.0),
             follow_redirects=False,
         )
 

@@ -6,6 +6,7 @@ file, the port not open to the world. Caches of compiled kernels live in a volum
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -24,6 +25,7 @@ SHARED_MEMORY = "32g"
 EVERYWHERE = "0.0.0.0"  # noqa: S104  inside the container only
 ON_LOOPBACK = "the port is published on loopback alone"
 
+_CACHED = re.compile(r"(?P<repository>.*/models--[^/]+)/(?P<below>snapshots/.+)")
 _START = {
     "environment": f'export {{name}}="$(cat {KEY_MOUNT})"; exec "$0" "$@"',
     "config": f'umask 077; printf "api-key: %s\\n" "$(cat {KEY_MOUNT})" > {KEY_CONFIG_PATH}; exec "$0" "$@"',
@@ -105,8 +107,12 @@ def _model(recipe: Recipe) -> tuple[Mount, str]:
     """What is mounted, and how the engine names it inside."""
     path = recipe.model_path
     if not is_path(path):
-        why = "downloaded weights, read-only: fetch them first with `hf download`"
+        why = "downloaded weights, read-only: fetch them first with `upright fetch`"
         return Mount("~/.cache/huggingface", HUB_MOUNT, True, why), path
+    if in_cache := _CACHED.fullmatch(path):
+        # A snapshot of the hub cache is links into its repository's blobs: both must be there.
+        why = "the model's repository in the hub cache, read-only"
+        return Mount(in_cache["repository"], MODEL_MOUNT, True, why), f"{MODEL_MOUNT}/{in_cache['below']}"
     if PurePosixPath(path).suffix == ".gguf":
         folder = PurePosixPath(path).parent
         return Mount(

@@ -44,7 +44,9 @@ def _image(recipe: Recipe) -> list[str]:
 def _model(inside: Container) -> list[str]:
     mount = inside.mounts[0]
     if mount.target == HUB_MOUNT:
-        return ["HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: hf download REPOSITORY"]
+        return [
+            "HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: upright fetch REPOSITORY"
+        ]
     return [f"MODEL_FOLDER=${{MODEL_FOLDER:-{shell_path(mount.source)}}}  # on the host; mounted as {MODEL_MOUNT}"]
 
 

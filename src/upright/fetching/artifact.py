@@ -11,7 +11,6 @@ from pathlib import Path
 from upright import units
 from upright.errors import FetchError
 from upright.fetching.download import Download, file_hash
-from upright.fetching.layout import content_key
 from upright.fetching.need import Need, Surveyed, survey
 from upright.fetching.progress import Progress
 from upright.reading.hub import Hub, ListedFile, Traffic
@@ -48,26 +47,23 @@ class Fetched(Part):
 def fetch(
     source: str,
     *,
+    revision: str | None = None,
     folder: Path | None = None,
     hub: Hub | None = None,
     connections: int = CONNECTIONS,
     verify: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
-    before: Callable[[Need], None] | None = None,
 ) -> Fetched:
     """Fetch what is missing; safe to interrupt at any moment, and safe to call again.
 
-    `verify` also hashes what the cache already has. `before` is told what will be done, and may raise.
+    `revision` is the commit to take, whatever the source's branch is now. `verify` also hashes what the cache has.
     """
     started, traffic = time.monotonic(), Traffic()
-    surveyed = survey(
-        source, folder=folder, hub=replace(hub or Hub.of_this_machine(), patience=_PATIENCE), traffic=traffic
-    )
+    patient = replace(hub or Hub.of_this_machine(), patience=_PATIENCE)
+    surveyed = survey(source, revision, folder, patient, traffic)
     try:
-        if before is not None:
-            before(surveyed.need)
         refuse_without_room(surveyed.need)
-        refetched = bring(surveyed, traffic, connections, verify, on_progress or _nobody)
+        refetched = _bring(surveyed, traffic, connections, verify, on_progress or _nobody)
     finally:
         surveyed.repository.close()
     return Fetched(
@@ -95,22 +91,24 @@ def refuse_without_room(need: Need) -> None:
     )
 
 
-def bring(
+def _bring(
     surveyed: Surveyed, traffic: Traffic, connections: int, verify: bool, on_progress: Callable[[Progress], None]
 ) -> int:
     """Fill the need; how many files had to be fetched again."""
     layout = surveyed.layout
     whole = [file for file in surveyed.listed if layout.whole(file)]
-    with layout.alone(f"upright-{content_key(surveyed.listed[-1])}", surveyed.need.source):
+    with layout.alone(f"upright-{layout.key(surveyed.listed[-1])}", surveyed.need.source):
         for file in whole:
             layout.place(file)
         wrong = _wrong(surveyed, whole) if verify or layout.blobs is None else []
         for file in wrong:
             layout.forget(file)
         kept = [file for file in whole if file not in wrong]
-        missing = [file for file in surveyed.listed if file not in kept]
-        download = Download(surveyed.repository, layout, missing, traffic, connections)
+        missing = {layout.key(file): file for file in surveyed.listed if file not in kept}
+        download = Download(surveyed.repository, layout, list(missing.values()), traffic, connections)
         download.run(on_progress, sum(file.size_bytes for file in kept), len(kept))
+        for file in surveyed.listed:  # two names of one content came once
+            layout.place(file)
         layout.name_revision()
     if layout.blobs is None:
         _tidy(layout.parts)
