@@ -24,6 +24,7 @@ _HOMES = {
     "probe": "upright.probing",
     "read": "upright.reading",
     "connect": "upright.connecting",
+    "fetch": "upright.fetching",
     "launch": "upright.launching",
     "load": "upright.records.loading",
     "prove": "upright.proving",
@@ -44,6 +45,7 @@ __all__ = [
     "UprightError",
     "__version__",
     "connect",
+    "fetch",
     "launch",
     "load",
     "plan",
@@ -58,6 +60,7 @@ __all__ = [
 if TYPE_CHECKING:
     from upright.connecting import connect
     from upright.errors import UprightError
+    from upright.fetching import fetch
     from upright.launching import launch, stop
     from upright.planning import plan
     from upright.probing import probe
