@@ -151,9 +151,9 @@ def git_id(file: Path) -> str:
 
 
 def sha256(file: Path) -> str:
-    """Sparse files of hundreds of gigabytes are not hashed: nobody fetches them."""
+    """Sparse files of many gigabytes are not hashed: nobody fetches them."""
     status = file.stat()
-    if status.st_size > 10**9:
+    if status.st_size > 10**8:
         return hashlib.sha256(f"{file.name} {status.st_size}".encode()).hexdigest()
     return _sha256(file, status.st_size, status.st_mtime_ns)
 
