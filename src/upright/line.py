@@ -7,7 +7,6 @@ its room, each record is on disk before the next one is made.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ from pathlib import Path
 from upright import store, units
 from upright.checking import check
 from upright.connecting import ClientSettings, connect
-from upright.diagnosing import Around, diagnose_file, machine
 from upright.endpoint.client import Endpoint
 from upright.errors import EngineError, LaunchError
 from upright.fetching import Arriving, find_weights
@@ -29,7 +27,6 @@ from upright.proving.prompts import PromptSet, prompt_set_for
 from upright.reading import read
 from upright.records.box import Box
 from upright.records.deployment import RUNNING, Deployment, Keeping, Runtime
-from upright.records.diagnosis import Diagnosis
 from upright.records.evidence import Evidence, Observation
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
@@ -229,29 +226,6 @@ def climb(directory: DeploymentDir, *, to: str, tell: Tell, prompts: PromptSet |
         evidence = prove(deployment, endpoint, chosen, to=to, on_observation=on_observation)
     directory.write(evidence)
     return evidence
-
-
-def diagnose_deployment(directory: DeploymentDir, host: Host) -> Diagnosis:
-    """Why it fell: its log, and what the machine says of it."""
-    deployment, recipe = status(directory), directory.read(Recipe)
-    running = deployment.state in RUNNING
-    question = machine.Question(
-        since=deployment.created_at,
-        pids=tuple(each.pid for each in (deployment.process, deployment.supervisor) if each is not None),
-        port=recipe.port,
-        paths=(str(directory.path),),
-        died=not running,
-    )
-    failed = deployment.state in ("failed", "hung")
-    around = Around(
-        engine=deployment.engine,
-        exit_code=None if running else deployment.exit_code,
-        failed=failed,
-        reason=deployment.reason,
-        silent_seconds=max(0.0, time.time() - directory.log.stat().st_mtime) if running else None,
-        machine=machine.ask(host, question) if failed or running else (),
-    )
-    return diagnose_file(directory.log, subject=deployment.name, around=around)
 
 
 def write_report(directory: DeploymentDir, path: Path | None = None) -> Path:

@@ -52,9 +52,9 @@ def _diagnosis(log: str | None, engine: str | None) -> Diagnosis:
         raise UsageError(f"there is no log {log}", hint="upright diagnose DEPLOYMENT takes a deployment's name")
     from upright import store
     from upright.host import LocalHost
-    from upright.line import diagnose_deployment
+    from upright.launching.healing import why
 
-    return diagnose_deployment(store.find(log), LocalHost())
+    return why(store.find(log), LocalHost())
 
 
 def _spooled() -> BinaryIO:

@@ -107,13 +107,13 @@ def _others(found: Diagnosis, width: int) -> Iterator[str]:
 def _attempts(way: Attempts, width: int) -> Iterator[str]:
     yield style(f"{len(way.attempts)} attempt{'s' if len(way.attempts) != 1 else ''} of {way.name}", bold=True)
     for each in way.attempts:
-        result = style("stands", fg="green") if each.result == "ready" else style(each.code or "fell", fg="red")
+        result = style("stands", fg="green") if each.result == "ready" else style(each.code or each.result, fg="red")
         yield f"{each.number:>3}  {each.engine:<13} {duration(each.seconds):>8}  {result}"
         if each.change is not None:
             yield from textwrap.wrap(
                 remedy_words(each.change), width, initial_indent=" " * 5, subsequent_indent=" " * 5
             )
-        if each.result == "failed" and each.code is None and each.said:
+        if each.result != "ready" and each.code is None and each.said:
             yield from textwrap.wrap(each.said, width, initial_indent=" " * 5, subsequent_indent=" " * 5)
     if way.stopped:
         yield from textwrap.wrap(way.stopped, width)

@@ -95,7 +95,7 @@ def _machine_hits(said: Sequence[Sighting]) -> list[Hit]:
     found: dict[str, Hit] = {}
     for sighting in said:
         for row in catalog.failures():
-            if row.where in ("kernel", "host") and (match := row.match(sighting.text)):
+            if row.where == sighting.where and (match := row.match(sighting.text)):
                 words = {name: value for name, value in match.groupdict().items() if value}
                 found.setdefault(row.id, Hit(row, sighting, words)).count += 1
     return list(found.values())

@@ -19,6 +19,8 @@ _MEMORY_EVENTS = "/sys/fs/cgroup/memory.events"
 _KERNEL = re.compile(
     r"Out of memory: Killed|oom-kill:|Memory cgroup out of memory|NVRM: |aer_uncor|Link Down|I/O error"
 )
+_DRIFT_SECONDS = 120
+"""dmesg counts from boot, and its clock drifts from the wall's."""
 _IDLE_WATTS_SHARE = 0.4
 _NVIDIA_SMI = [
     "nvidia-smi", "--query-gpu=index,utilization.gpu,power.draw,power.limit", "--format=csv,noheader,nounits",
@@ -66,7 +68,7 @@ def _kernel(journal: Result, ring: Result, since: int) -> Iterator[str]:
         return
     for line in ring.out.splitlines() if ring.ok else ():
         stamp, _, text = line.partition(" ")
-        if _KERNEL.search(text) and _epoch(stamp.replace(",", ".")) >= since:
+        if _KERNEL.search(text) and _epoch(stamp.replace(",", ".")) >= since - _DRIFT_SECONDS:
             yield text.strip()
 
 

@@ -43,8 +43,8 @@ class Remedy(Part):
 class Sighting(Part):
     """A line, and where it stands."""
 
-    where: Literal["log", "kernel", "host"] = "log"
-    """The engine's log, the kernel's log, or what the machine says when it is asked."""
+    where: Literal["log", "kernel", "host", "answer"] = "log"
+    """The engine's log, the kernel's log, what the machine says when it is asked, or an answer of the model."""
     number: int | None = None
     """Its number in the log, from 1; None outside the log."""
     rank: str | None = None
@@ -125,8 +125,8 @@ class Attempt(Part):
     """Digest of the recipe."""
     change: Remedy | None = None
     """What was changed since the attempt before; None for the first."""
-    result: Literal["ready", "failed"]
-    """What came of it."""
+    result: Literal["ready", "partial", "failed"]
+    """What came of it; partial if it answered, and then failed what it was asked."""
     code: str | None = None
     """Why it failed, as the catalogue calls it; None if it stands, or nobody knows."""
     said: Said = ""

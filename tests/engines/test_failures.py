@@ -1,0 +1,277 @@
+"""Real failures of the real llama-server, each named by its code with the right remedy; four and more healed."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.engines.test_line import free_port
+from upright import store
+from upright.diagnosing import Around, diagnose_file
+from upright.host import LocalHost
+from upright.launching import stop
+from upright.launching.healing import heal
+from upright.records.base import from_json
+from upright.records.diagnosis import Attempts, Diagnosis
+from upright.records.recipe import Recipe, Setting
+from upright.store import DeploymentDir
+
+pytestmark = pytest.mark.engine
+MIB = 1 << 20
+Falls = Callable[..., Diagnosis]
+
+
+@pytest.fixture
+def falls(llama_server: Path, tiny_model: Path, tmp_path: Path) -> Falls:
+    """Runs llama-server until it ends, and says what its log tells."""
+
+    def run(*words: str | Path, model: Path | None = None, memory_bytes: int | None = None) -> Diagnosis:
+        log = tmp_path / "engine.log"
+
+        def limited() -> None:
+            if memory_bytes is not None:
+                resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
+        argv = [str(llama_server), "-m", str(model or tiny_model), "--host", "127.0.0.1", *map(str, words)]
+        with log.open("wb") as out:
+            code = subprocess.run(argv, stdout=out, stderr=out, timeout=60, preexec_fn=limited, check=False).returncode
+        assert code != 0, "it should have fallen"
+        return diagnose_file(log)
+
+    return run
+
+
+def first(found: Diagnosis) -> tuple[str | None, str, str | None]:
+    assert found.failed
+    assert found.cause is not None, found.excerpt
+    remedy = found.cause.remedies[0]
+    return found.code, remedy.do, remedy.name or remedy.value
+
+
+def test_the_port_is_taken(falls: Falls):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        assert first(falls("--port", other.getsockname()[1])) == ("llama-port-taken", "other_port", None)
+
+
+def test_the_file_is_cut_short(falls: Falls, tiny_model: Path, tmp_path: Path):
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(tiny_model.read_bytes()[:600_000])
+    assert first(falls(model=cut))[:2] == ("llama-file-incomplete", "by_hand")
+
+
+def test_a_type_that_only_the_fork_knows(falls: Falls, tmp_path: Path):
+    from tests.sparse_models import write_gguf
+
+    odd = tmp_path / "iq3_k.gguf"
+    write_gguf(odd, {"general.architecture": "deepseek2"}, [("blk.1.ffn_gate_exps.weight", "IQ3_K", (256, 4))])
+    assert first(falls(model=odd)) == ("llama-ik-type-on-mainline", "use_engine", "ik_llama.cpp")
+
+
+def test_a_flag_that_this_build_does_not_know(falls: Falls):
+    assert first(falls("-mla", "3")) == ("llama-unknown-flag", "unset_flag", "-mla")
+
+
+def test_a_value_that_this_build_does_not_take(falls: Falls):
+    assert first(falls("-ctk", "q6_0")) == ("llama-flag-value", "unset_flag", "-ctk")
+
+
+def test_two_cache_types_on_an_mla_model(falls: Falls):
+    assert first(falls("-ctk", "q8_0")) == ("llama-cache-types-differ", "set_flag", "-ctv")
+
+
+def test_memory_runs_out(falls: Falls):
+    found = falls("-c", "8000000", "-np", "1", memory_bytes=1500 * MIB)
+    assert first(found) == ("host-memory-refused", "lower_flag", "-c")
+    assert "llama-out-of-memory" in [each.code for each in found.findings]
+
+
+def test_a_key_is_missing(falls: Falls, tiny_model: Path, tmp_path: Path):
+    odd = tmp_path / "odd.gguf"
+    odd.write_bytes(tiny_model.read_bytes().replace(b"deepseek2.block_count", b"deepseek2.block_cuont", 1))
+    assert first(falls(model=odd))[0] == "llama-missing-key"
+
+
+def test_a_file_that_is_not_there(falls: Falls, tmp_path: Path):
+    assert first(falls(model=tmp_path / "none.gguf"))[0] == "llama-file-missing"
+
+
+def test_a_device_that_this_build_does_not_have(falls: Falls):
+    assert first(falls("-ot", "exps=CUDA0"))[0] == "llama-unknown-buffer-type"
+
+
+@pytest.mark.skipif("amx_tile" not in Path("/proc/cpuinfo").read_text(), reason="this processor has no AMX")
+def test_the_amx_backend_aborts_on_mla(llama_server: Path, tiny_model: Path, tmp_path: Path):
+    """Only the sapphirerapids backend is put where the program looks; the cache holds the plain one alone."""
+    libraries = llama_server.parent / "root/usr/lib/x86_64-linux-gnu"
+    folder = tmp_path / "lib"
+    subprocess.run(["cp", "-rsL", libraries, folder], check=True)
+    (folder / "libggml-cpu-haswell.so").unlink()
+    (folder / "libggml-cpu-sapphirerapids.so").symlink_to(libraries / "ggml/backends0/libggml-cpu-sapphirerapids.so")
+    loader = folder / "ld-linux-x86-64.so.2"
+    content = loader.resolve().read_bytes()
+    loader.unlink()
+    loader.write_bytes(content)
+    loader.chmod(0o755)
+    log = tmp_path / "engine.log"
+    argv = [loader, "--library-path", f"{folder}:{folder}/llama", libraries.parents[1] / "bin/llama-server"]
+    with log.open("wb") as out:
+        subprocess.run([*argv, "-m", tiny_model], stdout=out, stderr=out, timeout=60, check=False)
+    assert first(diagnose_file(log)) == ("llama-amx-mla-abort", "set_flag", "--no-repack")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", folder], check=False).returncode != 0:
+        pytest.skip("a small disk needs the right to mount")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
+def serving(llama_server: Path, tiny_model: Path, tmp_path: Path) -> Iterator[Callable[..., tuple[str, Path]]]:
+    """A llama-server that stands: its address and its log."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(*words: str | Path) -> tuple[str, Path]:
+        log, port = tmp_path / "engine.log", free_port()
+        argv = [llama_server, "-m", tiny_model, "--host", "127.0.0.1", "--port", str(port), *words]
+        with log.open("wb") as out:
+            started.append(subprocess.Popen(argv, stdout=out, stderr=out))
+        deadline = time.monotonic() + 60
+        while "listening on" not in log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        return f"http://127.0.0.1:{port}", log
+
+    yield run
+    for process in started:
+        process.terminate()
+        process.wait(30)
+
+
+def test_the_disk_is_full(serving: Callable[..., tuple[str, Path]], small_disk: Path):
+    address, log = serving("-np", "1", "-c", "4096", "--slot-save-path", f"{small_disk}/")
+    prompt = "hello world " * 30
+    httpx2.post(f"{address}/completion", json={"prompt": prompt, "n_predict": 4, "id_slot": 0}, timeout=60)
+    saved = httpx2.post(f"{address}/slots/0?action=save", json={"filename": "a.bin"}, timeout=60)
+    assert saved.status_code == 500
+    assert first(diagnose_file(log))[0] == "no-space-left"
+
+
+def test_the_prompt_is_longer_than_the_context(serving: Callable[..., tuple[str, Path]]):
+    address, log = serving("-np", "2", "-c", "1024")
+    asked = {"messages": [{"role": "user", "content": "hello world " * 2000}]}
+    assert httpx2.post(f"{address}/v1/chat/completions", json=asked, timeout=60).status_code == 400
+    assert first(diagnose_file(log)) == ("llama-prompt-too-long", "raise_flag", "-c")
+
+
+# Healing: the same failures, and nobody there to mend them.
+
+
+@pytest.fixture
+def recipe(upright: Callable[..., subprocess.CompletedProcess[str]], llama_server: Path, tiny_model: Path) -> Recipe:
+    path = f"{llama_server.parent}:{os.environ['PATH']}"
+    words = ("up", tiny_model, "--context", "2k", "--port", str(free_port()), "--dry-run", "--json")
+    done = upright(*words, PATH=path)
+    assert done.returncode == 0, done.stderr
+    return from_json(Recipe, done.stdout)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeploymentDir]:
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path / "home"))
+    made = store.create("healed")
+    yield made
+    if (made.path / "deployment.json").exists():
+        stop(made)
+
+
+def changed(recipe: Recipe, name: str, value: str | None) -> Recipe:
+    """With another value for a flag, or with a flag more."""
+    kept = tuple(each for each in recipe.arguments if each.name != name)
+    return recipe.model_copy(update={"arguments": (*kept, Setting(name=name, value=value, reason="broken on purpose"))})
+
+
+def codes(way: Attempts) -> list[str | None]:
+    return [each.code if each.result != "ready" else "stands" for each in way.attempts]
+
+
+def test_three_faults_are_healed_one_at_a_time(recipe: Recipe, directory: DeploymentDir):
+    """An unknown flag, a V cache of another type, and a port that somebody else has."""
+    broken = changed(changed(recipe, "-mla", "3"), "--cache-type-v", "q8_0")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        broken = changed(broken, "--port", str(port)).model_copy(update={"port": port})
+        healed = heal(broken, directory, LocalHost())
+    assert codes(healed.way) == ["host-port-held", "llama-unknown-flag", "llama-cache-types-differ", "stands"]
+    assert healed.deployment is not None
+    assert healed.deployment.state == "ready"
+    assert [each.change.do for each in healed.way.attempts if each.change] == ["other_port", "unset_flag", "set_flag"]
+    kept = json.loads((directory.path / "attempts.json").read_text())
+    assert kept["stands"]
+    assert len({each["recipe"] for each in kept["attempts"]}) == 4
+    final = directory.read(Recipe)
+    assert "-mla" not in final.argv
+    assert final.port != port
+
+
+def test_a_context_that_memory_does_not_hold_is_halved_until_it_does(recipe: Recipe, directory: DeploymentDir):
+    large = changed(recipe, "--ctx-size", "4000000").model_copy(update={"context_tokens": 4_000_000})
+    limited = directory.path / "llama-server"
+    limited.write_text(f'#!/bin/sh\nulimit -v 1500000\nexec "{recipe.program}" "$@"\n')
+    limited.chmod(0o755)
+    healed = heal(large.model_copy(update={"program": str(limited)}), directory, LocalHost())
+    assert healed.way.stands
+    assert set(codes(healed.way)[:-1]) == {"host-memory-refused"}
+    assert healed.deployment is not None
+    assert healed.deployment.context_tokens < 4_000_000
+    assert directory.read(Recipe).context_tokens == healed.deployment.context_tokens
+
+
+def test_what_only_a_person_can_do_ends_the_healing(recipe: Recipe, directory: DeploymentDir, tmp_path: Path):
+    model = tmp_path / "cut.gguf"
+    model.write_bytes(Path(recipe.model_path).read_bytes()[:600_000])
+    healed = heal(changed(recipe, "--model", str(model)), directory, LocalHost())
+    assert codes(healed.way) == ["llama-file-incomplete"]
+    assert healed.way.stopped == "what is left for llama-file-incomplete only you can do"
+    assert healed.deployment is None
+
+
+def test_the_kernel_kills_it_for_memory(llama_server: Path, tiny_model: Path, tmp_path: Path):
+    """In a memory cgroup of its own the process is killed, its log just ends, and the machine says why."""
+    from upright.diagnosing import machine
+
+    group = Path("/sys/fs/cgroup/memory/upright-test")
+    try:
+        group.mkdir(exist_ok=True)
+        (group / "memory.limit_in_bytes").write_text(str(48 * MIB))
+    except OSError:
+        pytest.skip("no right to make a memory cgroup here")
+    since = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+    log = tmp_path / "engine.log"
+    script = (
+        f'echo $$ >{group}/cgroup.procs; exec "{llama_server}" -m "{tiny_model}" -c 800000 -np 1 --port {free_port()}'
+    )
+    with log.open("wb") as out:
+        engine = subprocess.Popen(["sh", "-c", script], stdout=out, stderr=out)
+        code = engine.wait(60)
+    said = machine.ask(LocalHost(), machine.Question(since=since, pids=(engine.pid,)))
+    group.rmdir()
+    assert code == -9
+    found = diagnose_file(log, around=Around(engine="llama.cpp", exit_code=code, failed=True, machine=said))
+    assert first(found)[:2] == ("host-killed-for-memory", "lower_flag")
