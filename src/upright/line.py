@@ -18,7 +18,8 @@ from upright.endpoint.client import Endpoint
 from upright.errors import EngineError, LaunchError
 from upright.fetching import Arriving, find_weights
 from upright.host import Host, LocalHost, SshHost
-from upright.launching import address, launch, refuse_missing_runtime, refuse_taken_port, status, stop
+from upright.launching import address, launch, refuse_missing_runtime, refuse_taken_port, restart, status, stop
+from upright.launching.healing import Healed, Mover, heal
 from upright.planning import plan
 from upright.planning.artifacts import Choice, choice
 from upright.probing import probe
@@ -27,6 +28,7 @@ from upright.proving.prompts import PromptSet, prompt_set_for
 from upright.reading import read
 from upright.records.box import Box
 from upright.records.deployment import RUNNING, Deployment, Keeping, Runtime
+from upright.records.diagnosis import Attempt, Remedy, Sighting
 from upright.records.evidence import Evidence, Observation
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
@@ -163,11 +165,12 @@ def best(plans: list[Plan]) -> Plan:
     return plans[0]
 
 
-def register(prepared: Prepared, on: On | None = None) -> DeploymentDir:
+def register(prepared: Prepared, on: On | None = None, *, healing: bool = False) -> DeploymentDir:
     """A new deployment's directory, with the records it will be made from; none for what cannot be started."""
     on = on or On()
     if prepared.recipe is not None:
-        refuse_taken_port(address(prepared.recipe, on.machine, on.port))
+        if not healing:
+            refuse_taken_port(address(prepared.recipe, on.machine, on.port))
         refuse_missing_runtime(prepared.recipe, on.host())
     directory = store.create(_slug(prepared.model.name))
     for record in (prepared.box, prepared.model, prepared.plan):
@@ -190,6 +193,39 @@ def start(
         keeping=on.keeping,
         on_change=on_change or told(tell),
     )
+
+
+def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On | None = None) -> Healed:
+    """Start it, and mend what the catalogue can, one change at a time; sane first answers are part of standing."""
+    if prepared.recipe is None:
+        raise LaunchError("a plan with objections cannot be started")
+    keeping = (on.keeping if on and on.keeping else Keeping()).model_copy(
+        update={"restarts": 0}
+    )  # a crash is an answer
+
+    def again(recipe: Recipe) -> Deployment:
+        begun = directory.has(Deployment)
+        return restart(directory, recipe) if begun else launch(recipe, directory, keeping=keeping)
+
+    def sane(_: Deployment) -> Sighting | None:
+        failed = [seen for seen in climb(directory, to="smoke", tell=tell).observations if seen.verdict == "failed"]
+        return Sighting(where="answer", text=f"smoke {failed[0].check}: failed, {failed[0].reason}") if failed else None
+
+    def other_engine(recipe: Recipe, remedy: Remedy) -> Recipe | None:
+        goal = prepared.plan.goal.model_copy(update={"engine": remedy.value, "context_tokens": recipe.context_tokens})
+        try:
+            made = best(plan(prepared.box, prepared.model, goal))
+            return render(made, prepared.model, prepared.box, model_path=recipe.model_path, port=recipe.port)
+        except EngineError:  # not on this box, or not for this model
+            return None
+
+    def on_attempt(attempt: Attempt) -> None:
+        outcome = "stands" if attempt.result == "ready" else attempt.code or attempt.said or attempt.result
+        tell(f"attempt {attempt.number}: {outcome}")
+
+    movers: dict[str, Mover] = {"use_engine": other_engine}
+    host = on.host() if on else LocalHost()
+    return heal(prepared.recipe, directory, host, start=again, check=sane, movers=movers, on_attempt=on_attempt)
 
 
 def told(tell: Tell) -> OnChange:

@@ -17,7 +17,7 @@ _LONGEST_LINE = 400
 
 
 def diagnosis_page(found: Diagnosis, width: int) -> str:
-    return "\n".join(_lines(found, width))
+    return "\n".join(_lines(found, width)).rstrip()
 
 
 def attempts_page(way: Attempts, width: int) -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from upright.cli.options import given, goal_options, model_argument, port_option
-from upright.cli.output import Output, output_options, say
+from upright.cli.output import Output, output_options, page_width, say
 
 if TYPE_CHECKING:
     from upright.line import On, Prepared
+    from upright.store import DeploymentDir
 
 _AGAIN = (
     *("context", "users", "port", "engine", "engine_version"),
@@ -49,9 +50,10 @@ _AGAIN = (
     show_default=True,
     help="Seconds without an answer after which it hangs.",
 )
+@click.option("--heal", is_flag=True, help="If it falls, mend what can be mended and start again.")
 @click.option("--dry-run", is_flag=True, help="Show the command that would be started, and stop.")
 @output_options
-def command(model: str, dry_run: bool, output: Output, **wanted: Any) -> None:
+def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any) -> None:
     """Start an engine and wait until it really answers.
 
     MODEL is a file, a folder or a repository that is on this disk, a plan, or a recipe. The engine outlives this
@@ -62,6 +64,8 @@ def command(model: str, dry_run: bool, output: Output, **wanted: Any) -> None:
     from upright.line import register, start
 
     on = _on(wanted)
+    if heal and on.machine:
+        raise click.UsageError("--heal mends what is on this machine; without --host")
     prepared = _prepared(model, on, wanted)
     recipe = prepared.recipe
     if recipe is None:
@@ -73,7 +77,10 @@ def command(model: str, dry_run: bool, output: Output, **wanted: Any) -> None:
         output.answer(recipe, lambda console: recipe_page(console, recipe))
         output.next("up", model, *given(*_AGAIN))
         return
-    directory = register(prepared, on)
+    directory = register(prepared, on, healing=heal)
+    if heal:
+        _heal(prepared, directory, on, output)
+        return
     try:
         with shown(prepared.model.tensor_bytes) as on_change:
             deployment = start(prepared, directory, tell=say, on=on, on_change=on_change)
@@ -116,3 +123,21 @@ def _prepared(model: str, on: On, wanted: dict[str, Any]) -> Prepared:
     if (plan := plan_of_file(model)) is not None:
         model, goal = plan
     return prepare(model, goal, host, port=wanted["remote_port"] or wanted["port"], tell=say, on=on)
+
+
+def _heal(prepared: Prepared, directory: DeploymentDir, on: On, output: Output) -> None:
+    """Start it, mend it, and tell the way."""
+    from upright.cli.diagnosis_page import attempts_page, diagnosis_page
+    from upright.line import heal_up
+
+    healed = heal_up(prepared, directory, tell=say, on=on)
+    output.answer(healed.way)
+    output.show(attempts_page(healed.way, page_width()))
+    if healed.deployment is not None:
+        output.show(f"\nit answers at {healed.deployment.base_url}/v1")
+        output.next("prove", directory.name)
+        return
+    if healed.diagnosis is not None:
+        output.show("\n" + diagnosis_page(healed.diagnosis, page_width()))
+    output.next("diagnose", directory.name)
+    output.no()

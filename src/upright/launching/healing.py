@@ -138,7 +138,7 @@ def _attempt(
     if directory.has(Deployment):
         stop(directory)  # its own port is not somebody else's
     try:
-        refuse_taken_port(recipe)
+        refuse_taken_port(recipe.base_url)
     except LaunchError as error:
         return None, _port_held(recipe, directory, host, error), time.monotonic() - started
     try:

@@ -22,7 +22,7 @@ Facts = list[tuple[str, str]]
 
 _VERBS = {"set": "set", "unset": "take out", "raise": "raise", "lower": "lower"}
 _OTHERS = {
-    "other_port": "take another port", "use_version": "take version {}", "use_image": "take the image {}",
+    "use_version": "take version {}", "use_image": "take the image {}",
     "use_patch": "apply the patch {}", "use_engine": "run it on {}", "use_artifact": "take another artifact",
 }  # fmt: skip
 
@@ -51,6 +51,8 @@ def remedy_words(remedy: Remedy) -> str:
         value = f" {'=' if thing == 'env' else ''}{remedy.value}".replace(" =", "=") if remedy.value else ""
         change = f"{_VERBS[verb]} {remedy.name}{' to' if verb in ('raise', 'lower') and value else ''}{value}"
         return f"{scope}{change}: {remedy.why}"
+    if remedy.do == "other_port":
+        return f"{scope}take {f'port {remedy.value}' if remedy.value else 'another port'}: {remedy.why}"
     if remedy.do in _OTHERS:
         return f"{scope}{_OTHERS[remedy.do].format(remedy.value)}: {remedy.why}"
     return f"{scope}{remedy.why}"
