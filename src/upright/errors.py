@@ -65,7 +65,11 @@ class LaunchError(UprightError):
 
 
 class EndpointError(UprightError):
-    pass
+    """`status` is the HTTP status of a refusal; None if there was no answer at all."""
+
+    def __init__(self, message: str, *, hint: str | None = None, status: int | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 class UnansweredError(EndpointError):

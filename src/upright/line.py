@@ -14,7 +14,6 @@ from pathlib import Path
 from upright import store, units
 from upright.checking import check
 from upright.connecting import ClientSettings, connect
-from upright.endpoint.client import Endpoint
 from upright.errors import EngineError, LaunchError
 from upright.fetching import Arriving, find_weights
 from upright.host import Host, LocalHost, SshHost
@@ -23,13 +22,15 @@ from upright.launching.healing import Healed, Mover, heal
 from upright.planning import plan
 from upright.planning.artifacts import Choice, choice
 from upright.probing import probe
-from upright.proving import prove
+from upright.proving.climbing import climb_deployment
+from upright.proving.journaled import Wish
 from upright.proving.prompts import PromptSet, prompt_set_for
+from upright.proving.stepping import Change
 from upright.reading import read
 from upright.records.box import Box
-from upright.records.deployment import RUNNING, Deployment, Keeping, Runtime
+from upright.records.deployment import Deployment, Keeping, Runtime
 from upright.records.diagnosis import Attempt, Remedy, Sighting
-from upright.records.evidence import Evidence, Observation
+from upright.records.evidence import Evidence
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
 from upright.records.recipe import Recipe
@@ -241,27 +242,19 @@ def told(tell: Tell) -> OnChange:
     return on_change
 
 
-def climb(directory: DeploymentDir, *, to: str, tell: Tell, prompts: PromptSet | None = None) -> Evidence:
+def climb(
+    directory: DeploymentDir,
+    *,
+    to: str,
+    tell: Tell,
+    prompts: PromptSet | None = None,
+    budget_seconds: float | None = None,
+    samples: int = 1,
+    changes: tuple[Change, ...] = (),
+) -> Evidence:
     """Prove a running deployment; every observation is on disk before the next question."""
-    deployment = status(directory)
-    if deployment.state not in RUNNING:
-        raise LaunchError(
-            f"{deployment.name} is {deployment.state}: {deployment.reason or 'it was never started'}",
-            hint=f"upright diagnose {deployment.name}"
-            if deployment.state == "failed"
-            else "start one: upright up MODEL",
-        )
     chosen = prompts or prompt_set_for(directory.read(Model))
-
-    def on_observation(seen: Observation) -> None:
-        journal.append(seen)
-        tell(f"{seen.rung} {seen.check}: {seen.verdict}" + (f", {seen.reason}" if seen.verdict == "failed" else ""))
-
-    address, name = deployment.base_url, deployment.served_name
-    with directory.writer() as journal, Endpoint(address, name, key=directory.key()) as endpoint:
-        evidence = prove(deployment, endpoint, chosen, to=to, on_observation=on_observation)
-    directory.write(evidence)
-    return evidence
+    return climb_deployment(directory, Wish(to, chosen, budget_seconds, samples), tell, changes)
 
 
 def write_report(directory: DeploymentDir, path: Path | None = None) -> Path:

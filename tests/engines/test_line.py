@@ -90,8 +90,9 @@ def test_every_verb_of_the_line(box: Upright, tiny_model: Path, tmp_path: Path):
     assert [item["state"] for item in answer(box("ps", "--json"))] == ["ready"]
     assert "listening on" in box("logs").stdout
     evidence = answer(box("prove", "--to", "smoke", "--json"))
-    assert [item["verdict"] for item in evidence["observations"]] == ["passed"] * 9
-    assert {item["check"] for item in evidence["observations"]} == {"language", "arithmetic", "json"}
+    assert {item["verdict"] for item in evidence["observations"]} == {"passed"}
+    smoke = [item["check"] for item in evidence["observations"] if item["rung"] == "smoke"]
+    assert set(smoke) >= {"language", "arithmetic", "code", "json"}
     settings = answer(box("connect", "--json"))
     assert settings["base_url"] == f"http://127.0.0.1:{port}/v1"
     page = tmp_path / "page.html"

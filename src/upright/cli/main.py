@@ -33,7 +33,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "diagnose": "Say why an engine fell, by its log and its machine, and what to change.",
     },
     "Evidence and use": {
-        "prove": "Climb the proof ladder on a running deployment.",
+        "prove": "Climb the proof ladder on a running deployment, or on anybody's server.",
         "connect": "Print the settings for a client.",
         "report": "Write the report: one page, self-contained.",
     },

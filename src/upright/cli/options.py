@@ -30,6 +30,20 @@ class Tokens(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class Seconds(click.ParamType[float]):
+    """90s, 30m or 2h."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from upright.units import parse_duration
+
+        try:
+            return value if isinstance(value, float) else parse_duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 def goal_options(function: F) -> F:
     """--context, --users: what the person wants."""
     for option in (

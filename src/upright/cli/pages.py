@@ -10,7 +10,6 @@ from rich.text import Text
 
 from upright import units
 from upright.records.deployment import Deployment
-from upright.records.evidence import Evidence
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
 
@@ -72,14 +71,6 @@ def objections_page(console: Console, plan: Plan) -> None:
         console.print(f"  {objection.message}", highlight=False)
         if objection.remedy:
             console.print(f"  what would help: {objection.remedy}", highlight=False)
-
-
-def evidence_page(console: Console, evidence: Evidence) -> None:
-    table = _table("rung", "check", "verdict", "took", "rule")
-    for item in evidence.observations:
-        table.add_row(item.rung, item.check, _coloured(item.verdict), units.duration(item.seconds), item.reason)
-    console.print(table)
-    console.print(_coloured("passed" if evidence.passed else "failed"), f"up to {evidence.to_rung}")
 
 
 def run_page(console: Console, run: Run) -> None:

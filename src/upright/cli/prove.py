@@ -2,26 +2,167 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from upright.cli.options import deployment_argument, running_or_last
+from upright.cli.options import Seconds, Tokens, deployment_argument, given, running_or_last
 from upright.cli.output import Output, output_options, say
+from upright.errors import UsageError
+
+if TYPE_CHECKING:
+    from upright.proving.prompts import PromptSet
+    from upright.proving.stepping import Change
+    from upright.records.evidence import Evidence
+    from upright.store import DeploymentDir
+
+
+class _Pair(click.ParamType[tuple[float, float]]):
+    """300,20: tokens a second, read and written."""
+
+    name = "rates"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, float]:
+        try:
+            read, written = (float(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is no pair of rates; write 300,20", param, ctx)
+        if read <= 0 or written <= 0:
+            self.fail(f"{value!r}: both rates are above zero", param, ctx)
+        return read, written
 
 
 @click.command()
 @deployment_argument
 @click.option("--to", default="smoke", show_default=True, help="The last rung to climb.")
-@click.option("--prompts", help="Prompt set: real or tiny.  [default: by the model's size]")
+@click.option("--budget", type=Seconds(), help="The time it may take, such as 30m; what does not fit is left out.")
+@click.option("--prompts", help="Prompt set: real or tiny.  [default: by the model's size; real for --base-url]")
+@click.option("--samples", type=click.IntRange(1), default=1, show_default=True, help="Times tools and JSON are asked.")
+@click.option("--context", type=Tokens(), help="Walk up to this context; restarts where the recipe has less.")
+@click.option("--try", "tries", multiple=True, metavar="FLAG=VALUE", help="Try a setting; kept if all still holds.")
+@click.option("--base-url", help="A server that somebody else started, such as http://127.0.0.1:8000/v1.")
+@click.option("--model", help="The name that it serves.  [default: the only one it names]")
+@click.option("--key-env", default="OPENAI_API_KEY", show_default=True, help="The variable with its key.")
+@click.option("--dry-run", is_flag=True, help="Say what would be asked and how long that takes; ask nothing.")
+@click.option("--rates", type=_Pair(), help="For --dry-run: tokens a second, read and written, such as 300,20.")
 @output_options
-def command(deployment: str | None, to: str, prompts: str | None, output: Output) -> None:
-    """Climb the proof ladder on a running deployment."""
-    from upright.cli.pages import evidence_page
-    from upright.line import climb
+def command(
+    deployment: str | None,
+    to: str,
+    budget: float | None,
+    prompts: str | None,
+    samples: int,
+    context: int | None,
+    tries: tuple[str, ...],
+    base_url: str | None,
+    model: str | None,
+    key_env: str,
+    dry_run: bool,
+    rates: tuple[float, float] | None,
+    output: Output,
+) -> None:
+    """Climb the proof ladder on a running deployment, or on anybody's server."""
+    from upright.cli.evidence_page import evidence_page
     from upright.proving.prompts import prompt_set
 
-    directory = running_or_last(deployment)
-    evidence = climb(directory, to=to, tell=say, prompts=prompt_set(prompts) if prompts else None)
+    if rates and not dry_run:
+        raise UsageError("--rates is for --dry-run", hint="a climb measures them itself")
+    if base_url is None and (model or deployment is None) and model:
+        raise UsageError("--model needs --base-url", hint="a deployment of ours knows its own")
+    chosen = prompt_set(prompts) if prompts else None
+    if dry_run:
+        _show_schedule(output, to, budget, chosen or prompt_set("real"), samples, context, rates)
+        return
+    if base_url is not None:
+        if deployment or tries:
+            raise UsageError("--base-url is another's server: no deployment and no --try with it")
+        evidence = _prove_server(base_url, model, key_env, to, budget, chosen, samples, context)
+        words = ["prove", "--base-url", base_url, "--to", to]
+    else:
+        evidence, directory = _prove_deployment(deployment, to, budget, chosen, samples, context, tries)
+        words = ["connect" if evidence.passed else "logs", directory.name]
     output.answer(evidence, lambda console: evidence_page(console, evidence))
-    output.next(*(("connect" if evidence.passed else "logs"), directory.name))
+    output.next(*(words if base_url is None else [*words, *given("model", "budget", "context")]))
     if not evidence.passed:
         output.no()
+
+
+def _prove_deployment(
+    name: str | None,
+    to: str,
+    budget: float | None,
+    chosen: PromptSet | None,
+    samples: int,
+    context: int | None,
+    tries: tuple[str, ...],
+) -> tuple[Evidence, DeploymentDir]:
+    from upright.line import climb
+    from upright.proving.prompts import prompt_set_for
+    from upright.proving.stepping import change_of
+    from upright.records.model import Model
+
+    directory = running_or_last(name)
+    prompts = chosen or prompt_set_for(directory.read(Model))
+    changes = [*_longer(directory, prompts, context), *(change_of(text) for text in tries)]
+    made = climb(
+        directory, to=to, tell=say, prompts=prompts, budget_seconds=budget, samples=samples, changes=tuple(changes)
+    )
+    return made, directory
+
+
+def _longer(directory: DeploymentDir, prompts: PromptSet, context: int | None) -> list[Change]:
+    """A change for each length of the walk that the recipe's context does not hold."""
+    from upright.proving.long_text import lengths
+    from upright.proving.stepping import context_change
+    from upright.records.recipe import Recipe
+
+    if context is None or prompts.needles is None:
+        return []
+    recipe = directory.read(Recipe)
+    return [
+        context_change(recipe, length) for length in lengths(prompts.needles, context) if length > recipe.context_tokens
+    ]
+
+
+def _prove_server(
+    base_url: str,
+    model: str | None,
+    key_env: str,
+    to: str,
+    budget: float | None,
+    chosen: PromptSet | None,
+    samples: int,
+    context: int | None,
+) -> Evidence:
+    from upright.endpoint.client import Endpoint
+    from upright.proving.climbing import climb_server
+    from upright.proving.journaled import Wish
+    from upright.proving.prompts import prompt_set
+
+    key = os.environ.get(key_env)
+    with Endpoint(base_url, model or "", key=key) as endpoint:
+        if model is None:
+            names = endpoint.models()
+            if len(names) != 1:
+                raise UsageError(f"{base_url} serves {', '.join(names) or 'nothing'}", hint="name one with --model")
+            endpoint.model = names[0]
+        wish = Wish(to, chosen or prompt_set("real"), budget, samples)
+        return climb_server(endpoint, wish, say, context)
+
+
+def _show_schedule(
+    output: Output,
+    to: str,
+    budget: float | None,
+    prompts: PromptSet,
+    samples: int,
+    context: int | None,
+    rates: tuple[float, float] | None,
+) -> None:
+    from upright.cli.evidence_page import schedule_page, schedule_rows
+    from upright.proving.ladder import planned
+
+    schedule = planned(prompts, to=to, budget_seconds=budget, samples=samples, context_tokens=context, rates=rates)
+    output.answer(schedule_rows(schedule), lambda console: schedule_page(console, schedule, budget, rates))
+    output.next("prove", *given("to", "budget", "context", "prompts"))

@@ -1,48 +1,223 @@
-"""A running endpoint -> Evidence, rung by rung; the climb ends at the first rung that fails."""
+"""A running endpoint -> Evidence, rung by rung; the climb ends at the first rung that fails.
+
+What was seen before an interruption is handed in again and is not asked twice. A budget leaves out what does not fit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
 
 from upright.endpoint.client import Endpoint
-from upright.errors import UsageError
+from upright.errors import EndpointError, UsageError
+from upright.proving.asking import Slot, note
+from upright.proving.estimating import AFTER_LEFT_OUT, Chosen, Cost, Group, choose, unaffordable
 from upright.proving.prompts import PromptSet
-from upright.proving.rung import Rung
-from upright.proving.rungs import smoke
+from upright.proving.rung import Probe, Rung, Stand, Target
+from upright.proving.rungs import RUNGS
 from upright.records.deployment import Deployment
 from upright.records.evidence import Evidence, Observation
+from upright.records.recipe import Recipe
 
-RUNGS: tuple[Rung, ...] = (smoke.RUNG,)
+OnObservation = Callable[[Observation], None]
+OnSchedule = Callable[[list[Chosen]], None]
+_SAFE_CONTEXT = 65_536
+"""The context of the safe start, if none is named."""
+_MEASURES = "boot"
+"""The rung that measures rates; before it nothing can be estimated."""
 
 
 def rung_names() -> tuple[str, ...]:
     return tuple(rung.name for rung in RUNGS)
 
 
+def rung_named(name: str) -> Rung:
+    return next(rung for rung in RUNGS if rung.name == name)
+
+
+def target_of(deployment: Deployment, recipe: Recipe | None = None) -> Target:
+    return Target(
+        name=deployment.name,
+        reference=recipe.reference if recipe else next(iter(deployment.made_from), deployment.reference),
+        context_tokens=deployment.context_tokens,
+        users=recipe.users if recipe else 1,
+        engine=deployment.engine,
+        engine_version=deployment.engine_version,
+        recipe=recipe,
+        deployment=deployment,
+    )
+
+
 def prove(
-    deployment: Deployment,
+    target: Target | Deployment,
     endpoint: Endpoint,
     prompts: PromptSet,
     *,
     to: str = "smoke",
-    on_observation: Callable[[Observation], None] | None = None,
+    rungs: Iterable[str] | None = None,
+    budget_seconds: float | None = None,
+    samples: int = 1,
+    seen: Iterable[Observation] = (),
+    on_observation: OnObservation | None = None,
+    on_schedule: OnSchedule | None = None,
 ) -> Evidence:
-    """Climb up to and including `to`. Each observation is handed on as it is made, so that none is lost."""
-    if to not in rung_names():
-        raise UsageError(f"no rung named {to}", hint=f"rungs: {', '.join(rung_names())}")
-    observations: list[Observation] = []
-    for rung in RUNGS:
-        for observation in rung.climb(endpoint, prompts):
-            observations.append(observation)
-            if on_observation is not None:
-                on_observation(observation)
-        if rung.name == to or any(item.verdict == "failed" for item in observations):
-            break
+    """Climb up to and including `to`, or only `rungs`. Each observation is handed on as it is made, so none is lost."""
+    if isinstance(target, Deployment):
+        target = target_of(target)
+    wanted = _rungs(to, rungs)
+    stand = Stand(target, endpoint, prompts, samples=samples)
+    climb = _Climb(stand, wanted, budget_seconds, list(seen), on_observation, on_schedule)
+    ended = climb.run()
+    made_from = (target.deployment.reference,) if target.deployment else ()
     return Evidence(
-        made_from=(deployment.reference,),
-        deployment=deployment.name,
-        engine=deployment.engine,
-        engine_version=deployment.engine_version,
+        made_from=made_from,
+        deployment=target.name,
+        engine=target.engine,
+        engine_version=target.engine_version,
         to_rung=to,
-        observations=tuple(observations),
+        observations=tuple(stand.observations),
+        prompts=f"{prompts.name}:{prompts.digest}",
+        budget_seconds=budget_seconds,
+        ended=ended,
     )
+
+
+def schedule(stand: Stand, rungs: Iterable[Rung], budget_seconds: float | None) -> list[Chosen]:
+    """What a climb would do from here, by what is known now. Asks nothing."""
+    groups = [group for rung in rungs for group, _ in _groups(rung, stand) if _can(rung, stand)]
+    return choose(groups, stand.rates, budget_seconds)
+
+
+def planned(
+    prompts: PromptSet,
+    *,
+    to: str,
+    budget_seconds: float | None,
+    context_tokens: int | None,
+    rates: tuple[float, float] | None,
+    samples: int = 1,
+) -> list[Chosen]:
+    """What a climb would do on a server of that context and speed, before there is one."""
+    target = Target("", "", context_tokens or _SAFE_CONTEXT)
+    stand = Stand(target, Endpoint("http://nobody", ""), prompts, samples=samples)
+    if rates is not None:
+        stand.rates.learn(prefill=rates[0], decode=rates[1])
+    return schedule(stand, _rungs(to, None), budget_seconds)
+
+
+@dataclass
+class _Climb:
+    stand: Stand
+    rungs: list[Rung]
+    budget_seconds: float | None
+    seen: list[Observation]
+    on_observation: OnObservation | None
+    on_schedule: OnSchedule | None
+    started: float = field(default_factory=time.monotonic)
+
+    def run(self) -> str:
+        """Returns why it ended."""
+        told = False
+        for position, rung in enumerate(self.rungs):
+            if not told and self.stand.rates.prefill and self.on_schedule is not None:
+                self.on_schedule(schedule(self.stand, self.rungs[position:], self._left()))
+                told = True
+            if not _can(rung, self.stand):
+                self._take(
+                    note(
+                        self.stand,
+                        Slot(rung.name, "recipe", "recipe"),
+                        "skipped",
+                        "it needs the recipe, and this server is not ours",
+                    )
+                )
+                continue
+            gone = self._climb(rung)
+            if gone:
+                return gone
+            if any(item.verdict == "failed" for item in self.stand.observations):
+                return f"{rung.name} failed"
+        return "every rung that was asked for was climbed"
+
+    def _climb(self, rung: Rung) -> str | None:
+        """Every group of the rung; returns why the whole climb must end, if it must."""
+        cut = False
+        for group, probes in _groups(rung, self.stand):
+            failed = any(item.verdict == "failed" for item in self.stand.observations if item.rung == rung.name)
+            seconds, left, dear = self.stand.rates.seconds(group.cost), self._left(), False
+            for probe in probes:
+                slot = Slot(rung.name, probe.check, probe.name)
+                if (before := self._before(slot)) is not None:
+                    self._resume(before)
+                elif rung.in_order and failed:
+                    self._take(note(self.stand, slot, "skipped", "pointless after the failure before it"))
+                elif cut and rung.in_order:
+                    self._take(note(self.stand, slot, "skipped", AFTER_LEFT_OUT))
+                elif left is not None and seconds is not None and seconds > left and rung.name != _MEASURES:
+                    self._take(note(self.stand, slot, "skipped", unaffordable(seconds, left)))
+                    dear = True
+                else:
+                    observation = probe.ask(self.stand)
+                    self._take(observation)
+                    if observation.verdict == "failed" and observation.response is None and self._is_gone():
+                        return f"the server is gone: {observation.reason}"
+            cut = cut or dear
+        return None
+
+    def _before(self, slot: Slot) -> Observation | None:
+        """What the interrupted climb saw there; what it left out or got no answer to is looked at anew."""
+        for each in self.seen:
+            if (each.rung, each.probe) != (slot.rung, slot.probe) or each.verdict == "skipped":
+                continue
+            unanswered = each.verdict == "failed" and each.response is None
+            return None if unanswered else each
+        return None
+
+    def _resume(self, before: Observation) -> None:
+        stand, measured = self.stand, before.measured
+        stand.observations.append(before)
+        stand.rates.learn(
+            prefill=measured.get("prefill_tokens_per_second"), decode=measured.get("decode_tokens_per_second")
+        )
+        stand.tokens_per_sentence = measured.get("tokens_per_sentence", stand.tokens_per_sentence)
+        if isinstance(made := before.request.get("long_text"), dict):
+            stand.seed, stand.notes["sentences"] = int(made["seed"]), int(made["sentences"])
+
+    def _take(self, observation: Observation) -> None:
+        self.stand.observations.append(observation)
+        if self.on_observation is not None:
+            self.on_observation(observation)
+
+    def _left(self) -> float | None:
+        return None if self.budget_seconds is None else self.budget_seconds - (time.monotonic() - self.started)
+
+    def _is_gone(self) -> bool:
+        try:
+            self.stand.endpoint.models()
+        except EndpointError as error:
+            return error.status is None
+        return False
+
+
+def _rungs(to: str, only: Iterable[str] | None) -> list[Rung]:
+    names = rung_names()
+    for name in (to, *(only or ())):
+        if name not in names:
+            raise UsageError(f"no rung named {name}", hint=f"rungs: {', '.join(names)}")
+    if only is not None:
+        return [rung for rung in RUNGS if rung.name in set(only)]
+    return list(RUNGS[: names.index(to) + 1])
+
+
+def _can(rung: Rung, stand: Stand) -> bool:
+    return stand.target.recipe is not None or not rung.needs_recipe
+
+
+def _groups(rung: Rung, stand: Stand) -> Iterator[tuple[Group, list[Probe]]]:
+    """Probes in order, those of one group together; one without a group stands alone."""
+    for name, members in groupby(rung.probes(stand), key=lambda probe: probe.group or probe.name):
+        probes = list(members)
+        cost = sum((probe.cost for probe in probes), Cost())
+        yield Group(rung.name, name, cost, len(probes), rung.in_order), probes

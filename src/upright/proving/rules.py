@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 from upright.errors import UsageError
+from upright.proving.sandbox import run_python
+from upright.proving.schemas import misfit
 
 Rule = Callable[[str, Any], str | None]
 
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_CODE = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:\n```|\Z)", re.DOTALL)
 _SHAPES: dict[str, tuple[type, ...]] = {"text": (str,), "number": (int, float), "flag": (bool,), "list": (list,)}
 
 
@@ -40,11 +44,9 @@ def number(text: str, expect: Any) -> str | None:
 
 def json_object(text: str, expect: Any) -> str | None:
     """The whole answer is one JSON object with exactly these keys, each of its shape; a code fence is allowed."""
-    fenced = _FENCE.match(text)
-    try:
-        data = json.loads(fenced[1] if fenced else text)
-    except ValueError as error:
-        return f"not JSON: {error}"
+    data, problem = _parsed(text)
+    if problem:
+        return problem
     if not isinstance(data, dict):
         return f"a JSON {type(data).__name__}, not an object"
     if set(data) != set(expect):
@@ -56,4 +58,60 @@ def json_object(text: str, expect: Any) -> str | None:
     return None
 
 
-RULES: dict[str, Rule] = {"says": says, "number": number, "json": json_object}
+def schema(text: str, expect: Any) -> str | None:
+    """The whole answer is JSON that fits the schema."""
+    data, problem = _parsed(text)
+    return problem or misfit(data, expect)
+
+
+def code(text: str, expect: Any) -> str | None:
+    """The answer's code block, run with the expected assertions after it, in the sandbox."""
+    outcome = run_python({"answer.py": f"{code_block(text)}\n\n{expect}\n"}, "answer.py")
+    return None if outcome.ok else f"its code fails: {outcome.reason}"
+
+
+def python(text: str, expect: Any) -> str | None:
+    """Python that parses, with at least so many classes. An answer that was cut loses its last, unfinished lines."""
+    lines = code_block(text).splitlines()
+    for dropped in range(min(len(lines), 200)):
+        try:
+            tree = ast.parse("\n".join(lines[: len(lines) - dropped]))
+        except (SyntaxError, ValueError):
+            continue
+        classes = sum(isinstance(node, ast.ClassDef) for node in tree.body)
+        return None if classes >= expect["classes"] else f"{classes} classes, not {expect['classes']}"
+    return "not Python: it does not parse"
+
+
+def counts(text: str, expect: Any) -> str | None:
+    """Whole numbers in unbroken order, from the first to the last that is expected; one that was cut may end early."""
+    numbers = [int(word) for word in re.findall(r"\d+", text)]
+    if expect.get("cut"):
+        numbers = numbers[:-1]  # the last one may be half a number
+    first, last = expect["from"], expect["to"]
+    for position, found in enumerate(numbers):
+        if found != first + position:
+            return f"{found} where {first + position} belongs"
+    if numbers and expect.get("cut"):
+        return None
+    return None if numbers and numbers[-1] == last else f"ends at {numbers[-1] if numbers else 'nothing'}, not {last}"
+
+
+def code_block(text: str) -> str:
+    """The first fenced block, also one that was cut; the text itself if there is none."""
+    found = _CODE.search(text)
+    return found[1] if found else text
+
+
+def _parsed(text: str) -> tuple[Any, str | None]:
+    fenced = _FENCE.match(text)
+    try:
+        return json.loads(fenced[1] if fenced else text), None
+    except ValueError as error:
+        return None, f"not JSON: {error}"
+
+
+RULES: dict[str, Rule] = {
+    "says": says, "number": number, "json": json_object, "schema": schema, "code": code, "python": python,
+    "counts": counts,
+}  # fmt: skip

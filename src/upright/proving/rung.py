@@ -1,13 +1,68 @@
-"""What a rung is: a name, and questions whose answers it judges."""
+"""What a rung is: a name, and probes; what a probe is: one question with its price.
+
+A probe makes one observation. Probes of one group are chosen or left out together, since they share a prefill.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 from upright.endpoint.client import Endpoint
+from upright.proving.estimating import Cost, Rates
 from upright.proving.prompts import PromptSet
+from upright.records.deployment import Deployment
 from upright.records.evidence import Observation
+from upright.records.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked: a deployment of ours, or a server that somebody else started."""
+
+    name: str
+    reference: str
+    """`recipe:sha256` or `server:sha256`."""
+    context_tokens: int | None
+    users: int = 1
+    engine: str | None = None
+    engine_version: str | None = None
+    recipe: Recipe | None = None
+    deployment: Deployment | None = None
+
+
+@dataclass
+class Stand:
+    """Where a climb is: what rungs may look at, and what they have learned."""
+
+    target: Target
+    endpoint: Endpoint
+    prompts: PromptSet
+    samples: int = 1
+    """How often questions with a structured answer are put."""
+    seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
+    """What this climb's long texts are made from: new for each climb, so that no cache holds them already."""
+    rates: Rates = field(default_factory=Rates)
+    tokens_per_sentence: float | None = None
+    """Of the set's filler, as the server counts; learned at boot."""
+    observations: list[Observation] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What one rung leaves for itself between its probes."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One thing to find out."""
+
+    check: str
+    name: str
+    """Unique within the rung and the same in every climb."""
+    ask: Callable[[Stand], Observation]
+    cost: Cost = Cost()  # noqa: RUF009 (frozen)
+    group: str = ""
+    """Probes with the same group run together; empty for one that stands alone."""
 
 
 @dataclass(frozen=True)
@@ -15,4 +70,10 @@ class Rung:
     """One step of the ladder."""
 
     name: str
-    climb: Callable[[Endpoint, PromptSet], Iterator[Observation]]
+    about: str
+    """What it looks at, in a few words."""
+    probes: Callable[[Stand], list[Probe]]
+    in_order: bool = False
+    """After a group with a failure the later groups are pointless."""
+    needs_recipe: bool = False
+    """Skipped on a server that somebody else started."""

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from upright.records.base import Entry, Json, Record, Said
+from pydantic import Field
+
+from upright.records.base import Entry, Json, Record, Said, Upgrade
 
 Verdict = Literal["passed", "failed", "unsupported", "skipped"]
+
+
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 did not name its question, what was asked, or with which prompts: those stay unknown."""
+    return content
 
 
 class Observation(Entry):
     """One check of one rung."""
 
     kind: ClassVar[str] = "observation"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     rung: str
     """smoke, tools, context, ..."""
@@ -27,26 +37,90 @@ class Observation(Entry):
     seconds: float
     """How long the answer took."""
     request: Json
-    """What was sent, without the key."""
+    """What was sent, without the key; a long prompt by its digest and the seed it is made from."""
     response: Json | None
     """What came back, whole; None if nothing did."""
+    probe: str | None = None
+    """The question's own name inside the rung: an interrupted climb does not ask it again."""
+    subject: str | None = None
+    """`recipe:sha256` of what was running, or `server:sha256` of an address and a model's name."""
+    prompts: str | None = None
+    """The prompt set and its digest."""
+    guard: str | None = None
+    """The guard that found the answer broken, whatever was asked; None if a rule did, or nothing was wrong."""
+    measured: dict[str, float] = Field(default_factory=dict)
+    """Figures of this answer: tokens as the server counted them, rates, how full the cache was."""
+
+
+class Climb(Entry):
+    """The beginning or the end of a climb; one without an end was interrupted, and is taken up again."""
+
+    kind: ClassVar[str] = "climb"
+
+    event: Literal["begun", "ended"]
+    """Which of the two."""
+    at: str
+    """When (UTC, ISO 8601)."""
+    subject: str
+    """`recipe:sha256` of what was running, or `server:sha256` of an address and a model's name."""
+    prompts: str
+    """The prompt set and its digest."""
+    to_rung: str
+    """The rung that was asked for."""
+    budget_seconds: float | None = None
+    """The time it may take."""
+    reason: Said | None = None
+    """How it ended."""
+
+
+class Step(Entry):
+    """One setting changed, and what came of it."""
+
+    kind: ClassVar[str] = "step"
+
+    setting: str
+    """The flag."""
+    before: str | None
+    """Its value before; None if it was not there."""
+    after: str | None
+    """Its value afterwards; None if it stands alone."""
+    recipe_before: str
+    """`recipe:sha256` of the last good recipe."""
+    recipe_after: str
+    """`recipe:sha256` with the change."""
+    outcome: Literal["trying", "kept", "stepped back"]
+    """Kept if everything proved before still holds and what it was for is proved too."""
+    reason: Said
+    """Why, in words."""
+    at: str
+    """When (UTC, ISO 8601)."""
 
 
 class Evidence(Record):
     """One climb of the ladder."""
 
     kind: ClassVar[str] = "evidence"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     deployment: str
-    """Which deployment answered."""
-    engine: str
-    """Which engine."""
+    """Which deployment answered, or the address of a server that somebody else started."""
+    engine: str | None
+    """Which engine; None if the server does not say."""
     engine_version: str | None
     """Its version."""
     to_rung: str
     """The rung that was asked for."""
     observations: tuple[Observation, ...]
     """In the order they were made."""
+    prompts: str | None = None
+    """The prompt set and its digest."""
+    budget_seconds: float | None = None
+    """The time that the climb was given; None for as long as it takes."""
+    ended: Said | None = None
+    """Why it ended where it did."""
+    steps: tuple[Step, ...] = ()
+    """Settings that were changed on the way, one at a time."""
 
     @property
     def passed(self) -> bool:
@@ -54,8 +128,16 @@ class Evidence(Record):
         verdicts = {observation.verdict for observation in self.observations}
         return "passed" in verdicts and "failed" not in verdicts
 
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """Rungs that were looked at, in order."""
+        return tuple(dict.fromkeys(item.rung for item in self.observations))
+
+    def of(self, rung: str) -> tuple[Observation, ...]:
+        return tuple(item for item in self.observations if item.rung == rung)
+
     def rung_verdict(self, rung: str) -> Verdict:
-        verdicts = {item.verdict for item in self.observations if item.rung == rung}
+        verdicts = {item.verdict for item in self.of(rung)}
         for verdict in ("failed", "passed", "unsupported"):
             if verdict in verdicts:
                 return verdict

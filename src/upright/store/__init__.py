@@ -3,6 +3,7 @@
 HOME/deployments/NAME/  box.json model.json plan.json recipe.json deployment.json   records, each replaced atomically
                         evidence.jsonl  evidence.head  evidence.torn-N              appended, each line chained
                         engine.log  supervisor.log  key (0600)  report.html
+HOME/servers/NAME/      evidence of a server that somebody else started
 """
 
 from upright.home import home as home
@@ -12,6 +13,7 @@ from upright.store.directories import DeploymentDir as DeploymentDir
 from upright.store.directories import Listed as Listed
 from upright.store.directories import create as create
 from upright.store.directories import deployments as deployments
+from upright.store.directories import elsewhere as elsewhere
 from upright.store.directories import find as find
 from upright.store.directories import listing as listing
 from upright.store.files import write_atomically as write_atomically

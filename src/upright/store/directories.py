@@ -144,6 +144,16 @@ def create(name: str) -> DeploymentDir:
         raise cannot_write(folder, error) from None
 
 
+def elsewhere(name: str) -> DeploymentDir:
+    """Where evidence on a server that somebody else started is kept: no deployment of ours, and listed nowhere."""
+    path = home() / "servers" / (re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "server")
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    return DeploymentDir(path)
+
+
 def find(name: str | None) -> DeploymentDir:
     """The deployment of that name or in that directory; without a name the one that was created last."""
     if name is None:

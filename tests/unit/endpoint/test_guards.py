@@ -10,7 +10,7 @@ from upright.endpoint.guards import complaint
 
 def answer(text: str, **changes: object) -> Answer:
     choice = {"message": {"content": text}, "finish_reason": "stop"}
-    response = {"choices": [choice], "usage": {"completion_tokens": 7}, **changes}
+    response = {"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 7}, **changes}
     return Answer(request={}, response=response, seconds=0.1)
 
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from upright.errors import UsageError
-from upright.proving.prompts import SETS, prompt_set
 from upright.proving.rules import RULES, judge
 
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer"},
+        "tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+    },
+    "required": ["n"],
+    "additionalProperties": False,
+}
 RIGHT = [
     ("says", "The capital of France is Paris.", "paris"),
     ("says", "Hydrogen and oxygen.", ["hydrogen", "oxygen"]),
@@ -16,6 +24,13 @@ RIGHT = [
     ("number", "-3.5", -3.5),
     ("json", '{"name": "Alice", "age": 30}', {"name": "text", "age": "number"}),
     ("json", '```json\n{"ok": true, "errors": []}\n```', {"ok": "flag", "errors": "list"}),
+    ("schema", '{"n": 3, "tags": ["a"]}', SCHEMA),
+    ("code", "Here:\n```python\ndef twice(n):\n    return 2 * n\n```\nDone.", "assert twice(4) == 8"),
+    ("code", "def twice(n):\n    return 2 * n", "assert twice(4) == 8"),
+    ("python", "```python\nclass A:\n    x = 1\n\nclass B:\n    y = 2\n```", {"classes": 2}),
+    ("python", "```python\nclass A:\n    x = 1\n\nclass B:\n    y = (2,", {"classes": 1}),
+    ("counts", "1, 2, 3, 4, 5", {"from": 1, "to": 5}),
+    ("counts", "1\n2\n3\n4\n5\n1", {"from": 1, "to": 9, "cut": True}),
 ]
 WRONG = [
     ("says", "The capital of France is Lyon.", "Paris", "does not say 'Paris'"),
@@ -28,6 +43,18 @@ WRONG = [
     ("json", '{"name": "Alice"}', {"name": "text", "age": "number"}, "keys are ['name']"),
     ("json", '{"name": "Alice", "age": "30"}', {"name": "text", "age": "number"}, "age is '30', not a number"),
     ("json", '{"name": "Alice", "age": true}', {"name": "text", "age": "number"}, "age is True, not a number"),
+    ("schema", '{"n": true}', SCHEMA, "n is True, not integer"),
+    ("schema", '{"n": 1, "tags": ["c"]}', SCHEMA, "tags[0] is 'c', not one of"),
+    ("schema", '{"tags": []}', SCHEMA, "lacks n"),
+    ("schema", '{"n": 1, "m": 2}', SCHEMA, "which the schema does not know"),
+    ("schema", "Rome is a city.", SCHEMA, "not JSON"),
+    ("code", "```python\ndef twice(n):\n    return n\n```", "assert twice(4) == 8, 'wrong'", "its code fails"),
+    ("code", "I would rather not.", "assert twice(4) == 8", "SyntaxError"),
+    ("python", "```python\nclass A:\n    x = 1\n```", {"classes": 2}, "1 classes, not 2"),
+    ("python", "!!!!", {"classes": 0}, "does not parse"),
+    ("counts", "1, 2, 4, 5", {"from": 1, "to": 5}, "4 where 3 belongs"),
+    ("counts", "1, 2, 3", {"from": 1, "to": 5}, "ends at 3, not 5"),
+    ("counts", "nothing", {"from": 1, "to": 5}, "ends at nothing"),
 ]
 
 
@@ -45,14 +72,6 @@ def test_every_rule_was_seen_to_pass_and_to_fail():
     assert {case[0] for case in RIGHT} == {case[0] for case in WRONG} == set(RULES)
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_every_question_of_every_set_names_a_rule_and_can_fail(name: str):
-    for question in prompt_set(name).questions:
-        assert judge(question.rule, "!!!!!!!!", question.expect) is not None
-
-
-def test_an_unknown_set_or_rule_is_misuse():
-    with pytest.raises(UsageError, match="no prompt set named huge"):
-        prompt_set("huge")
+def test_an_unknown_rule_is_misuse():
     with pytest.raises(UsageError, match="no rule named vibes"):
         judge("vibes", "", None)

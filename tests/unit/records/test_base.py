@@ -209,6 +209,14 @@ def test_a_deployment_of_schema_1_is_upgraded_on_reading() -> None:
     assert kept.items() <= deployment.to_dict().items()
 
 
+def test_evidence_of_schema_1_is_upgraded_on_reading() -> None:
+    """It did not name its questions, nor its prompts: they stay unknown, and so nothing of it is taken for seen."""
+    evidence = records.load(FIXTURES / "evidence-1.json")
+    assert isinstance(evidence, Evidence)
+    assert (evidence.schema_version, evidence.prompts, evidence.passed) == (2, None, True)
+    assert [(seen.probe, seen.subject, seen.measured) for seen in evidence.observations] == [(None, None, {})]
+
+
 def test_an_old_file_is_held_against_its_own_digest_before_it_is_upgraded() -> None:
     text = (FIXTURES / "deployment-1.json").read_text().replace('"exit_code": -9', '"exit_code": 0')
     with pytest.raises(RecordError, match="was changed after it was written") as caught:

@@ -1,1 +1,15 @@
-"""One file per rung, each with its `RUNG`."""
+"""One file per rung, each with its `RUNG`; the ladder is this table."""
+
+from upright.proving.rung import Rung
+from upright.proving.rungs import arguments, boot, context, endurance, smoke, task, tools
+
+RUNGS: tuple[Rung, ...] = (
+    arguments.RUNG,
+    boot.RUNG,
+    smoke.RUNG,
+    tools.RUNG,
+    context.RUNG,
+    endurance.RUNG,
+    task.RUNG,
+)
+"""In the order they are climbed."""

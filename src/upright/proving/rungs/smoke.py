@@ -1,55 +1,68 @@
-"""Language, arithmetic, JSON: is anybody at home?"""
+"""Language, arithmetic, code, JSON: is anybody at home?"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from datetime import UTC, datetime
-
-from upright.endpoint.client import Endpoint
-from upright.endpoint.guards import complaint
-from upright.errors import EndpointError
-from upright.proving.prompts import PromptSet, Question
-from upright.proving.rules import judge
-from upright.proving.rung import Rung
-from upright.records.evidence import Observation, Verdict
+from upright.endpoint.client import Answer
+from upright.proving.asking import Asked, Judgement, Slot, observe
+from upright.proving.estimating import THOUGHT_TOKENS, Cost
+from upright.proving.prompts import Mode, Question
+from upright.proving.rules import judge as rule
+from upright.proving.rung import Probe, Rung, Stand
+from upright.records.evidence import Observation
 
 NAME = "smoke"
+_STRUCTURED = ("json", "json_schema")
 
 
-def _climb(endpoint: Endpoint, prompts: PromptSet) -> Iterator[Observation]:
-    for question in prompts.of(NAME):
-        yield _ask(endpoint, question)
+def _probes(stand: Stand) -> list[Probe]:
+    return [
+        _probe(question, number, mode, sample)
+        for number, question in enumerate(stand.prompts.smoke, start=1)
+        for mode in question.modes
+        for sample in range(1, 1 + (stand.samples if question.check in _STRUCTURED else 1))
+    ]
 
 
-def _ask(endpoint: Endpoint, question: Question) -> Observation:
-    messages = [{"role": "user", "content": question.ask}]
-    at, started = datetime.now(UTC).isoformat(timespec="milliseconds"), time.monotonic()
-    try:
-        answer = endpoint.chat(messages, temperature=0, max_tokens=question.max_tokens)
-    except EndpointError as error:
-        return Observation(
-            rung=NAME,
-            check=question.check,
-            verdict="failed",
-            reason=error.message,
-            at=at,
-            seconds=round(time.monotonic() - started, 3),
-            request={"messages": messages},
-            response=None,
-        )
-    wrong = complaint(answer) or judge(question.rule, answer.text, question.expect)
-    verdict: Verdict = "failed" if wrong else "passed"
-    return Observation(
-        rung=NAME,
-        check=question.check,
-        verdict=verdict,
-        reason=wrong or f"{question.rule}: {question.expect}",
-        at=at,
-        seconds=round(answer.seconds, 3),
-        request=answer.request,
-        response=answer.response,
+def _probe(question: Question, number: int, mode: Mode, sample: int) -> Probe:
+    name = f"{question.check} {number} {mode}" + (f" sample {sample}" if sample > 1 else "")
+    thoughts = THOUGHT_TOKENS if mode == "thinking" else 0
+    cost = Cost(prompt_tokens=64, answer_tokens=question.about_tokens + thoughts)
+    return Probe(question.check, name, lambda stand: _ask(stand, question, name, mode, sample), cost)
+
+
+def _ask(stand: Stand, question: Question, name: str, mode: Mode, sample: int) -> Observation:
+    options: dict[str, object] = {}
+    if question.enforce_schema:
+        form = {"name": "answer", "schema": question.expect, "strict": True}
+        options["response_format"] = {"type": "json_schema", "json_schema": form}
+    if sample > 1:
+        options["seed"] = sample
+    asked = Asked(
+        [{"role": "user", "content": question.ask}],
+        max_tokens=question.max_tokens,
+        mode=mode,
+        options=options,
+        optional=question.enforce_schema,
     )
+    slot = Slot(NAME, question.check, name)
+    seen = observe(stand, slot, asked, lambda answer: _judged(answer, question, mode))
+    if question.enforce_schema and seen.verdict == "failed" and seen.guard is None:
+        words = f"json_schema is ignored: HTTP 200, and {seen.reason}"
+        return seen.model_copy(update={"verdict": "unsupported", "reason": words})
+    return seen
 
 
-RUNG = Rung(NAME, _climb)
+def _judged(answer: Answer, question: Question, mode: Mode) -> Judgement:
+    if wrong := rule(question.rule, answer.text, question.expect):
+        return "failed", wrong
+    if mode == "thinking" and not answer.reasoning.strip():
+        return "unsupported", "no reasoning came: the template or the parser has no thinking"
+    return "passed", f"{question.rule}: {_short(question.expect)}"
+
+
+def _short(expect: object) -> str:
+    text = str(expect)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+RUNG = Rung(NAME, "language, arithmetic, code that runs, JSON", _probes)

@@ -1,0 +1,129 @@
+"""Evidence -> one screen: a line for each rung, and what was not passed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from upright import units
+from upright.proving.estimating import Chosen, total_seconds
+from upright.records.evidence import Evidence, Observation
+
+_COLOURS = {"passed": "green", "failed": "red", "unsupported": "yellow", "kept": "green", "stepped back": "yellow"}
+_MOST_LINES = 8
+_ORDER = ("failed", "unsupported", "skipped")
+
+
+def evidence_page(console: Console, evidence: Evidence) -> None:
+    engine = " ".join(filter(None, (evidence.engine, evidence.engine_version))) or "an unknown engine"
+    verdict = "stands" if evidence.passed else "does not stand"
+    colour = _COLOURS["passed" if evidence.passed else "failed"]
+    console.print(
+        Text.assemble(f"{evidence.deployment} ", (verdict, colour), f", up to {_reached(evidence)}, on {engine}")
+    )
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    rows = [_row(evidence, rung) for rung in evidence.rungs]
+    for heading, cells in zip(("rung", "verdict", "passed", "took"), zip(*rows, strict=True), strict=False):
+        table.add_column(heading, no_wrap=True, min_width=max(len(heading), *map(len, cells)))
+    table.add_column("what was seen", no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    _print_others(console, evidence)
+    for step in evidence.steps:
+        setting = " ".join(filter(None, (step.setting, step.after)))
+        console.print(Text.assemble((step.outcome, _COLOURS.get(step.outcome, "")), f" {setting}: {step.reason}"))
+    console.print(Text(f"ended: {evidence.ended}" if evidence.ended else f"asked for: {evidence.to_rung}", style="dim"))
+
+
+def schedule_page(
+    console: Console, schedule: list[Chosen], budget: float | None, rates: tuple[float, float] | None
+) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("rung", "probes", "runs", "takes"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for each in _merged(schedule):
+        takes = "not known" if each.seconds is None else units.duration(each.seconds)
+        runs = Text("yes", style="green") if each.runs else Text("no", style="yellow")
+        table.add_row(each.group.rung, each.group.name, runs, takes, "" if each.runs else each.reason)
+    console.print(table)
+    total = total_seconds(schedule)
+    if total is not None:
+        given = f" of {units.duration(budget)}" if budget is not None else ""
+        console.print(f"about {units.duration(total)}{given} (derived from the rates that were given)")
+    elif rates is None:
+        console.print("how long it takes is not known before rates are measured, or given with --rates")
+
+
+def schedule_rows(schedule: list[Chosen]) -> list[dict[str, Any]]:
+    return [
+        {
+            "rung": each.group.rung,
+            "group": each.group.name,
+            "probes": each.group.probes,
+            "prompt_tokens": each.group.cost.prompt_tokens,
+            "answer_tokens": each.group.cost.answer_tokens,
+            "seconds": each.seconds,
+            "runs": each.runs,
+            "reason": each.reason,
+        }
+        for each in schedule
+    ]
+
+
+def _merged(schedule: list[Chosen]) -> list[Chosen]:
+    """Groups of one question each as one line a rung, if they share their fate."""
+    from dataclasses import replace
+
+    lines: list[Chosen] = []
+    for each in schedule:
+        last = lines[-1] if lines else None
+        alone = each.group.probes == 1 and each.group.rung in ("arguments", "boot", "smoke", "tools")
+        if last is not None and alone and (last.group.rung, last.runs) == (each.group.rung, each.runs):
+            known = last.seconds is not None and each.seconds is not None
+            group = replace(last.group, cost=last.group.cost + each.group.cost, probes=last.group.probes + 1)
+            group = replace(group, name=f"{group.probes} questions")
+            seconds = (last.seconds or 0) + (each.seconds or 0) if known else None
+            lines[-1] = replace(last, group=group, seconds=seconds)
+        else:
+            lines.append(each)
+    return lines
+
+
+def _reached(evidence: Evidence) -> str:
+    passed = [rung for rung in evidence.rungs if evidence.rung_verdict(rung) == "passed"]
+    return passed[-1] if passed else "nothing"
+
+
+def _row(evidence: Evidence, rung: str) -> tuple[str, Text, str, str, str]:
+    seen, verdict = evidence.of(rung), evidence.rung_verdict(rung)
+    passed = sum(item.verdict == "passed" for item in seen)
+    took = units.duration(sum(item.seconds for item in seen))
+    return rung, Text(verdict, style=_COLOURS.get(verdict, "")), f"{passed} of {len(seen)}", took, _telling(seen)
+
+
+def _telling(seen: tuple[Observation, ...]) -> str:
+    """The worst that was seen; if all is well, the last, which is the longest or the sum."""
+    for verdict in _ORDER:
+        found = [item for item in seen if item.verdict == verdict]
+        if found:
+            return f"{found[0].check}: {found[0].reason}"
+    return seen[-1].reason
+
+
+def _print_others(console: Console, evidence: Evidence) -> None:
+    """What was not passed, the worst first; the same reason once."""
+    groups = Counter((item.verdict, item.rung, item.check, item.reason) for item in evidence.observations)
+    others = [key for verdict in _ORDER for key in groups if key[0] == verdict]
+    for verdict, rung, check, reason in others[:_MOST_LINES]:
+        times = groups[verdict, rung, check, reason]
+        count = f" ({times} times)" if times > 1 else ""
+        line = Text.assemble(f"  {rung} {check} ", (verdict, _COLOURS.get(verdict, "")), f"{count}: {reason}")
+        console.print(line, soft_wrap=False, overflow="ellipsis", no_wrap=True)
+    if len(others) > _MOST_LINES:
+        console.print(f"  and {len(others) - _MOST_LINES} more: --json")

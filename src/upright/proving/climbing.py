@@ -1,0 +1,89 @@
+"""A deployment, or anybody's server + a wish -> Evidence: the climb with its changes, its budget and its words."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from upright import store, units
+from upright.endpoint.client import Endpoint
+from upright.errors import LaunchError
+from upright.launching import status
+from upright.proving.estimating import Chosen, total_seconds
+from upright.proving.journaled import Listener, Wish, climb
+from upright.proving.ladder import rung_named, target_of
+from upright.proving.servers import server
+from upright.proving.stepping import Change, step, undo_interrupted
+from upright.records.deployment import RUNNING
+from upright.records.evidence import Evidence, Observation
+from upright.records.recipe import Recipe
+from upright.store import DeploymentDir
+
+Tell = Callable[[str], None]
+_LONG_SECONDS = 5
+"""An answer that took longer is told of, so that a walk of minutes is seen to move."""
+
+
+def climb_deployment(directory: DeploymentDir, wish: Wish, tell: Tell, changes: Sequence[Change] = ()) -> Evidence:
+    """Prove it as it stands, then with each change in turn; what does not hold is taken back."""
+    undo_interrupted(directory, tell)
+    ends = None if wish.budget_seconds is None else time.monotonic() + wish.budget_seconds
+
+    def proved() -> Evidence:
+        left = None if ends is None else max(ends - time.monotonic(), 0)
+        return _climb_once(directory, replace(wish, budget_seconds=left), tell)
+
+    evidence, steps = proved(), []
+    for change in changes if evidence.passed else ():
+        taken, seen = step(directory, change, proved, tell)
+        steps.append(taken)
+        if taken.outcome == "kept" and seen is not None:
+            evidence = seen
+    if steps:
+        evidence = evidence.model_copy(update={"steps": tuple(steps)})
+        directory.write(evidence)
+    return evidence
+
+
+def climb_server(endpoint: Endpoint, wish: Wish, tell: Tell, context_tokens: int | None = None) -> Evidence:
+    """Prove a server that somebody else started; what needs a recipe is skipped."""
+    target = server(endpoint, context_tokens)
+    name = re.sub(r"[^a-z0-9.]+", "-", f"{endpoint.base_url.partition('://')[2]}-{endpoint.model}".lower())
+    return climb(store.elsewhere(name), target, endpoint, wish, telling(tell))
+
+
+def telling(tell: Tell) -> Listener:
+    """Observations and schedules as sentences."""
+    told: set[str] = set()
+
+    def on_observation(seen: Observation) -> None:
+        if seen.rung not in told:
+            told.add(seen.rung)
+            tell(f"{seen.rung}: {rung_named(seen.rung).about}")
+        if seen.verdict == "failed" or seen.seconds >= _LONG_SECONDS:
+            tell(f"  {seen.probe or seen.check}: {seen.verdict}, {seen.reason}")
+
+    def on_schedule(schedule: list[Chosen]) -> None:
+        seconds, out = total_seconds(schedule), [each for each in schedule if not each.runs]
+        if seconds is not None:
+            tell(f"about {units.duration(seconds)} to go" + (f", {len(out)} groups do not fit" if out else ""))
+        for each in out:
+            tell(f"  left out: {each.group.rung} {each.group.name}, {each.reason}")
+
+    return Listener(on_observation, on_schedule, tell)
+
+
+def _climb_once(directory: DeploymentDir, wish: Wish, tell: Tell) -> Evidence:
+    deployment = status(directory)
+    if deployment.state not in RUNNING:
+        raise LaunchError(
+            f"{deployment.name} is {deployment.state}: {deployment.reason or 'it was never started'}",
+            hint=f"upright diagnose {deployment.name}"
+            if deployment.state == "failed"
+            else "start one: upright up MODEL",
+        )
+    with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
+        target = target_of(deployment, directory.read(Recipe))
+        return climb(directory, target, endpoint, wish, telling(tell))

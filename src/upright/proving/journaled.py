@@ -1,0 +1,92 @@
+"""A climb whose every observation is on disk before the next question, and which goes on where it was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from upright.endpoint.client import Endpoint
+from upright.proving.asking import utc_now
+from upright.proving.estimating import Chosen
+from upright.proving.ladder import prove
+from upright.proving.prompts import PromptSet
+from upright.proving.rung import Target
+from upright.records.base import upgraded
+from upright.records.evidence import Climb, Evidence, Observation, Step
+from upright.store import DeploymentDir
+from upright.store.journal import lines
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How far to climb, and at what price."""
+
+    to: str
+    prompts: PromptSet
+    budget_seconds: float | None = None
+    samples: int = 1
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who is told on the way."""
+
+    observation: Callable[[Observation], None] = lambda seen: None
+    schedule: Callable[[list[Chosen]], None] = lambda schedule: None
+    tell: Callable[[str], None] = lambda words: None
+
+
+def climb(directory: DeploymentDir, target: Target, endpoint: Endpoint, wish: Wish, listener: Listener) -> Evidence:
+    """Observations of an interrupted climb of the same thing with the same prompts count; they are not asked again."""
+    prompts = f"{wish.prompts.name}:{wish.prompts.digest}"
+    seen = interrupted(directory, target.reference, prompts)
+    if seen:
+        listener.tell(f"going on where the last climb was interrupted: {len(seen)} answers are kept")
+    with directory.writer() as journal:
+
+        def mark(event: str, reason: str | None = None) -> None:
+            fields = {"subject": target.reference, "prompts": prompts, "to_rung": wish.to, "reason": reason}
+            journal.append(Climb.model_validate({"event": event, "at": utc_now(), **fields}))
+
+        def on_observation(made: Observation) -> None:
+            journal.append(made)
+            listener.observation(made)
+
+        if seen is None:
+            mark("begun")
+        evidence = prove(
+            target,
+            endpoint,
+            wish.prompts,
+            to=wish.to,
+            budget_seconds=wish.budget_seconds,
+            samples=wish.samples,
+            seen=seen or (),
+            on_observation=on_observation,
+            on_schedule=listener.schedule,
+        )
+        directory.write(evidence)  # before the end is marked: a climb that ended has its record
+        mark("ended", evidence.ended)
+    return evidence
+
+
+def interrupted(directory: DeploymentDir, subject: str, prompts: str) -> list[Observation] | None:
+    """What a climb without an end saw; None if the last climb of this subject with these prompts ended."""
+    seen: list[Observation] | None = None
+    for line in lines(directory.evidence_file):
+        where = f"{directory.evidence_file} entry {line.seq}"
+        if line.kind == Climb.kind:
+            mark = upgraded(Climb, line.schema, line.content, where=where)
+            same = (mark.subject, mark.prompts) == (subject, prompts)
+            seen = [] if mark.event == "begun" and same else None
+        elif line.kind == Observation.kind and seen is not None:
+            seen.append(upgraded(Observation, line.schema, line.content, where=where))
+    return seen
+
+
+def unfinished_step(directory: DeploymentDir) -> Step | None:
+    """A change that was being tried when the climb was killed."""
+    last = None
+    for step in directory.entries(Step):
+        last = step
+    return last if last is not None and last.outcome == "trying" else None

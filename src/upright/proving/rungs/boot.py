@@ -1,0 +1,138 @@
+"""Is it really up: does it serve that name, count as its tokenizer counts, and how fast is it?"""
+
+from __future__ import annotations
+
+import random
+
+from upright.endpoint.client import Answer
+from upright.endpoint.guards.counting import miscounted, tokenizer_count, uneven
+from upright.errors import EndpointError
+from upright.proving.asking import Asked, Judgement, Slot, note, observe, observe_answer, send
+from upright.proving.estimating import Cost
+from upright.proving.long_text import sentence
+from upright.proving.prompts import Question
+from upright.proving.rung import Probe, Rung, Stand
+from upright.records.evidence import Observation
+
+NAME = "boot"
+_RATE_SENTENCES = 160
+"""About 2,000 tokens: long enough to be a witness, seconds even at 300 tokens a second."""
+
+
+def _probes(stand: Stand) -> list[Probe]:
+    return [
+        Probe("served name", "served name", _name),
+        Probe("rates", "rates", _rates, Cost(prompt_tokens=2_000, answer_tokens=16)),
+        Probe("token count", "token count", _count, Cost(prompt_tokens=64, answer_tokens=16)),
+        Probe("logprobs", "logprobs", _logprobs, Cost(prompt_tokens=64, answer_tokens=16)),
+    ]
+
+
+def _name(stand: Stand) -> Observation:
+    slot = Slot(NAME, "served name", "served name")
+    try:
+        names = stand.endpoint.models()
+    except EndpointError as error:
+        return note(stand, slot, "failed", error.message)
+    if stand.endpoint.model in names:
+        return note(stand, slot, "passed", f"serves {stand.endpoint.model}", response={"models": names})
+    said = f"serves {', '.join(names) or 'nothing'}, not {stand.endpoint.model}"
+    return note(stand, slot, "failed", said, response={"models": names})
+
+
+def _rates(stand: Stand) -> Observation:
+    """One prompt of plain sentences: what it costs to read and to write, and how many tokens a sentence is."""
+    slot = Slot(NAME, "rates", "rates")
+    first = stand.prompts.smoke[0]
+    sentences = _filler(stand, _RATE_SENTENCES)
+    room = stand.target.context_tokens
+    if room is not None:  # a small context holds less; a sentence is at most about 24 tokens
+        sentences = sentences[: max(4, min(len(sentences), room // 48))]
+    asked = Asked(
+        [{"role": "user", "content": f"{' '.join(sentences)}\n\n{first.ask}"}],
+        max_tokens=first.max_tokens,
+        stream=True,
+        about_prompt_tokens=24 * len(sentences),
+    )
+    seen, answer = observe_answer(stand, slot, asked, _speed)
+    if answer is not None and answer.prompt_tokens and sentences:
+        stand.tokens_per_sentence = max(answer.prompt_tokens - 40, 1) / len(sentences)
+        stand.rates.learn(
+            prefill=seen.measured.get("prefill_tokens_per_second"), decode=seen.measured.get("decode_tokens_per_second")
+        )
+        measured = {**seen.measured, "tokens_per_sentence": round(stand.tokens_per_sentence, 3)}
+        return seen.model_copy(update={"measured": measured})
+    return seen
+
+
+def _filler(stand: Stand, count: int) -> list[str]:
+    if stand.prompts.needles is None:
+        return []
+    chance = random.Random("rates")  # noqa: S311 (not a secret)
+    return [sentence(stand.prompts.needles, chance) for _ in range(count)]
+
+
+def _speed(answer: Answer) -> Judgement:
+    return "passed", f"answered after {answer.seconds:.2f} s, {answer.prompt_tokens:,} tokens read"
+
+
+def _count(stand: Stand) -> Observation:
+    slot = Slot(NAME, "token count", "token count")
+    question: Question = stand.prompts.smoke[0]
+    messages = [{"role": "user", "content": question.ask}]
+    asked = Asked(messages, max_tokens=question.max_tokens)
+    template = {name: value for name, value in stand.prompts.modes.get("instant", {}).items() if "template" in name}
+    expected = tokenizer_count(stand.endpoint, messages, **template)
+    if expected is None:
+        return _count_by_difference(stand, slot, question)
+
+    def judge(answer: Answer) -> Judgement:
+        wrong = miscounted(answer.prompt_tokens or 0, expected)
+        return (
+            ("failed", wrong) if wrong else ("passed", f"{answer.prompt_tokens} prompt tokens, as its tokenizer says")
+        )
+
+    seen = observe(stand, slot, asked, judge)
+    is_count = seen.verdict == "failed" and "prompt tokens" in seen.reason
+    return seen.model_copy(update={"guard": "count"}) if is_count else seen
+
+
+def _count_by_difference(stand: Stand, slot: Slot, question: Question) -> Observation:
+    counts = []
+    text = " ".join(_filler(stand, 8))
+    try:
+        for times in (1, 2, 3):
+            content = f"{' '.join([text] * times)}\n\n{question.ask}"
+            asked = Asked([{"role": "user", "content": content}], max_tokens=question.max_tokens)
+            counts.append(send(stand, asked).prompt_tokens or 0)
+    except EndpointError as error:
+        return note(stand, slot, "failed", error.message)
+    wrong = uneven((counts[0], counts[1], counts[2]))
+    response = {"counts": counts}
+    if wrong:
+        return note(stand, slot, "failed", wrong, guard="count", response=response)
+    said = f"the same text adds {counts[1] - counts[0]} tokens each time (no tokenizer address)"
+    return note(stand, slot, "passed", said, response=response)
+
+
+def _logprobs(stand: Stand) -> Observation:
+    question = stand.prompts.smoke[0]
+    asked = Asked(
+        [{"role": "user", "content": question.ask}],
+        max_tokens=question.max_tokens,
+        options={"logprobs": True, "top_logprobs": 1},
+        optional=True,
+    )
+
+    def judge(answer: Answer) -> Judgement:
+        entries = answer.logprobs or []
+        lowest = min((float(each.get("logprob", 0)) for each in entries), default=0.0)
+        return "passed", f"{len(entries)} tokens, the least likely at {lowest:.2f}"
+
+    seen = observe(stand, Slot(NAME, "logprobs", "logprobs"), asked, judge)
+    if seen.guard == "logprobs" and "none came" in seen.reason:
+        return seen.model_copy(update={"verdict": "unsupported", "reason": "the server sends no logprobs"})
+    return seen
+
+
+RUNG = Rung(NAME, "it serves its name, counts tokens rightly, and how fast it is", _probes)

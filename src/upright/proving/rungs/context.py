@@ -1,0 +1,192 @@
+"""The walk up the context: needles, a tool call and JSON on one prefill per length; then with the cache full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upright.endpoint.client import Answer
+from upright.proving.asking import Asked, Judge, Judgement, Slot, note, observe
+from upright.proving.estimating import Cost
+from upright.proving.filling import FULL, MOST_OTHERS, Gauge, others, others_needed
+from upright.proving.long_text import LongText, lengths, long_text
+from upright.proving.prompts import Dialogue, Needles, Question
+from upright.proving.rules import judge as rule
+from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.rungs.tools import judged as judged_call
+from upright.records.evidence import Observation
+
+NAME = "context"
+_LEAST_SHARE = 0.85
+"""A prompt that the server counts shorter than this share of what was meant was cut on the way."""
+_MARGIN_TOKENS = 64
+_SENTENCE_TOKENS = 14.0
+"""Until it is measured (assumed)."""
+_ANSWER_TOKENS = 8
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A question at one length of the walk."""
+
+    name: str
+    check: str
+    length: int
+    full: bool = False
+
+
+def _probes(stand: Stand) -> list[Probe]:
+    needles, context = stand.prompts.needles, stand.target.context_tokens
+    if needles is None or context is None:
+        why = (
+            "the prompt set has no long texts" if needles is None else "the server does not say its context: --context"
+        )
+        return [Probe("needle", "needle", lambda stand: note(stand, Slot(NAME, "needle", "needle"), "skipped", why))]
+    found, before = [], 0
+    for length in lengths(needles, context):
+        found += _walk(needles, length, length - before)
+        before = length
+    return found + _full(needles, context, stand.target.users)
+
+
+def _walk(needles: Needles, length: int, new_tokens: int) -> list[Probe]:
+    """All questions on one text; the first of them pays for what the shorter text did not hold."""
+    found: list[Probe] = []
+    for depth in needles.depths:
+        place = _Place(f"needle {length} depth {depth}", "needle", length)
+        cost = Cost(prompt_tokens=32 if found else new_tokens, answer_tokens=_ANSWER_TOKENS)
+        found.append(_needle(place, depth, cost, f"{length:,} tokens"))
+    for number, question in enumerate(needles.follow_ups, start=1):
+        place = _Place(f"{question.check} {number} after {length}", question.check, length)
+        found.append(_follow_up(place, question, f"{length:,} tokens"))
+    return found
+
+
+def _full(needles: Needles, context: int, users: int) -> list[Probe]:
+    """Questions while other requests keep the rest of the cache full."""
+    place = _Place("full cache needle", "full cache", context, full=True)
+    cost = Cost(prompt_tokens=context * max(users - 1, 0) + 32, answer_tokens=_ANSWER_TOKENS)
+    found = [_needle(place, needles.depths[0], cost, "full cache")]
+    for number, question in enumerate(needles.follow_ups, start=1):
+        place = _Place(f"full cache {question.check} {number}", "full cache", context, full=True)
+        found.append(_follow_up(place, question, "full cache"))
+    return found
+
+
+def _needle(place: _Place, depth: float, cost: Cost, group: str) -> Probe:
+    def ask(stand: Stand) -> Observation:
+        first = _look(stand, place, depth, None)
+        if first.verdict != "failed" or first.guard is not None or first.response is None:
+            return first
+        missed = str(first.request["long_text"]["key"])
+        again = _look(stand, place, depth, missed)
+        return again.model_copy(update={"reason": f"{again.reason}, after a miss: {first.reason}"})
+
+    return Probe(place.check, place.name, ask, cost, group)
+
+
+def _look(stand: Stand, place: _Place, depth: float, missed: str | None) -> Observation:
+    """The needle nearest to that depth; after a miss the next nearest, since even a sound model misses one."""
+    needles, text, count = _text(stand, place.length)
+    fact = text.fact_at(depth, count, besides=missed)
+    at = f"{100 * fact.place / count:.0f} %"
+
+    def judge(answer: Answer) -> Judgement:
+        if fact.number in answer.text.replace(",", "").replace(" ", ""):
+            return "passed", f"found the number at {at} of {answer.prompt_tokens:,} tokens"
+        said = answer.text.strip()[:32]
+        return "failed", f"says {said!r}, not {fact.number}, at {at} of {answer.prompt_tokens:,} tokens"
+
+    seen = _ask(stand, place, needles.ask.format(key=fact.key), needles.max_tokens, judge)
+    made = {**seen.request["long_text"], "key": fact.key, "place": fact.place}
+    return seen.model_copy(update={"request": {**seen.request, "long_text": made}})
+
+
+def _follow_up(place: _Place, question: Question | Dialogue, group: str) -> Probe:
+    def ask(stand: Stand) -> Observation:
+        def judge(answer: Answer) -> Judgement:
+            if isinstance(question, Dialogue):
+                return judged_call(answer, question, question.calls, stand.prompts)
+            wrong = rule(question.rule, answer.text, question.expect)
+            return ("failed", wrong) if wrong else ("passed", f"{question.rule} after {answer.prompt_tokens:,} tokens")
+
+        return _ask(stand, place, question.ask, question.max_tokens, judge)
+
+    cost = Cost(prompt_tokens=64, answer_tokens=question.about_tokens)
+    return Probe(place.check, place.name, ask, cost, group)
+
+
+def _ask(stand: Stand, place: _Place, question: str, max_tokens: int, judge: Judge) -> Observation:
+    """Right, and read whole: an engine that quietly cuts the prompt is found by its own count."""
+    needles, text, count = _text(stand, place.length)
+
+    def judge_whole(answer: Answer) -> Judgement:
+        meant = count * (stand.tokens_per_sentence or _SENTENCE_TOKENS)
+        if (answer.prompt_tokens or 0) < _LEAST_SHARE * meant:
+            return (
+                "failed",
+                f"the server counted {answer.prompt_tokens:,} prompt tokens of about {meant:,.0f}: it cut them",
+            )
+        return judge(answer)
+
+    asked = Asked(
+        [{"role": "user", "content": f"{needles.lead}{text.beginning(count)}\n\n{question}"}],
+        max_tokens=max_tokens,
+        stream=True,
+        tools=stand.prompts.declared(needles.tools) or None,
+        about_prompt_tokens=place.length,
+    )
+    slot = Slot(NAME, place.check, place.name)
+    seen = _with_full_cache(stand, slot, asked, judge_whole) if place.full else observe(stand, slot, asked, judge_whole)
+    made = {"seed": stand.seed, "sentences": len(text.sentences), "first": count}
+    return seen.model_copy(update={"request": {**seen.request, "long_text": made}})
+
+
+def _with_full_cache(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> Observation:
+    """Alone first: the fuller it gets by itself, the fewer others it takes."""
+    with Gauge(stand.endpoint) as gauge:
+        seen = observe(stand, slot, asked, judge)
+    alone = gauge.peak
+    if not alone:
+        said = "the engine does not say how full its cache is"
+        return seen if seen.verdict == "failed" else seen.model_copy(update={"verdict": "unsupported", "reason": said})
+    if seen.verdict != "failed" and alone < FULL:
+        count = others_needed(alone)
+        if count > MOST_OTHERS:
+            said = f"one request fills {alone:.0%} of the cache: {count} more would be needed at once"
+            return seen.model_copy(update={"verdict": "unsupported", "reason": said})
+        patience = 30 + 4 * count * asked.about_prompt_tokens / (stand.rates.prefill or 100)
+        with others(stand, count, alone, asked.about_prompt_tokens, patience), Gauge(stand.endpoint) as gauge:
+            seen = observe(stand, slot, asked, judge)
+    usage = gauge.peak or 0.0
+    measured = {**seen.measured, "cache_usage": round(usage, 4)}
+    words = f"{seen.reason}, the cache {usage:.0%} full"
+    if seen.verdict == "passed" and usage < FULL:
+        said = f"the cache could be filled to {usage:.0%} only, with {others_needed(alone)} others"
+        return seen.model_copy(update={"verdict": "unsupported", "reason": said, "measured": measured})
+    return seen.model_copy(update={"reason": words, "measured": measured})
+
+
+def _text(stand: Stand, length: int) -> tuple[Needles, LongText, int]:
+    """The walk's text, and how many of its sentences make a prompt of that length."""
+    needles, context = stand.prompts.needles, stand.target.context_tokens
+    assert needles is not None
+    assert context is not None
+    per_sentence = stand.tokens_per_sentence or _SENTENCE_TOKENS
+    room = [needles.max_tokens, *(each.max_tokens for each in needles.follow_ups)]
+    aside = _MARGIN_TOKENS + _declared_tokens(stand, needles)
+
+    def count(tokens: int) -> int:
+        return max(len(needles.depths), int((min(tokens, context - max(room)) - aside) / (per_sentence * 1.01)))
+
+    total = stand.notes.setdefault("sentences", count(context))
+    if "text" not in stand.notes:
+        stand.notes["text"] = long_text(needles, total, stand.seed)
+    return needles, stand.notes["text"], min(count(length), total)
+
+
+def _declared_tokens(stand: Stand, needles: Needles) -> int:
+    """About three characters a token for the tools' JSON."""
+    return len(str(stand.prompts.declared(needles.tools))) // 3 if needles.tools else 0
+
+
+RUNG = Rung(NAME, "needles, a tool call and JSON at every length, then with a full cache", _probes, in_order=True)

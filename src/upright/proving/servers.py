@@ -1,0 +1,55 @@
+"""Somebody else's OpenAI-compatible server -> what can be known of it by asking."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from typing import Any
+
+from upright.endpoint.client import Endpoint
+from upright.errors import EndpointError
+from upright.proving.rung import Target
+
+
+def server(endpoint: Endpoint, context_tokens: int | None = None) -> Target:
+    """Its engine, version and context as it says itself; what it does not say stays unknown."""
+    card = next((card for card in endpoint.model_cards() if card.get("id") == endpoint.model), {})
+    props = _asked(endpoint, "/props")
+    engine, version = _engine(endpoint, card, props)
+    return Target(
+        name=f"{endpoint.base_url} ({endpoint.model})",
+        reference=f"server:{hashlib.sha256(f'{endpoint.base_url} {endpoint.model}'.encode()).hexdigest()}",
+        context_tokens=context_tokens or _context(card, props),
+        users=_whole(props.get("total_slots")) or 1,
+        engine=engine,
+        engine_version=version,
+    )
+
+
+def _engine(endpoint: Endpoint, card: dict[str, Any], props: dict[str, Any]) -> tuple[str | None, str | None]:
+    owner = str(card.get("owned_by") or "").lower()
+    if "llama" in owner or "build_info" in props:
+        return "llama.cpp", _text(props.get("build_info"))
+    version = _text(_asked(endpoint, "/version").get("version"))
+    return (owner if owner in ("vllm", "sglang") else None), version
+
+
+def _context(card: dict[str, Any], props: dict[str, Any]) -> int | None:
+    """vLLM and SGLang say it of the model; llama.cpp of each slot."""
+    settings = props.get("default_generation_settings")
+    slot = settings.get("n_ctx") if isinstance(settings, dict) else None
+    return _whole(card.get("max_model_len")) or _whole(slot)
+
+
+def _asked(endpoint: Endpoint, path: str) -> dict[str, Any]:
+    with suppress(EndpointError):
+        return endpoint.json(path)
+    return {}
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,134 @@
+"""One change of the recipe -> kept, or stepped back to the last good one, with the reason.
+
+Each change is tried alone: restart, climb, then keep it or restart with what stood before. What was earned stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from upright.errors import LaunchError, UsageError
+from upright.launching import restart
+from upright.proving.asking import utc_now
+from upright.proving.journaled import unfinished_step
+from upright.records.base import from_json
+from upright.records.evidence import Evidence, Step
+from upright.records.recipe import Recipe, Setting
+from upright.store import DeploymentDir
+
+_CONTEXT_FLAGS = ("--max-model-len", "--context-length", "--ctx-size")
+"""What engines call it; llama.cpp divides it among its slots."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One setting to try."""
+
+    setting: str
+    value: str | None
+    why: str
+    context_tokens: int | None = None
+    """The context for each user after the change, if it changes that."""
+
+
+def change_of(text: str) -> Change:
+    """`--flag=value` or `--flag`, as a person types it."""
+    name, given, value = text.partition("=")
+    if not name.startswith("-") or not name.strip("-"):
+        raise UsageError(f"{text!r} is no setting to try", hint="write it as --flag=value, or --flag")
+    return Change(name, value if given else None, "to be tried")
+
+
+def context_change(recipe: Recipe, context_tokens: int) -> Change:
+    for setting in recipe.arguments:
+        if setting.name in _CONTEXT_FLAGS:
+            tokens = context_tokens * (recipe.users if setting.name == "--ctx-size" else 1)
+            return Change(setting.name, str(tokens), f"a context of {context_tokens:,} tokens", context_tokens)
+    raise UsageError(f"the recipe names no context: none of {', '.join(_CONTEXT_FLAGS)}")
+
+
+def with_change(recipe: Recipe, change: Change) -> Recipe:
+    """The same recipe with that one setting."""
+    changed = Setting(name=change.setting, value=change.value, reason=f"{change.why}, one step up the ladder")
+    names = [setting.name for setting in recipe.arguments]
+    arguments = list(recipe.arguments)
+    if change.setting in names:
+        arguments[names.index(change.setting)] = changed
+    else:
+        arguments.append(changed)
+    context = change.context_tokens or recipe.context_tokens
+    update = {"arguments": tuple(arguments), "context_tokens": context, "made_from": (recipe.reference,)}
+    return recipe.model_copy(update=update)
+
+
+def step(
+    directory: DeploymentDir, change: Change, prove: Callable[[], Evidence], tell: Callable[[str], None]
+) -> tuple[Step, Evidence | None]:
+    """Try it. Returns what came of it, and the evidence of the climb with it if there was one."""
+    good = directory.read(Recipe)
+    wanted = with_change(good, change)
+    shown = " ".join(filter(None, (change.setting, change.value)))
+    begun = _step(change, good, wanted, "trying", change.why)
+    directory.append(begun)
+    tell(f"trying {shown}")
+    evidence, reason = None, None
+    try:
+        restart(directory, wanted)
+    except LaunchError as error:
+        reason = error.message
+    else:
+        evidence = prove()
+        if not evidence.passed:
+            failed = next((item for item in evidence.observations if item.verdict == "failed"), None)
+            reason = f"{failed.rung} {failed.check}: {failed.reason}" if failed else "nothing was proved"
+    if reason is None:
+        kept = _step(change, good, wanted, "kept", "everything that was asked for is proved with it")
+        directory.append(kept)
+        tell(f"kept {shown}")
+        return kept, evidence
+    tell(f"stepping back from {shown}: {reason}")
+    restart(directory, good)
+    back = _step(change, good, wanted, "stepped back", reason)
+    directory.append(back)
+    return back, evidence
+
+
+def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> Step | None:
+    """Back to the last good recipe, if a climb was killed while it tried a change."""
+    tried = unfinished_step(directory)
+    if tried is None:
+        return None
+    if directory.read(Recipe).reference == tried.recipe_after:
+        tell(f"a climb was interrupted while it tried {tried.setting}: back to the last good recipe")
+        restart(directory, _recipe(directory, tried.recipe_before))
+    back = tried.model_copy(
+        update={"outcome": "stepped back", "reason": "the climb was interrupted while it tried this", "at": utc_now()}
+    )
+    directory.append(back)
+    return back
+
+
+def _step(change: Change, good: Recipe, wanted: Recipe, outcome: str, reason: str) -> Step:
+    before = next((each.value for each in good.arguments if each.name == change.setting), None)
+    return Step.model_validate(
+        {
+            "setting": change.setting,
+            "before": before,
+            "after": change.value,
+            "recipe_before": good.reference,
+            "recipe_after": wanted.reference,
+            "outcome": outcome,
+            "reason": reason,
+            "at": utc_now(),
+        }
+    )
+
+
+def _recipe(directory: DeploymentDir, reference: str) -> Recipe:
+    """The recipe of that digest among those that were set aside."""
+    for path in sorted(directory.path.glob("recipe*.json")):
+        recipe = from_json(Recipe, path.read_bytes(), where=str(path))
+        if recipe.reference == reference:
+            return recipe
+    raise LaunchError(f"{directory.name} has no recipe {reference}", hint="upright restart with a recipe of yours")

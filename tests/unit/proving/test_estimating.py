@@ -1,0 +1,53 @@
+"""The estimate is a pure function: these are the seeds' own figures."""
+
+from __future__ import annotations
+
+import pytest
+
+from upright.proving.estimating import Cost, Group, Rates, choose
+from upright.proving.ladder import planned
+from upright.proving.power import rate_ruled_out, samples_to_see
+from upright.proving.prompts import prompt_set
+
+
+def test_the_two_gpu_box_of_the_seeds_in_half_an_hour() -> None:
+    """300 tokens a second read, 19.57 written: the whole walk fits, 14,707 tokens of endurance do not."""
+    schedule = planned(prompt_set("real"), to="task", budget_seconds=1800, context_tokens=262_144, rates=(300, 19.57))
+    runs = {f"{each.group.rung} {each.group.name}": each.runs for each in schedule}
+    assert [name for name, does in runs.items() if not does] == ["endurance 14707 tokens"]
+    assert runs["context 262,144 tokens"]
+    assert runs["task files"]
+    takes = {each.group.name: each.seconds for each in schedule if each.group.rung in ("context", "endurance")}
+    assert takes["65,536 tokens"] == pytest.approx(65_536 / 300, rel=0.05)
+    assert takes["262,144 tokens"] == pytest.approx(131_072 / 300, rel=0.05), "the first half is cached"
+    assert takes["14707 tokens"] == pytest.approx(14_707 / 19.57, rel=0.01)
+    total = sum(each.seconds or 0 for each in schedule if each.runs)
+    assert total <= 1800
+
+
+def test_a_shorter_budget_ends_the_walk_earlier_and_keeps_the_task() -> None:
+    schedule = planned(prompt_set("real"), to="task", budget_seconds=570, context_tokens=262_144, rates=(300, 19.57))
+    out = [each.group.name for each in schedule if not each.runs]
+    assert out == ["98,304 tokens", "131,072 tokens", "262,144 tokens", "full cache", "14707 tokens"]
+    reasons = {each.group.name: each.reason for each in schedule}
+    assert "of the budget are left" in reasons["98,304 tokens"]
+    assert reasons["full cache"] == "comes after a shorter one that was left out"
+
+
+def test_without_rates_nothing_is_claimed() -> None:
+    schedule = planned(prompt_set("real"), to="context", budget_seconds=60, context_tokens=65_536, rates=None)
+    assert {each.seconds for each in schedule if each.group.cost.prompt_tokens} == {None}
+    assert all(each.runs for each in schedule)
+
+
+def test_a_dear_group_leaves_room_for_a_cheap_one() -> None:
+    groups = [Group("a", "dear", Cost(seconds=50)), Group("a", "cheap", Cost(seconds=5))]
+    assert [each.runs for each in choose(groups, Rates(), 10)] == [False, True]
+    assert [each.runs for each in choose(groups, Rates(), None)] == [True, True]
+
+
+@pytest.mark.parametrize(("rate", "samples"), [(0.005, 598), (0.01, 299), (0.05, 59), (0.5, 5), (1, 1)])
+def test_how_many_samples_show_a_fault(rate: float, samples: int) -> None:
+    assert samples_to_see(rate) == samples
+    assert rate_ruled_out(samples) <= rate
+    assert samples == 1 or rate_ruled_out(samples - 1) > rate

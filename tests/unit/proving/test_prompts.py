@@ -1,0 +1,95 @@
+"""Every row of every set: its own sample must satisfy its rule, and a wrong answer must not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from upright.errors import UsageError
+from upright.proving.long_text import lengths, long_text
+from upright.proving.prompts import SETS, Dialogue, PromptSet, Question, prompt_set
+from upright.proving.rules import judge, says
+from upright.proving.rungs.task import TOOLS
+from upright.proving.sandbox import run_python
+from upright.proving.schemas import misfit
+
+
+def questions() -> Iterator[tuple[str, Question]]:
+    for name in SETS:
+        prompts = prompt_set(name)
+        rows = list(prompts.smoke)
+        if prompts.needles is not None:
+            rows += [row for row in prompts.needles.follow_ups if isinstance(row, Question)]
+        for number, row in enumerate(rows, start=1):
+            yield f"{name} {row.check} {number}", row
+
+
+def dialogues(prompts: PromptSet) -> Iterator[Dialogue]:
+    waiting = list(prompts.dialogues)
+    if prompts.needles is not None:
+        waiting += [row for row in prompts.needles.follow_ups if isinstance(row, Dialogue)]
+    while waiting:
+        row = waiting.pop()
+        yield row
+        waiting += [row.then] if row.then else []
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in questions()])
+def test_the_sample_is_right_and_garbage_is_wrong(row: Question) -> None:
+    assert judge(row.rule, row.sample, row.expect) is None
+    assert judge(row.rule, "!!!!!!!!", row.expect) is not None
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_dialogues_fit_their_own_tools(name: str) -> None:
+    prompts = prompt_set(name)
+    for row in dialogues(prompts):
+        assert set(row.tools) <= set(prompts.tools)
+        for call in row.calls:
+            assert misfit(call.arguments, prompts.tools[call.name]["parameters"]) is None
+        assert len(row.results) in (0, len(row.calls)), row.ask
+        if row.says is not None:
+            assert says(row.sample, row.says) is None
+        assert bool(row.calls) or row.says is not None, "nothing would be judged"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_text_begins_every_longer_one(name: str) -> None:
+    needles = prompt_set(name).needles
+    assert needles is not None
+    text = long_text(needles, 900, seed=7)
+    assert text.beginning(900).startswith(text.beginning(300))
+    assert text == long_text(needles, 900, seed=7)
+    assert text != long_text(needles, 900, seed=8)
+    assert len({fact.key for fact in text.facts}) == len(needles.keys)
+    for depth in needles.depths:
+        fact = text.fact_at(depth, 450)
+        assert fact.place < 450
+        assert needles.fact.format(key=fact.key, number=fact.number) in text.beginning(450)
+
+
+def test_lengths_of_the_seeds_and_the_same_proportions() -> None:
+    needles = prompt_set("real").needles
+    assert needles is not None
+    assert lengths(needles, 65_536) == [65_536]
+    assert lengths(needles, 100_000) == [65_536, 98_304, 100_000]
+    assert lengths(needles, 262_144) == [65_536, 98_304, 131_072, 262_144]
+    assert lengths(needles, 4_096) == [1_024, 1_536, 2_048, 4_096]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_task_is_undone_before_and_done_after(name: str) -> None:
+    task = prompt_set(name).task
+    if task is None:
+        pytest.skip("the set has no task")
+    assert set(task.tools) <= set(TOOLS)
+    for test in task.tests:
+        assert not run_python({**task.files, **task.tests}, test).ok
+        assert run_python({**task.files, **task.sample, **task.tests}, test).ok
+
+
+def test_a_set_has_a_name_and_a_digest() -> None:
+    assert prompt_set("real").digest != prompt_set("tiny").digest
+    with pytest.raises(UsageError, match="no prompt set named huge"):
+        prompt_set("huge")
