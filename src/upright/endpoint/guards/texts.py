@@ -12,7 +12,7 @@ from collections import Counter
 from functools import lru_cache
 
 # Rulers of prose and code (-----, =====, ....) are allowed to be longer than anything else; base64 has long runs of A.
-_FLOOD = re.compile(r"([^\s\w\-=_*#~.+/|─━═·•█░▒▓])\1{23,}|([\w+/|])\2{79,}|(\S)\3{399,}")
+_FLOOD = re.compile(r"([^\s\w\-=_*#~.+/|─━═·•█░▒▓])\1{23,}|([\w+/|])\2{79,}|(\S)\3{199,}")
 _ANCHOR_CHARACTERS = 12
 _ANCHOR_STRIDE = 16
 _LONGEST_PERIOD = 4_000
