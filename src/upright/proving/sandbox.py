@@ -67,8 +67,8 @@ class Outcome:
 def run_python(files: Mapping[str, str], program: str, limits: Limits | None = None) -> Outcome:
     """`python PROGRAM` in a new folder with these files; the folder and all processes are gone afterwards."""
     limits = limits or Limits()
-    folder = Path(tempfile.mkdtemp(prefix="upright-sandbox-"))
-    mark = secrets.token_hex(16)
+    mark = f"{os.getpid()}-{secrets.token_hex(16)}"
+    folder = Path(tempfile.mkdtemp(prefix=f"upright-sandbox-{os.getpid()}-"))
     try:
         _write(folder, files)
         return _run(folder, program, limits, mark)

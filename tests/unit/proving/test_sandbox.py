@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -29,12 +30,12 @@ BAD = {
 }
 
 
-def processes() -> set[str]:
-    """What runs anywhere with a sandbox's mark."""
+def processes(of: int) -> set[str]:
+    """What runs anywhere with the mark of that process's sandboxes."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if b"UPRIGHT_SANDBOX=" in path.read_bytes():
+            if f"UPRIGHT_SANDBOX={of}-".encode() in path.read_bytes():
                 found.add(path.parent.name)
         except OSError:
             continue
@@ -56,24 +57,22 @@ def isolation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def test_bad_code_is_stopped_and_leaves_nothing(kind: str, isolation: str) -> None:
     if kind == "forks" and isolation == "limits" and os.getuid() == 0:
         pytest.skip("limits on processes do not bind root: it has namespaces")
-    before, folders = processes(), set(Path("/tmp").glob("upright-sandbox-*"))
     code, reason = BAD[kind]
     outcome = run_python({"main.py": code.format(port=9)}, "main.py", QUICK)
     assert not outcome.ok
     assert any(words in outcome.reason for words in reason.split("|")), outcome
     assert outcome.isolation == isolation
     assert outcome.seconds < 6
-    assert processes() <= before
-    assert set(Path("/tmp").glob("upright-sandbox-*")) <= folders
+    assert not processes(os.getpid())
+    assert not list(Path(tempfile.gettempdir()).glob(f"upright-sandbox-{os.getpid()}-*"))
 
 
 def test_what_it_left_behind_on_purpose_is_ended(isolation: str) -> None:
     daemon = (
         "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(60)\n    os._exit(0)"
     )
-    before = processes()
     assert run_python({"main.py": daemon}, "main.py", QUICK).ok
-    assert processes() <= before
+    assert not processes(os.getpid())
 
 
 def test_good_code_runs_and_sees_its_files(isolation: str) -> None:
@@ -94,15 +93,14 @@ def test_the_sandbox_dies_with_the_climb() -> None:
         "from upright.proving.sandbox import Limits, run_python\n"
         "run_python({'main.py': 'import time; time.sleep(50)'}, 'main.py', Limits(wall_seconds=60))\n"
     )
-    before = processes()
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     climb = subprocess.Popen([sys.executable, "-c", code], env=environment)
     deadline = time.monotonic() + 20
-    while not (processes() - before) and time.monotonic() < deadline:
+    while not processes(climb.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert processes() - before
+    assert processes(climb.pid)
     os.kill(climb.pid, signal.SIGKILL)
     climb.wait()
-    while processes() - before and time.monotonic() < deadline:
+    while processes(climb.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not processes() - before
+    assert not processes(climb.pid)

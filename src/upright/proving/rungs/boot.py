@@ -56,13 +56,22 @@ def _rates(stand: Stand) -> Observation:
     )
     seen, answer = observe_answer(stand, slot, asked, _speed)
     if answer is not None and answer.prompt_tokens and sentences:
-        stand.tokens_per_sentence = max(answer.prompt_tokens - 40, 1) / len(sentences)
+        bare = Asked([{"role": "user", "content": first.ask}], max_tokens=first.max_tokens)
+        stand.tokens_per_sentence = (answer.prompt_tokens - _bare_tokens(stand, bare)) / len(sentences)
         stand.rates.learn(
             prefill=seen.measured.get("prefill_tokens_per_second"), decode=seen.measured.get("decode_tokens_per_second")
         )
         measured = {**seen.measured, "tokens_per_sentence": round(stand.tokens_per_sentence, 3)}
         return seen.model_copy(update={"measured": measured})
     return seen
+
+
+def _bare_tokens(stand: Stand, asked: Asked) -> int:
+    """The same question without the sentences: the template's own tokens and the question's."""
+    try:
+        return send(stand, asked).prompt_tokens or 0
+    except EndpointError:
+        return 0
 
 
 def _filler(stand: Stand, count: int) -> list[str]:

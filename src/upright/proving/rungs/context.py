@@ -19,6 +19,8 @@ NAME = "context"
 _LEAST_SHARE = 0.85
 """A prompt that the server counts shorter than this share of what was meant was cut on the way."""
 _MARGIN_TOKENS = 64
+_ASIDE_TOKENS = 40
+"""The template and the question, about."""
 _SENTENCE_TOKENS = 14.0
 """Until it is measured (assumed)."""
 _ANSWER_TOKENS = 8
@@ -137,8 +139,24 @@ def _ask(stand: Stand, place: _Place, question: str, max_tokens: int, judge: Jud
     )
     slot = Slot(NAME, place.check, place.name)
     seen = _with_full_cache(stand, slot, asked, judge_whole) if place.full else observe(stand, slot, asked, judge_whole)
+    if _is_too_long(seen) and "shorter" not in stand.notes:  # the estimate was off: once a little shorter
+        stand.notes["shorter"] = True
+        return _ask(stand, place, question, max_tokens, judge)
+    _learn(stand, seen, needles, count)
     made = {"seed": stand.seed, "sentences": len(text.sentences), "first": count}
     return seen.model_copy(update={"request": {**seen.request, "long_text": made}})
+
+
+def _is_too_long(seen: Observation) -> bool:
+    return seen.response is None and "HTTP 400" in seen.reason
+
+
+def _learn(stand: Stand, seen: Observation, needles: Needles, count: int) -> None:
+    """A longer text is the better witness for what a sentence of the next one costs."""
+    tokens = seen.measured.get("prompt_tokens")
+    if tokens and seen.guard is None and seen.verdict != "failed" and count > stand.notes.get("witness", 0):
+        stand.notes["witness"] = count
+        stand.tokens_per_sentence = (tokens - _ASIDE_TOKENS - _declared_tokens(stand, needles)) / count
 
 
 def _with_full_cache(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> Observation:
@@ -174,11 +192,12 @@ def _text(stand: Stand, length: int) -> tuple[Needles, LongText, int]:
     per_sentence = stand.tokens_per_sentence or _SENTENCE_TOKENS
     room = [needles.max_tokens, *(each.max_tokens for each in needles.follow_ups)]
     aside = _MARGIN_TOKENS + _declared_tokens(stand, needles)
+    slack = 1.03 if "shorter" in stand.notes else 1.005
 
     def count(tokens: int) -> int:
-        return max(len(needles.depths), int((min(tokens, context - max(room)) - aside) / (per_sentence * 1.01)))
+        return max(len(needles.depths), int((min(tokens, context - max(room)) - aside) / (per_sentence * slack)))
 
-    total = stand.notes.setdefault("sentences", count(context))
+    total = stand.notes.setdefault("sentences", int(1.1 * count(context)))  # more than it will take
     if "text" not in stand.notes:
         stand.notes["text"] = long_text(needles, total, stand.seed)
     return needles, stand.notes["text"], min(count(length), total)
