@@ -29,14 +29,22 @@ _NOBODY = 65534
 _PR_SET_PDEATHSIG = 1
 _MARK = "UPRIGHT_SANDBOX"
 _SHOWN_BYTES = 8_000
+# -I leaves the program's own folder out of the path, and a solution is imported from there.
+_START = "sys.path.insert(0, '.'); sys.argv = sys.argv[2:]; runpy.run_path(sys.argv[0], run_name='__main__')\n"
+# Guard: becoming nobody clears the signal that a parent's death sends (prctl(2)), so it is asked for again; the prover's
+# end of the pipe tells whether that was too late.
+_APART = (
+    "import ctypes, os, runpy, select, sys\n"
+    f"ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})\n"
+    "lifeline = int(sys.argv[1])\n"
+    "if select.select([lifeline], [], [], 0)[0]: os._exit(1)\n"
+    "os.close(lifeline)\n" + _START
+)
 _NO_SOCKETS = (
     "import runpy, sys\n"
     "def refuse(event, args):\n"
     "    if event.startswith('socket.') and event not in ('socket.gethostname',): raise PermissionError('no network')\n"
-    "sys.addaudithook(refuse)\n"
-    "sys.path.insert(0, '.')\n"
-    "sys.argv = sys.argv[1:]\n"
-    "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    "sys.addaudithook(refuse)\n" + _START
 )
 
 
@@ -95,9 +103,8 @@ def marked(mark: str) -> list[int]:
 def _run(folder: Path, program: str, limits: Limits, mark: str) -> Outcome:
     how = isolation()
     interpreter = [_way().interpreter, "-I", "-B", "-S"]
-    # -I leaves the program's own folder out of the path, and a solution is imported from there.
-    start = f"import runpy, sys; sys.path.insert(0, '.'); runpy.run_path({program!r}, run_name='__main__')"
-    argv = [*interpreter, "-c", start] if how == "namespaces" else [*interpreter, "-c", _NO_SOCKETS, program]
+    lifeline, ours = os.pipe()
+    argv = [*interpreter, "-c", _APART if how == "namespaces" else _NO_SOCKETS, str(lifeline), program]
     started = time.monotonic()
     with (folder.parent / f"{folder.name}.out").open("w+b") as output:
         Path(output.name).unlink()
@@ -109,6 +116,7 @@ def _run(folder: Path, program: str, limits: Limits, mark: str) -> Outcome:
             cwd=folder,
             env={"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": str(folder), _MARK: mark},
             start_new_session=True,
+            pass_fds=(lifeline,),
             preexec_fn=lambda: _confine(limits),
         )
         try:
@@ -117,6 +125,8 @@ def _run(folder: Path, program: str, limits: Limits, mark: str) -> Outcome:
             code = None
         finally:
             _end(child, mark)
+            os.close(lifeline)
+            os.close(ours)
         printed_bytes = output.seek(0, os.SEEK_END)
         output.seek(max(0, printed_bytes - _SHOWN_BYTES))
         text = output.read().decode(errors="replace")

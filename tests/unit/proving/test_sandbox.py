@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from upright.proving import sandbox
 from upright.proving.sandbox import Limits, run_python
 
-QUICK = Limits(wall_seconds=3, cpu_seconds=1)
+QUICK = Limits(wall_seconds=3, cpu_seconds=1, memory_bytes=192 << 20)
 BAD = {
     "loops": ("while True: pass", "of CPU|did not end"),
     "sleeps": ("import time; time.sleep(60)", "did not end within 3 s"),
