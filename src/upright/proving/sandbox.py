@@ -31,8 +31,8 @@ _MARK = "UPRIGHT_SANDBOX"
 _SHOWN_BYTES = 8_000
 # -I leaves the program's own folder out of the path, and a solution is imported from there.
 _START = "sys.path.insert(0, '.'); sys.argv = sys.argv[2:]; runpy.run_path(sys.argv[0], run_name='__main__')\n"
-# Guard: becoming nobody clears the signal that a parent's death sends (prctl(2)), so it is asked for again; the prover's
-# end of the pipe tells whether that was too late.
+# Guard: becoming nobody clears the signal that a parent's death sends (prctl(2)), so it is asked for again; our end of
+# the pipe tells whether that was too late.
 _APART = (
     "import ctypes, os, runpy, select, sys\n"
     f"ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})\n"
