@@ -1,10 +1,14 @@
-"""Fixtures that every test may use: the command as a user has it, a real engine, the tiny trained model."""
+"""Fixtures that every test may use: the command as a user has it, a real engine, a tiny model, an sshd, an image."""
 
 from __future__ import annotations
 
+import getpass
 import os
+import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,3 +51,67 @@ def llama_server() -> Path:
 @pytest.fixture(scope="session")
 def tiny_model() -> Path:
     return TINY_MODEL
+
+
+@pytest.fixture(scope="session")
+def ssh_command(tmp_path_factory, llama_server):
+    """`ssh -F OUR_CONFIG`, and `box` leads to our own sshd; nothing of the user's ~/.ssh is read or written."""
+    sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    assert sshd, "install openssh-server"
+    folder = tmp_path_factory.mktemp("sshd")
+    with socket.socket() as probe_socket:
+        probe_socket.bind(("127.0.0.1", 0))
+        port = probe_socket.getsockname()[1]
+    for name in ("host_key", "user_key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
+    shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
+    host_key = (folder / "host_key.pub").read_text().split()
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {host_key[0]} {host_key[1]}\n")
+    (folder / "sshd_config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile none\nUsePAM no\nStrictModes no\n"
+        f"AuthorizedKeysFile {folder}/authorized_keys\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+        f'SetEnv "PATH={os.environ["PATH"]}" "UPRIGHT_LLAMA_SERVER={llama_server}"\n'
+    )
+    (folder / "ssh_config").write_text(
+        f"Host box\n HostName 127.0.0.1\n Port {port}\n User {getpass.getuser()}\n IdentityFile {folder}/user_key\n"
+        f" IdentitiesOnly yes\n UserKnownHostsFile {folder}/known_hosts\n GlobalKnownHostsFile /dev/null\n"
+        f"Host stranger\n HostName 127.0.0.1\n Port {port}\n UserKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n"
+        f"Host nobody\n HostName 127.0.0.1\n Port 1\n"
+    )
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen([sshd, "-D", "-e", "-f", str(folder / "sshd_config")], stderr=log)
+    try:
+        _wait_for_sshd(port, server, folder / "log")
+        yield ["ssh", "-F", str(folder / "ssh_config")]
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def _wait_for_sshd(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(100):
+        assert server.poll() is None, log.read_text()
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"sshd did not listen: {log.read_text()}")
+
+
+@pytest.fixture(scope="session")
+def llama_image(tmp_path_factory, llama_server) -> tuple[str, dict[str, str]]:
+    """An image of podman with the real llama-server in it, and the environment in which podman runs it."""
+    assert shutil.which("podman"), "install podman, runc, catatonit and busybox-static"
+    settings = tmp_path_factory.mktemp("podman") / "containers.conf"
+    # crun and the default limits fail on plain virtual machines; runc with these works.
+    settings.write_text(
+        '[containers]\ndefault_ulimits=["nofile=1024:1024","nproc=4096:4096"]\n[engine]\nruntime="runc"\n'
+    )
+    environment = {"CONTAINERS_CONF": str(settings)}
+    done = subprocess.run(
+        [ROOT / "scripts/make-llama-image"], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), environment

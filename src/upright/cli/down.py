@@ -14,10 +14,16 @@ from upright.cli.output import Output, output_options
 @output_options
 def command(deployment: str | None, dry_run: bool, output: Output) -> None:
     """Stop a deployment."""
-    from upright.cli.pages import deployment_page
+    from upright.cli.pages import deployment_page, stopping_page
     from upright.launching import status, stop
+    from upright.records.deployment import RUNNING
 
     directory = running_or_last(deployment)
-    state = status(directory) if dry_run else stop(directory)
-    output.answer(state, lambda console: deployment_page(console, state))
-    output.next(*(("down", state.name) if dry_run else ("report", state.name)))
+    if dry_run:
+        state = status(directory)
+        output.answer(state, lambda console: stopping_page(console, state))
+        output.next(*(("down", state.name) if state.state in RUNNING else ("ps",)))
+        return
+    stopped = stop(directory)
+    output.answer(stopped, lambda console: deployment_page(console, stopped))
+    output.next("report", stopped.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -9,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from upright import units
-from upright.records.deployment import Deployment
+from upright.records.deployment import RUNNING, Deployment
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
 
@@ -28,11 +30,13 @@ def deployment_page(console: Console, deployment: Deployment) -> None:
         ("endpoint", f"{deployment.base_url}/v1" if deployment.state == "ready" else None),
         ("model", deployment.served_name),
         ("engine", f"{deployment.engine} {deployment.engine_version or '(version unknown)'}"),
+        ("runs", _where(deployment)),
         ("context", f"{units.tokens(deployment.context_tokens)} tokens a user"),
         (
             "first answer",
             None if deployment.ready_seconds is None else f"after {deployment.ready_seconds} s (measured)",
         ),
+        ("restarts", str(deployment.restarts) if deployment.restarts else None),
         ("why", deployment.reason),
     ]
     _print_pairs(console, [(name, value) for name, value in facts if value is not None])
@@ -49,12 +53,26 @@ def ps_page(console: Console, listed: list[Listed]) -> None:
             table.add_row(entry.directory.name, Text("unreadable", style="red"), "", "", Text(entry.problem or ""))
             continue
         endpoint = item.base_url if item.state == "ready" else ""
-        table.add_row(entry.directory.name, _coloured(item.state), item.engine, endpoint, item.reason or "")
+        inside = None if item.runtime == "process" else f"in {item.runtime}"
+        engine = " ".join(filter(None, (item.engine, inside, f"on {item.machine}" if item.machine else None)))
+        table.add_row(entry.directory.name, _coloured(item.state), engine, endpoint, item.reason or "")
     console.print(table)
 
 
-def recipe_page(console: Console, recipe: Recipe) -> None:
-    console.print(Text(f"{recipe.program}", overflow="fold"))
+def stopping_page(console: Console, deployment: Deployment) -> None:
+    """What `down` would do."""
+    if deployment.state not in RUNNING:
+        console.print(f"{deployment.name} is {deployment.state}: there is nothing to stop")
+        return
+    what = f"container {deployment.container}" if deployment.container else f"{deployment.engine} and its workers"
+    number = f" (process {deployment.process.pid})" if deployment.process else ""
+    where = f" on {deployment.machine}" if deployment.machine else ""
+    console.print(f"would stop {deployment.name}, now {deployment.state}: {what}{number}{where}", soft_wrap=True)
+
+
+def recipe_page(console: Console, recipe: Recipe, command: Sequence[str] | None = None) -> None:
+    """`command` is what starts it, where that is not the engine itself."""
+    console.print(Text(shlex.join(command) if command else recipe.program, overflow="fold"))
     table = _table("setting", "why")
     table.columns[0].overflow = "fold"
     table.columns[1].overflow = "fold"
@@ -89,12 +107,32 @@ def run_page(console: Console, run: Run) -> None:
             ("room", f"{units.tokens(plan.kv.capacity_tokens)} tokens of cache would fit (derived)"),
             ("engine", f"{run.deployment.engine} {run.deployment.engine_version or ''}"),
             ("proof", f"{passed} of {len(run.evidence.observations)} checks passed, up to {run.evidence.to_rung}"),
-            ("client", f"{run.settings.base_url}, model {run.settings.model}"),
-            ("key", f"in {run.settings.key_file}"),
+            *_client(run),
             ("state", run.deployment.state),
             ("report", str(run.page)),
         ],
     )
+
+
+def _client(run: Run) -> list[tuple[str, str]]:
+    """Where to knock, if anybody would answer."""
+    if run.settings is None or run.deployment is None or run.deployment.state not in RUNNING:
+        return []
+    return [
+        ("client", f"{run.settings.base_url}, model {run.settings.model}"),
+        ("key", f"in {run.settings.key_file}"),
+    ]
+
+
+def _where(deployment: Deployment) -> str | None:
+    """None for the plain case: a process, here."""
+    parts = []
+    if deployment.runtime != "process":
+        named = f" as {deployment.container}" if deployment.state in RUNNING else ""
+        parts.append(f"in {deployment.runtime}{named}")
+    if deployment.machine:
+        parts.append(f"on {deployment.machine}")
+    return " ".join(parts) or None
 
 
 def _coloured(word: str) -> Text:

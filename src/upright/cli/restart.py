@@ -22,8 +22,8 @@ from upright.cli.output import Output, output_options, say
 def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: Output) -> None:
     """Stop a deployment and start it again."""
     from upright.cli.pages import deployment_page, recipe_page
+    from upright.cli.progress import shown
     from upright.launching import restart
-    from upright.line import told
     from upright.records.loading import load
     from upright.records.recipe import Recipe
 
@@ -35,7 +35,8 @@ def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: 
         output.next("restart", directory.name, *(("--recipe", str(recipe)) if recipe else ()))
         return
     try:
-        state = restart(directory, other, on_change=told(say))
+        with shown() as on_change:
+            state = restart(directory, other, on_change=on_change)
     except KeyboardInterrupt:
         say(f"detached: {directory.name} goes on starting")
         output.next("logs", directory.name, "--follow")

@@ -11,6 +11,7 @@ from upright.cli.output import Output, output_options, page_width, say
 
 if TYPE_CHECKING:
     from upright.line import On, Prepared
+    from upright.records.recipe import Recipe
     from upright.store import DeploymentDir
 
 _AGAIN = (
@@ -74,7 +75,8 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
         output.no()
         return
     if dry_run:
-        output.answer(recipe, lambda console: recipe_page(console, recipe))
+        starts = _command(recipe)
+        output.answer(recipe, lambda console: recipe_page(console, recipe, starts))
         output.next("up", model, *given(*_AGAIN))
         return
     directory = register(prepared, on, healing=heal)
@@ -110,6 +112,16 @@ def _on(wanted: dict[str, Any]) -> On:
         model_path=wanted["model_path"],
         keeping=Keeping(restarts=wanted["restarts"], hung_seconds=wanted["hung_after"]),
     )
+
+
+def _command(recipe: Recipe) -> tuple[str, ...] | None:
+    """What a container's runtime would be told; where the key and the home are, only the launcher knows."""
+    from upright.launching.runtimes import RUNTIMES, Site
+
+    if recipe.runtime == "process":
+        return None
+    site = Site(key_file="KEY_FILE", key_config="KEY_CONFIG", home="~", user="UID:GID")
+    return RUNTIMES[recipe.runtime].command(recipe, site, container="NAME", label="upright.deployment=NAME").argv
 
 
 def _prepared(model: str, on: On, wanted: dict[str, Any]) -> Prepared:

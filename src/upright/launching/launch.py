@@ -178,7 +178,10 @@ def refuse_taken_port(base_url: str) -> None:
 
 
 def refuse_missing_runtime(recipe: Recipe, host: Host) -> None:
-    program = RUNTIMES[recipe.runtime].program
+    """A machine without the runtime, or a recipe without an image for it."""
+    runtime = RUNTIMES[recipe.runtime]
+    runtime.present(recipe)  # complains of a recipe that names no image
+    program = runtime.program
     if program is not None and host.which(program) is None:
         raise LaunchError(
             f"{program} is not on {host.name}", hint=f"install {program}, or start the engine itself: --runtime process"
@@ -238,6 +241,11 @@ def _start_supervisor(directory: DeploymentDir) -> None:
             check=False,
         )
     if done.returncode != 0:
+        with supervising(directory) as ours:
+            if ours:
+                directory.write(
+                    changed(directory.read(Deployment), state="failed", reason="its supervisor did not start")
+                )
         raise LaunchError(
             f"the supervisor of {directory.name} did not start (code {done.returncode})",
             hint=f"cat {directory.path / 'supervisor.log'}",

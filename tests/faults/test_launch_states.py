@@ -1,0 +1,204 @@
+"""What a supervisor makes of an engine that hangs, fails and comes back: scripted, since a real one does not on cue."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.test_line import free_port
+from tests.golden.deployments import recipe as golden
+from upright import store
+from upright.errors import LaunchError
+from upright.launching import launch, logs, status, stop
+from upright.records.deployment import Deployment, Keeping
+from upright.records.recipe import Recipe
+from upright.store import DeploymentDir
+
+pytestmark = pytest.mark.engine
+
+ENGINE = """
+import http.server, json, os, sys, time
+mode_file = sys.argv[1]
+def mode(): return open(mode_file).read().strip()
+print("Loading safetensors checkpoint shards:  33% Completed | 1/3 [00:24<00:49, 24.61s/it]", flush=True)
+while mode() == "loading": time.sleep(0.05)
+if mode() == "dies": sys.exit(3)
+count = 0
+class Engine(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *words): pass
+    def say(self, code, text):
+        self.send_response(code); self.end_headers(); self.wfile.write(text.encode())
+    def do_GET(self):
+        global count
+        count += mode() == "busy"
+        if self.path == "/health": self.say(200, "")
+        else: self.say(200, f"# HELP tokens\\nvllm:generation_tokens_total {count}\\n")
+    def do_POST(self):
+        print("asked", flush=True)
+        if mode() in ("hangs", "busy"): time.sleep(30)
+        if mode() == "fails": self.say(500, "CUDA error"); return
+        self.say(200, json.dumps({"choices": [{"message": {"content": "OK"}}]}))
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Engine).serve_forever()
+"""
+IMPATIENT = Keeping(restarts=0, question_seconds=0.2, hung_seconds=1, silent_seconds=1)
+
+
+class Scripted:
+    """An engine that behaves as its file says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.mode_file = folder / "mode"
+        program = folder / "engine.py"
+        program.write_text(ENGINE)
+        port = free_port()
+        words = ((str(program), None), (str(self.mode_file), None), (str(port), None))
+        plain = golden("kimi-k26-vllm")
+        setting = plain.arguments[0]
+        self.recipe: Recipe = plain.model_copy(
+            update={
+                "program": sys.executable,
+                "port": port,
+                "arguments": tuple(setting.model_copy(update={"name": name, "value": value}) for name, value in words),
+            }
+        )
+        self.directory: DeploymentDir = store.create("scripted")
+
+    def is_(self, mode: str) -> None:
+        beside = self.mode_file.with_suffix(".new")
+        beside.write_text(mode)
+        beside.rename(self.mode_file)
+
+    def launch(self, keeping: Keeping = IMPATIENT, **more: Any) -> Deployment:
+        return launch(self.recipe, self.directory, keeping=keeping, **more)
+
+    def until(self, state: str, seconds: float = 20) -> Deployment:
+        deadline = time.monotonic() + seconds
+        while (now := status(self.directory)).state != state:
+            assert time.monotonic() < deadline, now.history
+            time.sleep(0.05)
+        return now
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path / "home"))
+    scripted = Scripted(tmp_path)
+    yield scripted
+    scripted.is_("ok")
+    if scripted.directory.has(Deployment):
+        stop(scripted.directory)
+
+
+def test_it_degrades_and_comes_back(engine: Scripted):
+    engine.is_("ok")
+    assert engine.launch().state == "ready"
+    engine.is_("fails")
+    now = engine.until("degraded")
+    assert now.reason is not None
+    assert "/health says 200, but a question failed" in now.reason
+    assert "HTTP 500: CUDA error" in now.reason
+    engine.is_("ok")
+    assert engine.until("ready").reason is None
+    assert stop(engine.directory).state == "stopped"
+
+
+def test_it_hangs_and_comes_back(engine: Scripted):
+    engine.is_("ok")
+    engine.launch()
+    engine.is_("hangs")
+    now = engine.until("hung")
+    assert now.reason == "a question was not answered for 1 s, and no token counted"
+    engine.is_("ok")
+    assert engine.until("ready").reason is None
+
+
+def test_a_busy_engine_is_not_asked(engine: Scripted):
+    """It would not answer, but its tokens are counted on: that is work, not a hang."""
+    engine.is_("ok")
+    engine.launch(IMPATIENT.model_copy(update={"question_seconds": 0.5}))
+    time.sleep(1.2)  # it was idle, and was asked
+    engine.is_("busy")
+    time.sleep(0.2)
+    asked = engine.directory.log.read_text().count("asked")
+    time.sleep(2.5)
+    assert status(engine.directory).state == "ready"
+    assert engine.directory.log.read_text().count("asked") <= asked + 1
+
+
+def test_a_silent_log_while_loading_is_a_hang(engine: Scripted):
+    engine.is_("loading")
+    seen: list[Deployment] = []
+
+    def on_change(now: Deployment) -> None:
+        seen.append(now)
+        if now.state == "hung":
+            engine.is_("ok")
+
+    assert engine.launch(on_change=on_change).state == "ready"
+    hung = next(now for now in seen if now.state == "hung")
+    assert hung.reason == "its log has been silent for 1 s while it loads"
+    told = [now.progress for now in seen if now.progress is not None]
+    assert (told[0].phase, told[0].done, told[0].of, told[0].seconds_left) == ("weights", 1, 3, 49)
+    assert seen[-1].progress is None
+
+
+def test_a_boot_failure_is_never_started_again(engine: Scripted):
+    engine.is_("dies")
+    with pytest.raises(LaunchError, match="scripted did not come up: vllm ended with code 3"):
+        engine.launch(Keeping(restarts=5))
+    assert status(engine.directory).restarts == 0
+    assert logs.previous(engine.directory) == []
+
+
+def test_healthy_and_never_answering_is_not_ready(engine: Scripted):
+    engine.is_("fails")
+    with pytest.raises(LaunchError, match="/health says 200, but the first question failed"):
+        engine.launch()
+    states = [step.state for step in status(engine.directory).history]
+    assert "ready" not in states
+    assert states[-1] == "failed"
+
+
+def test_only_one_writes(engine: Scripted):
+    """Whoever does not hold the lock leaves the state alone."""
+    engine.is_("ok")
+    before = engine.launch()
+    argv = [sys.executable, "-m", "upright.launching.supervisor", str(engine.directory.path)]
+    second = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    assert second.returncode == 1
+    assert second.stderr.strip() == "scripted has a supervisor already"
+    assert status(engine.directory).supervisor == before.supervisor
+
+
+def test_the_newest_logs_are_kept(engine: Scripted):
+    for number in range(1, 9):
+        engine.directory.log.write_text(f"start {number}\n")
+        logs.set_aside(engine.directory)
+    assert [path.read_text() for path in logs.previous(engine.directory)] == [f"start {n}\n" for n in range(4, 9)]
+    logs.set_aside(engine.directory)
+    assert len(logs.previous(engine.directory)) == logs.KEPT
+
+
+def test_a_log_is_followed_over_starts(engine: Scripted, monkeypatch: pytest.MonkeyPatch):
+    engine.directory.log.write_text("one\ntw")
+    happens: list[Callable[[], object]] = [
+        lambda: engine.directory.log.write_text("one\ntwo\n"),
+        lambda: (logs.set_aside(engine.directory), engine.directory.log.write_text("three\n")),
+    ]
+    state = Deployment.model_construct(state="ready")
+    monkeypatch.setattr(logs, "status", lambda directory: state)
+    monkeypatch.setattr(logs, "_GONE_SECONDS", 0.1)
+    got = ""
+    for piece in logs.follow(engine.directory):
+        got += piece
+        if happens:
+            happens.pop(0)()
+        else:
+            state = Deployment.model_construct(state="stopped")
+    assert got == "one\ntwo\nthree\n"
