@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright import store, units
+from upright.benchmarking import kept
 from upright.checking import check
 from upright.connecting import ClientSettings, connect
 from upright.errors import EngineError, LaunchError
@@ -29,7 +30,7 @@ from upright.proving.stepping import Change
 from upright.reading import read
 from upright.records.box import Box
 from upright.records.deployment import Deployment, Keeping, Runtime
-from upright.records.diagnosis import Attempt, Remedy, Sighting
+from upright.records.diagnosis import Attempt, Attempts, Remedy, Sighting
 from upright.records.evidence import Evidence
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
@@ -272,6 +273,8 @@ def subject(directory: DeploymentDir) -> Subject:
         recipe=directory.read(Recipe),
         deployment=status(directory),
         evidence=directory.read(Evidence) if directory.has(Evidence) else None,
+        benchmarks=kept(directory),
+        attempts=directory.read(Attempts) if directory.has(Attempts) else None,
     )
 
 

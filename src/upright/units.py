@@ -15,7 +15,7 @@ GB = 1000**3
 _BINARY = (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
 _DECIMAL = (("TB", 1000**4), ("GB", GB), ("MB", 1000**2), ("kB", 1000))
 _TOKENS = re.compile(r"([0-9]+|[0-9]{1,3}(?:[,_][0-9]{3})+|[0-9]+\.[0-9]+(?=\s*[km]))\s*([km]?)", re.IGNORECASE)
-_SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|h|d)?", re.IGNORECASE)
+_SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?", re.IGNORECASE)
 
 
 def memory(count_bytes: float) -> str:
@@ -64,11 +64,11 @@ def parse_tokens(text: str) -> int:
 
 
 def parse_duration(text: str) -> float:
-    """`90`, `90s`, `30m`, `2h` in seconds."""
+    """`90`, `90s`, `30m`, `2h`, `50ms` in seconds."""
     match = _SECONDS.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a time; write 90s, 30m or 2h")
-    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[(match[2] or "s").lower()]
+    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[(match[2] or "s").lower()]
 
 
 def _scaled(count: float, units: tuple[tuple[str, int], ...], base: int) -> str:

@@ -34,6 +34,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Evidence and use": {
         "prove": "Climb the proof ladder on a running deployment, or on anybody's server.",
+        "bench": "Measure what an endpoint carries, and say what really happened.",
         "connect": "Print the settings for a client.",
         "report": "Write the report: one page, self-contained.",
     },

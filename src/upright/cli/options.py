@@ -44,6 +44,23 @@ class Seconds(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+class Numbers(click.ParamType[tuple[int, ...]]):
+    """1,4,16: whole numbers, rising."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            numbers = tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of numbers; write 1,4,16", param, ctx)
+        if min(numbers) < 1:
+            self.fail(f"{min(numbers)} requests at once make no load; the least is 1", param, ctx)
+        return tuple(sorted(set(numbers)))
+
+
 def goal_options(function: F) -> F:
     """--context, --users: what the person wants."""
     for option in (
@@ -68,8 +85,15 @@ def given(*names: str) -> list[str]:
     for option in context.command.params:
         name = option.name or ""
         if name in names and isinstance(option, click.Option) and context.get_parameter_source(name) in typed:
-            words += [option.opts[-1]] if option.is_flag else [option.opts[-1], str(context.params[name])]
+            words += [option.opts[-1]] if option.is_flag else [option.opts[-1], _word(context.params[name])]
     return words
+
+
+def _word(value: Any) -> str:
+    """As a person types it."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def deployment_argument(function: F) -> F:

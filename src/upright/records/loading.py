@@ -27,6 +27,7 @@ KINDS = {
     "diagnosis": "upright.records.diagnosis:Diagnosis",
     "attempts": "upright.records.diagnosis:Attempts",
     "evidence": "upright.records.evidence:Evidence",
+    "benchmark": "upright.records.benchmark:Benchmark",
 }
 """Every kind of record and where its class is, in the order of the line."""
 

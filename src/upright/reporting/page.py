@@ -1,21 +1,31 @@
-"""Records of a deployment -> one HTML file that needs no network and says where every number came from."""
+"""Records -> one HTML file that needs no network and says where every number came from.
+
+One deployment is told from its verdict down to its digests; of several the page says first which is better, where, by
+how much and how sure.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
-from importlib.resources import files
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from upright import __version__, units
+from upright.benchmarking.comparison import place_words
 from upright.records.base import Record
+from upright.records.benchmark import Benchmark
 from upright.records.box import Box
 from upright.records.deployment import Deployment
-from upright.records.evidence import Evidence, Observation
+from upright.records.diagnosis import Attempts
+from upright.records.evidence import Evidence
 from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
+from upright.reporting import charts, views
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -28,83 +38,163 @@ class Subject:
     recipe: Recipe
     deployment: Deployment
     evidence: Evidence | None
-
-
-def report(subject: Subject) -> str:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"memory": units.memory, "size": units.size, "tokens": units.tokens}
-    template = environment.from_string(files("upright.reporting").joinpath("page.html.j2").read_text())
-    return template.render(
-        version=__version__,
-        box=subject.box,
-        model=subject.model,
-        plan=subject.plan,
-        recipe=subject.recipe,
-        deployment=subject.deployment,
-        evidence=subject.evidence,
-        groups=_groups(subject.model),
-        devices=_devices(subject.plan),
-        answers=[_answer(item) for item in subject.evidence.observations] if subject.evidence else [],
-        chain=_chain(subject),
-    )
+    benchmarks: tuple[Benchmark, ...] = ()
+    attempts: Attempts | None = None
+    residuals: Any = None
+    """The Residuals record, if the engine was read back."""
 
 
 @dataclass(frozen=True)
-class Share:
-    """A named part of a whole, for a bar."""
+class Tile:
+    """One figure that matters, and what it is."""
 
-    name: str
-    bytes: int
-    percent: float
-    note: str = ""
+    value: str
+    words: str
+    basis: str = ""
 
 
-def _groups(model: Model) -> list[Share]:
-    totals: dict[str, int] = defaultdict(int)
-    dtypes: dict[str, set[str]] = defaultdict(set)
-    for line in model.weights:
-        totals[line.group] += line.bytes
-        dtypes[line.group].add(line.dtype)
-    whole = sum(totals.values()) or 1
-    ordered = sorted(totals.items(), key=lambda item: -item[1])
-    return [
-        Share(name.replace("_", " "), count, 100 * count / whole, ", ".join(sorted(dtypes[name])))
-        for name, count in ordered
+@dataclass(frozen=True)
+class Story:
+    """One deployment, ready for the template."""
+
+    subject: Subject
+    verdict: tuple[str, str]
+    """(class, words)."""
+    tiles: list[Tile]
+    sweeps: list[views.Sweep]
+    ladder: list[views.Rung]
+    groups: list[views.Share]
+    devices: list[tuple[str, int, list[views.Share]]]
+    memory_chart: charts.Chart | None
+    chain: list[tuple[str, str]]
+    reproduce: list[str] = field(default_factory=list)
+
+
+def report(*subjects: Subject | Benchmark) -> str:
+    """The page of one deployment, or of several compared; benchmarks of others may stand among them."""
+    stories = [_story(each) for each in subjects if isinstance(each, Subject)]
+    loose = [views.sweep(each) for each in subjects if isinstance(each, Benchmark)]
+    environment = Environment(
+        loader=PackageLoader("upright.reporting", "."), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {
+        "memory": units.memory, "size": units.size, "tokens": units.tokens, "duration": units.duration,
+        "place": place_words,
+    }  # fmt: skip
+    return environment.get_template("page.html.j2").render(
+        version=__version__,
+        title=title(subjects),
+        stories=stories,
+        loose=loose,
+        contests=contests(subjects),
+        differing=differing(subjects),
+        drawn=charts.available(),
+    )
+
+
+def title(subjects: Sequence[Subject | Benchmark]) -> str:
+    names = [name for name, _ in _named(subjects)]
+    if len(names) > 1:
+        return " against ".join(names)
+    only = subjects[0]
+    return f"{only.model.name} on {only.box.name}" if isinstance(only, Subject) else only.title
+
+
+def contests(subjects: Sequence[Subject | Benchmark]) -> list[views.Contest]:
+    pairs = [
+        (name, record)
+        for name, each in _named(subjects)
+        for record in ((each,) if isinstance(each, Benchmark) else each.benchmarks)
     ]
+    return views.contests(pairs)
 
 
-def _devices(plan: Plan) -> list[tuple[str, int, list[Share]]]:
-    """(device, capacity, parts) in the plan's order."""
-    return [
-        (
-            budget.device,
-            budget.capacity_bytes,
-            [
-                Share(line.term, line.bytes, 100 * line.bytes / max(budget.capacity_bytes, 1))
-                for line in plan.ledger
-                if line.device == budget.device
-            ],
-        )
-        for budget in plan.budgets
-    ]
+def differing(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, str, str]]:
+    recipes = [each.recipe for each in subjects if isinstance(each, Subject)]
+    return views.differing(*recipes) if len(recipes) == 2 else []
 
 
-def _answer(item: Observation) -> dict[str, str]:
-    messages = item.request.get("messages") or [{}]
-    choices = (item.response or {}).get("choices") or [{}]
-    return {
-        "check": item.check,
-        "rung": item.rung,
-        "verdict": item.verdict,
-        "reason": item.reason,
-        "seconds": units.duration(item.seconds),
-        "asked": str(messages[-1].get("content", "")),
-        "answered": str((choices[0].get("message") or {}).get("content") or "(nothing)"),
-    }
+def _named(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, Subject | Benchmark]]:
+    return [(each.deployment.name if isinstance(each, Subject) else each.title, each) for each in subjects]
 
 
-def _chain(subject: Subject) -> list[tuple[str, str]]:
+def _story(subject: Subject) -> Story:
+    return Story(
+        subject=subject,
+        verdict=verdict(subject),
+        tiles=tiles(subject),
+        sweeps=[views.sweep(record) for record in subject.benchmarks],
+        ladder=views.ladder(subject.evidence),
+        groups=views.groups(subject.model),
+        devices=views.devices(subject.plan),
+        memory_chart=_memory_chart(subject),
+        chain=chain(subject),
+        reproduce=reproduce(subject),
+    )
+
+
+def verdict(subject: Subject) -> tuple[str, str]:
+    evidence = subject.evidence
+    if evidence is None:
+        return "skipped", "Started, not proved"
+    if evidence.passed:
+        return "passed", f"It stands: every check up to {evidence.to_rung} passed"
+    return "failed", "It does not stand: a check failed"
+
+
+def tiles(subject: Subject) -> list[Tile]:
+    """The few figures that people ask for first."""
+    plan, evidence = subject.plan, subject.evidence
+    found = [Tile(units.tokens(plan.context_tokens), "tokens of context a user", "planned")]
+    if evidence is not None:
+        passed = sum(item.verdict == "passed" for item in evidence.observations)
+        found.append(Tile(f"{passed} of {len(evidence.observations)}", "checks passed", "measured"))
+    clean = [cell for record in subject.benchmarks for cell in record.cells if not cell.marks]
+    if clean:
+        best = max(clean, key=lambda cell: cell.output_tokens_per_second)
+        words = f"output tokens a second, {best.shape.concurrency:,} at once"
+        found.append(Tile(f"{best.output_tokens_per_second:,.0f}", words, "measured"))
+        single = [cell for cell in clean if cell.shape.concurrency == 1 and cell.user_tokens_per_second]
+        if single:
+            speeds = [cell.user_tokens_per_second or 0.0 for cell in single]
+            found.append(Tile(f"{sum(speeds) / len(speeds):,.0f}", "tokens a second for one user alone", "measured"))
+    if subject.deployment.ready_seconds is not None:
+        words = "from start to the first real answer"
+        found.append(Tile(units.duration(subject.deployment.ready_seconds), words, "measured"))
+    return found
+
+
+def _memory_chart(subject: Subject) -> charts.Chart | None:
+    """Planned beside measured, where both are known."""
+    if subject.residuals is None:
+        return None
+    parts = []
+    for line in subject.residuals.lines:
+        if line.predicted_bytes.value is not None and line.measured_bytes.value is not None:
+            name = f"{line.device} {line.term}"
+            parts.append(("planned", name, line.predicted_bytes.value / units.MIB))
+            parts.append(("measured", name, line.measured_bytes.value / units.MIB))
+    return charts.bars(parts[:24], "MiB")
+
+
+def chain(subject: Subject) -> list[tuple[str, str]]:
     records: list[Record | None] = [
         subject.box, subject.model, subject.plan, subject.recipe, subject.deployment, subject.evidence,
+        subject.residuals, subject.attempts, *subject.benchmarks,
     ]  # fmt: skip
     return [(record.kind, record.digest) for record in records if record is not None]
+
+
+def reproduce(subject: Subject) -> list[str]:
+    """The commands that lead here again."""
+    plan, recipe = subject.plan, subject.recipe
+    users = f" --users {plan.goal.users}" if plan.goal.users > 1 else ""
+    commands = [f"upright up {recipe.model_path} --context {recipe.context_tokens}{users} --port {recipe.port}"]
+    if subject.evidence is not None:
+        commands.append(f"upright prove {subject.deployment.name} --to {subject.evidence.to_rung}")
+    commands += [
+        f"upright bench {subject.deployment.name} --workload {record.workload} --repeats {record.repeats}"
+        for record in subject.benchmarks
+    ]
+    return [*commands, f"upright report {subject.deployment.name}"]

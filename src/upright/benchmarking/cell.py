@@ -1,0 +1,158 @@
+"""A shape + a target -> a Cell: warm-up, load, the engine's own metrics beside it, guards on sampled answers."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+
+from upright.benchmarking.load import Flight, Load, Tally, Target, loop_name, run, spread_of
+from upright.benchmarking.prompts import Gauge, Prompts
+from upright.benchmarking.sampling import Sampler
+from upright.benchmarking.verdict import marks, notes
+from upright.endpoint.client import Answer
+from upright.endpoint.guards import complaint
+from upright.records.benchmark import Cell, EngineView, Machine, Shape
+
+OnTick = Callable[[Tally, int], None]
+_WARM_TOKENS = 64
+_WARM_OUTPUT = 8
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a good request keeps."""
+
+    ttft_seconds: float
+    tpot_seconds: float
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An endpoint that is measured, and all that is known of it."""
+
+    target: Target
+    gauge: Gauge
+    metrics_path: str | None = None
+    recipe: str | None = None
+    """Digest of the recipe, if there is one."""
+    letter: str = "a"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a cell belongs."""
+
+    run: str
+    workload: str
+    repeat: int
+    seed: int
+
+
+def measure(
+    subject: Subject, shape: Shape, place: Place, *,
+    seconds: float | None = None, patience_seconds: float = 300, promise: Promise | None = None,
+    on_tick: OnTick | None = None,
+) -> Cell:  # fmt: skip
+    """One cell, with its marks. `seconds` is the time box; an error of the server is in the cell, never raised."""
+    # The run is in it: the same prompts again would be found in the engine's cache.
+    seed = f"{place.seed} {place.run} {shape.prompt_tokens} {shape.concurrency} {place.repeat}"
+    source = Prompts(subject.target, shape, subject.gauge, seed)
+    load = Load(
+        concurrency=min(shape.concurrency, shape.requests),
+        requests_per_second=shape.requests_per_second,
+        ramp_seconds=shape.ramp_seconds,
+        seconds=None if seconds is None else 0.7 * seconds,
+        grace_seconds=30 if seconds is None else 0.3 * seconds,
+        patience_seconds=patience_seconds,
+        seed=place.seed + place.repeat,
+    )
+    sampler = Sampler(subject.target, subject.metrics_path)
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    every = max(1, shape.requests * shape.turns // 32)
+    tally, flight = run(subject.target, source, load, on_tick=on_tick, beside=sampler.start, sample_every=every)
+    cell = _cell(subject, shape, place, at, tally, flight, sampler.view(tally), promise)
+    return Cell.model_validate({**dict(cell), "marks": marks(cell), "notes": notes(cell)})
+
+
+def warm_up(subject: Subject, shape: Shape, *, seconds: float | None = None) -> Flight:
+    """Not measured: one request of the full length, then as many short ones at once as the cell will have."""
+    one = shape.model_copy(update={"concurrency": 1, "requests": 1, "turns": 1, "output_tokens": _WARM_OUTPUT})
+    short = shape.model_copy(
+        update={
+            "requests": shape.concurrency, "turns": 1, "output_tokens": _WARM_OUTPUT,
+            "prompt_tokens": min(_WARM_TOKENS, shape.prompt_tokens), "shared_tokens": 0,
+        }
+    )  # fmt: skip
+    flight = Flight()
+    for step, name in ((one, "long"), (short, "wide")):
+        source = Prompts(subject.target, step, subject.gauge, f"warm {name} {time.time_ns()}")
+        load = Load(step.concurrency, ramp_seconds=shape.ramp_seconds, seconds=seconds)
+        _, flight = run(subject.target, source, load)
+    return flight
+
+
+def _cell(
+    subject: Subject, shape: Shape, place: Place, at: str,
+    tally: Tally, flight: Flight, view: EngineView | None, promise: Promise | None,
+) -> Cell:  # fmt: skip
+    output, prompt = sum(tally.output), sum(tally.prompt)
+    seconds = tally.seconds
+    per_second = 1 / seconds if seconds else 0.0
+    whole_seconds = [count for second, count in tally.by_second.items() if second < int(seconds)]
+    sane, found = _guarded(tally)
+    return Cell(
+        run=place.run, workload=place.workload, subject=subject.letter, recipe=subject.recipe, repeat=place.repeat,
+        shape=shape, api=subject.target.api, at=at, seconds=round(seconds, 6),
+        sent=tally.sent, succeeded=tally.succeeded, unfinished=tally.unfinished,
+        errors=dict(tally.errors), error_samples=tally.error_samples, finish_reasons=dict(tally.finish_reasons),
+        in_flight_peak=flight.in_flight_peak, in_flight_mean=round(flight.in_flight_mean, 3),
+        prompt_tokens=spread_of(tally.prompt), output_tokens=spread_of(tally.output), cached_tokens=tally.cached,
+        template_tokens=subject.gauge.base_tokens,
+        ttft_seconds=spread_of(tally.ttft), tpot_seconds=spread_of(tally.tpot),
+        latency_seconds=spread_of(tally.latency),
+        itl_seconds=tally.gaps.spread(), late_seconds=spread_of(tally.late),
+        output_tokens_per_second=output * per_second, total_tokens_per_second=(output + prompt) * per_second,
+        requests_per_second=tally.succeeded * per_second,
+        peak_tokens_per_second=max(whole_seconds, default=None),
+        good_percent=_good_percent(tally, promise),
+        engine=view, complaints=found, sampled=sane, complete=not flight.gone,
+        machine=Machine(
+            program="upright", version=metadata.version("upright"), loop=loop_name(),
+            cpu_seconds=round(flight.cpu_seconds, 4), lag_seconds=round(flight.lag_seconds, 6),
+            memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        ),
+    )  # fmt: skip
+
+
+def _guarded(tally: Tally) -> tuple[int, dict[str, int]]:
+    found: Counter[str] = Counter()
+    for text, reason, tokens in tally.texts:
+        message = {"message": {"content": text}, "finish_reason": reason}
+        answer = Answer({}, {"choices": [message], "usage": {"completion_tokens": tokens}}, 0.0)
+        if (words := complaint(answer)) is not None:
+            found["a loop" if words.startswith("a loop") else words] += 1
+    return len(tally.texts), dict(found)
+
+
+def _good_percent(tally: Tally, promise: Promise | None) -> float | None:
+    """Of all that were sent: a request that failed kept no promise."""
+    if promise is None or not tally.sent:
+        return None
+    if len(tally.tpot) != len(tally.ttft):  # answers of one token have no time between tokens
+        kept = sum(first <= promise.ttft_seconds for first in tally.ttft)
+    else:
+        pairs = zip(tally.ttft, tally.tpot, strict=True)
+        kept = sum(first <= promise.ttft_seconds and each <= promise.tpot_seconds for first, each in pairs)
+    return 100 * kept / tally.sent
+
+
+def open_shape(shape: Shape, rate: float, requests: int) -> Shape:
+    """The same requests, arriving at random times."""
+    return shape.model_copy(
+        update={"arrival": "open", "requests_per_second": rate, "requests": requests, "ramp_seconds": 0.0}
+    )

@@ -1,0 +1,467 @@
+"""A source of requests + a way of arriving -> a Tally, from raw connections that were opened first.
+
+The clock is read just before a request is written and just as a piece is received; what a piece holds is parsed after
+every socket that was ready has been read, so that parsing one stream does not make the next one's clock late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import ssl
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from upright.benchmarking.load.apis import Target, Told
+from upright.benchmarking.load.tally import Tally
+from upright.benchmarking.load.wire import Events, Response, WireError
+
+clock = time.perf_counter
+_TICK_SECONDS = 0.1
+_GIVE_UP_AFTER = 8
+"""Connections refused in a row, with nothing in flight, that mean the server is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is sent, and what is known of it."""
+
+    payload: bytes
+    prompt_tokens: int | None
+    """As it should be counted; None if that is not known."""
+    keep_text: bool = True
+    session: object = None
+    """For a source of conversations: which one."""
+
+
+class Source(Protocol):
+    """Where requests come from."""
+
+    def first(self) -> Request | None:
+        """The first request of something new; None when there is nothing left."""
+        ...
+
+    def following(self, request: Request, answer: str) -> Request | None:
+        """What comes after that answer in the same conversation; None if it is over."""
+        ...
+
+
+@dataclass(frozen=True)
+class Load:
+    """How requests arrive, and when to end."""
+
+    concurrency: int
+    requests_per_second: float | None = None
+    """Poisson arrivals at this rate; None for a closed loop."""
+    ramp_seconds: float = 0.0
+    seconds: float | None = None
+    """No new request after this; None: until the source is empty."""
+    grace_seconds: float = 30.0
+    """How long after that a running request may take to end."""
+    patience_seconds: float = 300.0
+    """A stream without a byte for so long has stalled."""
+    seed: int = 0
+
+
+@dataclass
+class Flight:
+    """How the generator itself fared."""
+
+    in_flight_peak: int = 0
+    in_flight_mean: float = 0.0
+    lag_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    gone: bool = False
+    """The server could no longer be reached."""
+    reopened: int = 0
+    """Requests that were sent again because the server had closed an idle connection without a word."""
+
+
+def run(
+    target: Target, source: Source, load: Load, *, on_tick: Callable[[Tally, int], None] | None = None,
+    beside: Callable[[], asyncio.Task[None]] | None = None, sample_every: int = 1,
+) -> tuple[Tally, Flight]:  # fmt: skip
+    """Run to the end. `on_tick` hears of it twice a second; `beside` starts a task that runs along and is cancelled."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_Generator(target, source, load, Tally(sample_every)).run(on_tick, beside))
+
+
+def loop_name() -> str:
+    return "uvloop" if _uvloop() is not None else "asyncio"
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    return _uvloop()
+
+
+def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return None
+    return new_event_loop
+
+
+class _Exchange:
+    """One request on its way."""
+
+    __slots__ = ("done", "events", "heard_at", "reason", "request", "response", "sent_at", "text", "times", "usage")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.response = Response()
+        self.events = Events()
+        self.sent_at = 0.0
+        self.heard_at = 0.0
+        self.times = array("d")
+        self.text: list[str] = []
+        self.usage: dict[str, int] = {}
+        self.reason: str | None = None
+        self.done = False
+        """[DONE], or Anthropic's message_stop."""
+
+
+class _Connection(asyncio.Protocol):
+    """A socket; all it does by itself is to read the clock."""
+
+    __slots__ = ("closed", "exchange", "owner", "transport", "used")
+
+    def __init__(self, owner: _Generator) -> None:
+        self.owner = owner
+        self.exchange: _Exchange | None = None
+        self.transport: asyncio.Transport | None = None
+        self.closed = False
+        self.used = False
+        """Whether it has carried a whole answer."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+
+    def data_received(self, data: bytes) -> None:
+        self.owner.received(self, clock(), data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self.owner.received(self, clock(), None)
+
+
+class _Generator:
+    def __init__(self, target: Target, source: Source, load: Load, tally: Tally) -> None:
+        self.target, self.source, self.load, self.tally = target, source, load, tally
+        self.flight = Flight()
+        self.connections: set[_Connection] = set()
+        self.idle: list[_Connection] = []
+        self.flying: set[_Connection] = set()
+        self.waiting: deque[Request] = deque()
+        self.pending: list[tuple[_Connection, float, bytes | None]] = []
+        self.over = False
+        self.reuse = True
+        self.refused = 0
+        self.opening = 0
+        self._area = 0.0
+        self._changed_at = 0.0
+        self._random = random.Random(load.seed)  # noqa: S311 (arrivals, not secrets)
+        self._tls = ssl.create_default_context() if target.secure else None
+
+    async def run(
+        self, on_tick: Callable[[Tally, int], None] | None, beside: Callable[[], asyncio.Task[None]] | None
+    ) -> tuple[Tally, Flight]:
+        self.loop = asyncio.get_running_loop()
+        self.finished = self.loop.create_future()
+        for start in range(0, self.load.concurrency, 64):
+            await asyncio.gather(*(self._open() for _ in range(min(64, self.load.concurrency - start))))
+        companion = beside() if beside is not None else None
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        cpu = time.process_time()
+        try:
+            self.began = self._changed_at = clock()
+            self._start()
+            ticker = self.loop.create_task(self._tick(on_tick))
+            await self.finished
+            ticker.cancel()
+        finally:
+            gc.enable()
+            gc.unfreeze()
+        self.flight.cpu_seconds = time.process_time() - cpu
+        if self.tally.errors.keys() & {"refused", "reset", "cut"} and await self._open() is None:
+            self.flight.gone = True
+        if companion is not None:
+            companion.cancel()
+            await asyncio.gather(companion, return_exceptions=True)
+        elapsed = self.tally.seconds
+        self.flight.in_flight_mean = self._area / elapsed if elapsed else 0.0
+        for connection in self.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.sleep(0)
+        return self.tally, self.flight
+
+    async def _open(self) -> _Connection | None:
+        try:
+            _, connection = await self.loop.create_connection(
+                lambda: _Connection(self), self.target.host, self.target.port, ssl=self._tls
+            )
+        except OSError as error:
+            self.refused += 1
+            self._refusal = str(error)
+            return None
+        self.refused = 0
+        self.connections.add(connection)
+        self.idle.append(connection)
+        return connection
+
+    def _start(self) -> None:
+        if self.load.requests_per_second is not None:
+            self.loop.call_soon(self._arrive, self.began)
+            return
+        step = self.load.ramp_seconds / self.load.concurrency
+        for number in range(self.load.concurrency):
+            if step:
+                self.loop.call_at(self.loop.time() + number * step, self._fresh)
+            elif not self._fresh():
+                break
+
+    def _fresh(self) -> bool:
+        """Send the first request of something new, if there is anything."""
+        request = None if self._closing() else self.source.first()
+        if request is None:
+            self._end_if_empty()
+            return False
+        self._send(request)
+        return True
+
+    def _arrive(self, due: float) -> None:
+        request = None if self._closing() else self.source.first()
+        if request is None:
+            self.over = True
+            self._end_if_empty()
+            return
+        self.tally.late.append(max(0.0, clock() - due))
+        self._send(request)
+        assert self.load.requests_per_second is not None
+        after = due + self._random.expovariate(self.load.requests_per_second)
+        self.loop.call_later(max(0.0, after - clock()), self._arrive, after)
+
+    def _closing(self) -> bool:
+        limit = self.load.seconds
+        return self.over or (limit is not None and clock() - self.began >= limit)
+
+    def _send(self, request: Request) -> None:
+        while self.idle:
+            connection = self.idle.pop()
+            if not connection.closed:
+                return self._write(connection, request)
+        self.waiting.append(request)
+        self.opening += 1
+        self.loop.create_task(self._open_for_waiting())
+        return None
+
+    async def _open_for_waiting(self) -> None:
+        if self.refused:
+            await asyncio.sleep(0.05 * min(self.refused, 10))
+        connection = await self._open()
+        self.opening -= 1
+        if not self.waiting:
+            return
+        request = self.waiting.popleft()
+        if connection is not None:
+            self.idle.remove(connection)
+            self._write(connection, request)
+            return
+        self.tally.sent += 1
+        self._clock_in(clock())
+        self.tally.fail("refused", self._refusal)
+        if self.refused >= _GIVE_UP_AFTER and not self.flying:
+            self.over = True
+        self._go_on(request, None)
+
+    def _write(self, connection: _Connection, request: Request) -> None:
+        exchange = _Exchange(request)
+        assert connection.transport is not None
+        if connection.transport.is_closing():  # closed by the server, and not yet told to us
+            connection.closed = True
+            return self._send(request)
+        connection.exchange = exchange
+        now = exchange.sent_at = exchange.heard_at = clock()
+        connection.transport.write(request.payload)
+        self._clock_in(now)
+        self.tally.sent += 1
+        self._fly(now, connection)
+        return None
+
+    def _fly(self, now: float, connection: _Connection, *, out: bool = False) -> None:
+        self._area += len(self.flying) * max(0.0, now - self._changed_at)
+        self._changed_at = max(self._changed_at, now)
+        if out:
+            self.flying.discard(connection)
+            return
+        self.flying.add(connection)
+        self.flight.in_flight_peak = max(self.flight.in_flight_peak, len(self.flying))
+
+    def _clock_in(self, now: float) -> None:
+        if now < self.tally.began:
+            self.tally.began = now
+        self.tally.ended = max(self.tally.ended, now)
+
+    def received(self, connection: _Connection, now: float, data: bytes | None) -> None:
+        if not self.pending:
+            self.loop.call_soon(self._drain)
+        self.pending.append((connection, now, data))
+
+    def _drain(self) -> None:
+        pending, self.pending = self.pending, []
+        for connection, now, data in pending:
+            exchange = connection.exchange
+            if exchange is None:
+                continue  # idle: the server closed it, or speaks out of turn
+            exchange.heard_at = now
+            try:
+                if data is None:
+                    self._lost(connection, exchange, now)
+                else:
+                    self._read(connection, exchange, now, data)
+            except (WireError, ValueError, TypeError, KeyError, AttributeError) as error:
+                self._land(connection, exchange, now, "malformed", str(error) or type(error).__name__, usable=False)
+
+    def _read(self, connection: _Connection, exchange: _Exchange, now: float, data: bytes) -> None:
+        response = exchange.response
+        body = response.feed(data)
+        if body and response.status == 200 and response.is_stream:
+            for event in exchange.events.feed(body):
+                if event == b"[DONE]":
+                    exchange.done = True
+                    continue
+                told = self.target.read(event)
+                if told.error is not None:
+                    self._land(connection, exchange, now, "error event", told.error, usable=False)
+                    return
+                self._take(exchange, told, now)
+        elif body and len(exchange.text) < 8:
+            exchange.text.append(body[:2000].decode(errors="replace"))
+        if response.finished:
+            self._judge(connection, exchange, now)
+
+    def _take(self, exchange: _Exchange, told: Told, now: float) -> None:
+        if told.text:
+            exchange.times.append(now)
+            if exchange.request.keep_text:
+                exchange.text.append(told.text)
+        if told.finish_reason is not None:
+            exchange.reason = told.finish_reason
+        if told.usage:
+            exchange.usage.update(told.usage)
+
+    def _lost(self, connection: _Connection, exchange: _Exchange, now: float) -> None:
+        if exchange.response.close():
+            self._judge(connection, exchange, now)
+        elif connection.used and not exchange.response.status:
+            self._send_again(connection, exchange, now)
+        elif not exchange.response.status:
+            self._land(connection, exchange, now, "reset", "the connection was closed before an answer", usable=False)
+        else:
+            words = f"the stream ended after {len(exchange.times)} pieces, without its end"
+            self._land(connection, exchange, now, "cut", words, usable=False)
+
+    def _send_again(self, connection: _Connection, exchange: _Exchange, now: float) -> None:
+        """An idle connection was closed as we wrote: nobody read the request, so it goes out on a new one."""
+        # Guard: llama-server announces keep-alive and closes after every stream (b11669).
+        self.reuse = False
+        self.flight.reopened += 1
+        self.tally.sent -= 1
+        connection.exchange = None
+        self._fly(now, connection, out=True)
+        self._send(exchange.request)
+
+    def _judge(self, connection: _Connection, exchange: _Exchange, now: float) -> None:
+        """The body is whole: was it an answer?"""
+        kind = words = None
+        if exchange.response.status != 200:
+            kind, words = f"HTTP {exchange.response.status}", "".join(exchange.text).strip() or "no words"
+        elif not exchange.response.is_stream:
+            kind, words = "no stream", "".join(exchange.text)
+        elif exchange.reason is None:
+            kind, words = (
+                "no finish_reason",
+                f"{len(exchange.times)} pieces" + (", then [DONE]" if exchange.done else ""),
+            )
+        elif not exchange.usage.get("output"):
+            kind, words = "no usage", "the server did not count its tokens"
+        elif not exchange.times:
+            kind, words = "no text", f"{exchange.usage['output']} tokens, and not one piece of text"
+        self._land(connection, exchange, now, kind, words or "", usable=exchange.response.keep_alive)
+
+    def _land(
+        self, connection: _Connection, exchange: _Exchange, now: float, kind: str | None, words: str, *, usable: bool
+    ) -> None:
+        connection.exchange = None
+        connection.used = True
+        self._fly(now, connection, out=True)
+        self.tally.ended = max(self.tally.ended, now)
+        answer: str | None = None
+        if kind is not None:
+            self.tally.fail(kind, words)
+        else:
+            assert exchange.reason is not None
+            answer = "".join(exchange.text)
+            self.tally.succeed(
+                exchange.times, exchange.sent_at, now, exchange.usage, exchange.reason,
+                asked_prompt=exchange.request.prompt_tokens, text=answer,
+            )  # fmt: skip
+        if usable and self.reuse and not connection.closed:
+            self.idle.append(connection)
+        elif connection.transport is not None:
+            connection.transport.abort()
+            self.connections.discard(connection)
+        self._go_on(exchange.request, answer)
+
+    def _go_on(self, request: Request, answer: str | None) -> None:
+        """The next turn; in a closed loop otherwise something new."""
+        following = None
+        if answer is not None and not self._closing():
+            following = self.source.following(request, answer)
+        if following is not None:
+            self._send(following)
+        elif self.load.requests_per_second is None:
+            self._fresh()
+        else:
+            self._end_if_empty()
+
+    def _end_if_empty(self) -> None:
+        arriving = self.load.requests_per_second is not None and not self.over
+        if not self.flying and not self.waiting and not self.opening and not arriving and not self.finished.done():
+            self.finished.set_result(None)
+
+    async def _tick(self, on_tick: Callable[[Tally, int], None] | None) -> None:
+        due, count = clock(), 0
+        while True:
+            due += _TICK_SECONDS
+            await asyncio.sleep(max(0.0, due - clock()))
+            now = clock()
+            self.flight.lag_seconds = max(self.flight.lag_seconds, now - due)
+            due = max(due, now - _TICK_SECONDS)
+            count += 1
+            self._cut_the_stalled(now)
+            self._end_if_empty()
+            if on_tick is not None and count % 5 == 0:
+                on_tick(self.tally, len(self.flying))
+
+    def _cut_the_stalled(self, now: float) -> None:
+        limit = self.load.seconds
+        timed_out = limit is not None and now - self.began > limit + self.load.grace_seconds
+        for connection in tuple(self.flying):
+            exchange = connection.exchange
+            assert exchange is not None
+            if timed_out:
+                self.tally.unfinished += 1
+                connection.exchange = None
+                self._fly(now, connection, out=True)
+            elif now - exchange.heard_at > self.load.patience_seconds:
+                words = f"no byte for {self.load.patience_seconds:g} s"
+                self._land(connection, exchange, now, "stalled", words, usable=False)

@@ -1,0 +1,139 @@
+"""A number of tokens -> a prompt that has exactly so many, by the server's own count.
+
+A tokenizer of ours would count another model's tokens. The server is asked what single words cost, and prompts are put
+together from those: fresh ones share nothing but a word, shared ones begin alike.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from upright.benchmarking.load import Message, Request, Target
+from upright.errors import EndpointError
+from upright.records.benchmark import Shape
+
+Count = Callable[[list[Message]], int]
+"""What a server says that a prompt has."""
+_FIRST = "go"
+_TEXT = (
+    "time year people way day man thing woman life child world school state family student group country problem hand "
+    "part place case week company system program question work number night point home water room mother money"
+)
+_CANDIDATES = tuple(_TEXT.split())
+_FILLERS = ("a", "i", "x", "7", ".", "to", "we")
+_REPEATS = 8
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """What words cost on one server."""
+
+    base_tokens: int
+    """A prompt of the first word alone, with everything that the chat template adds."""
+    words: tuple[str, ...]
+    """Words that all cost the same."""
+    cost: int
+    """What each of them costs."""
+    fillers: tuple[tuple[int, str], ...] = ()
+    """(cost, word) for what is left over."""
+
+    def text(self, tokens: int, rng: random.Random, shared: str = "", shared_tokens: int = 0) -> tuple[str, int]:
+        """A prompt of so many tokens, and how many it really has: the nearest below, if no words fit."""
+        left = max(0, tokens - self.base_tokens - shared_tokens)
+        fillers, used = self._fill(left)
+        chosen = rng.choices(self.words, k=(left - used) // self.cost)
+        parts = [_FIRST, shared, *chosen, *fillers] if shared else [_FIRST, *chosen, *fillers]
+        return " ".join(parts), self.base_tokens + shared_tokens + len(chosen) * self.cost + used
+
+    def words_of(self, tokens: int, rng: random.Random) -> tuple[str, int]:
+        """Words alone, to be put into a prompt."""
+        count = tokens // self.cost
+        return " ".join(rng.choices(self.words, k=count)), count * self.cost
+
+    def _fill(self, left: int) -> tuple[list[str], int]:
+        """Words of other costs, so that the rest divides by the usual one."""
+        over = left % self.cost
+        for cost, word in self.fillers:
+            for count in range(1, self.cost):
+                if over and count * cost % self.cost == over and count * cost <= left:
+                    return [word] * count, count * cost
+        return [], 0
+
+
+def gauge(count: Count) -> Gauge:
+    """Ask the server what words cost: two questions if every word is one token, else one for each."""
+    base = count(_user(_FIRST))
+    if count(_user(" ".join([_FIRST, *_CANDIDATES]))) == base + len(_CANDIDATES):
+        return Gauge(base, tuple(_CANDIDATES), 1)
+    costs = {}
+    for word in (*_CANDIDATES, *_FILLERS):
+        extra = count(_user(" ".join([_FIRST, *[word] * _REPEATS]))) - base
+        if extra > 0 and extra % _REPEATS == 0:  # otherwise the tokenizer joins it with its neighbours
+            costs[word] = extra // _REPEATS
+    if not costs:
+        raise EndpointError("the server counts no word twice alike, so prompts cannot be measured by it")
+    usual, _ = min(Counter(costs.values()).most_common(), key=lambda item: (-item[1], item[0]))
+    return Gauge(
+        base,
+        tuple(word for word, cost in costs.items() if cost == usual),
+        usual,
+        tuple(sorted((cost, word) for word, cost in costs.items() if cost != usual)),
+    )
+
+
+def _user(text: str) -> list[Message]:
+    return [{"role": "user", "content": text}]
+
+
+@dataclass
+class _Talk:
+    """One conversation so far."""
+
+    messages: list[Message]
+    turn: int
+    rng: random.Random
+
+
+class Prompts:
+    """A Source: the requests of one cell, each from its own seed, so that a run can be repeated word for word."""
+
+    def __init__(self, target: Target, shape: Shape, gauge: Gauge, seed: str, *, requests: int | None = None) -> None:
+        self._target, self._shape, self._gauge, self._seed = target, shape, gauge, seed
+        self._left = shape.requests if requests is None else requests
+        self._number = 0
+        # Shared by all cells of a seed, as a system prompt is shared by all requests of a day.
+        common = random.Random(f"{seed.split()[0]} shared")  # noqa: S311 (prompts, not secrets)
+        self._shared = gauge.words_of(shape.shared_tokens, common) if shape.shared_tokens else ("", 0)
+        self._ready: list[Request] = []
+        ahead = min(self._left, shape.concurrency + 16)
+        while len(self._ready) < ahead and sum(len(item.payload) for item in self._ready[:1]) * ahead < 512 * 1024**2:
+            self._ready.append(self._make())
+        self._ready.reverse()
+
+    def first(self) -> Request | None:
+        if self._left <= 0:
+            return None
+        self._left -= 1
+        return self._ready.pop() if self._ready else self._make()
+
+    def following(self, request: Request, answer: str) -> Request | None:
+        talk = cast(_Talk | None, request.session)
+        if talk is None or talk.turn >= self._shape.turns:
+            return None
+        words, _ = self._gauge.words_of(max(1, self._shape.turn_tokens), talk.rng)
+        talk.messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": words}]
+        talk.turn += 1
+        return Request(self._target.request(talk.messages, self._shape.output_tokens), None, session=talk)
+
+    def _make(self) -> Request:
+        self._number += 1
+        rng = random.Random(f"{self._seed} {self._number}")  # noqa: S311
+        text, tokens = self._gauge.text(self._shape.prompt_tokens, rng, *self._shared)
+        messages = _user(text)
+        payload = self._target.request(messages, self._shape.output_tokens)
+        session = _Talk(messages, 1, rng) if self._shape.turns > 1 else None
+        return Request(payload, tokens, session=session)

@@ -1,0 +1,175 @@
+"""Shapes + a subject -> a Benchmark, cell by cell; each cell is on the disk before the next one begins.
+
+Repeats go round: every shape once, then every shape again, so that what drifts touches all of them. A run that was cut
+off is resumed by the same command; one that came to its end is measured anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from upright.benchmarking.cell import Place, Promise, Subject, measure, warm_up
+from upright.benchmarking.load import Tally
+from upright.benchmarking.workload import Workload, shape_tokens
+from upright.records.base import canonical
+from upright.records.benchmark import Benchmark, Cell, Finished, SelfTest, Shape, Skipped, Started
+from upright.store import DeploymentDir
+
+_LEAST_BOX_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the person asked for."""
+
+    workload: Workload
+    shapes: tuple[Shape, ...]
+    repeats: int = 1
+    seed: int = 0
+    budget_seconds: float | None = None
+    promise: Promise | None = None
+    patience_seconds: float = 300.0
+    fresh: bool = False
+    """Do not go on with a run that was cut off."""
+
+
+@dataclass
+class Watch:
+    """Who is told of the progress; all of it may be left out."""
+
+    on_cell: Callable[[Subject, Shape, int, int, int], None] = lambda subject, shape, repeat, done, of: None
+    on_tick: Callable[[Tally, int], None] = lambda tally, in_flight: None
+    on_done: Callable[[Cell, bool], None] = lambda cell, remembered: None
+    tell: Callable[[str], None] = lambda words: None
+
+
+@dataclass
+class Course:
+    """A run as it goes: what is on the disk already, and what time is left."""
+
+    asked: Asked
+    directory: DeploymentDir
+    run: str
+    began_at: str
+    watch: Watch
+    known: dict[tuple[str, str, int], Cell] = field(default_factory=dict)
+    cells: list[Cell] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+    warm: set[tuple[str, int, int]] = field(default_factory=set)
+
+    def take(self, subject: Subject, shape: Shape, repeat: int, *, left: int) -> Cell:
+        """The cell from the disk, or measured now; `left` is how many come, this one included."""
+        place = Place(self.run, self.asked.workload.name, repeat, self.asked.seed)
+        remembered = self.known.get((subject.letter, _key(self.asked.workload.name, shape, subject), repeat))
+        if remembered is not None:
+            self.cells.append(remembered)
+            self.watch.on_done(remembered, True)
+            return remembered
+        box = self._box_seconds(left)
+        warmth = (subject.letter, shape.concurrency, shape.prompt_tokens)
+        if warmth not in self.warm:
+            warm_up(subject, shape, seconds=box)
+            self.warm.add(warmth)
+        cell = measure(
+            subject, shape, place, seconds=box, promise=self.asked.promise,
+            patience_seconds=self.asked.patience_seconds, on_tick=self.watch.on_tick,
+        )  # fmt: skip
+        self.directory.append(cell)
+        self.cells.append(cell)
+        self.watch.on_done(cell, False)
+        return cell
+
+    def _box_seconds(self, left: int) -> float | None:
+        if self.asked.budget_seconds is None:
+            return None
+        remaining = self.asked.budget_seconds - (time.monotonic() - self.began)
+        return max(_LEAST_BOX_SECONDS, remaining / max(1, left))
+
+    def finish(self) -> None:
+        self.directory.append(Finished(run=self.run, at=_now()))
+
+
+def begin(asked: Asked, directory: DeploymentDir, about: Sequence[str], watch: Watch) -> Course:
+    """A new run, or the one that was cut off: `about` names what is measured, such as recipe digests."""
+    digest = hashlib.sha256(
+        canonical(
+            [
+                asked.workload.name, [shape.model_dump(mode="json") for shape in asked.shapes],
+                asked.repeats, asked.seed, list(about),
+            ]
+        )
+    ).hexdigest()[:12]  # fmt: skip
+    runs = [started for started in directory.entries(Started) if started.asked == digest]
+    finished = {ended.run for ended in directory.entries(Finished)}
+    if runs and runs[-1].run not in finished and not asked.fresh:
+        known = {
+            (cell.subject, cell.key, cell.repeat): cell
+            for cell in directory.entries(Cell)
+            if cell.run == runs[-1].run and cell.complete
+        }
+        watch.tell(f"going on with the run of {runs[-1].at[:19]}: {len(known)} cells are there")
+        return Course(asked, directory, runs[-1].run, runs[-1].at, watch, known)
+    started = Started(run=f"{digest}-{len(runs) + 1}", asked=digest, workload=asked.workload.name, at=_now())
+    directory.append(started)
+    return Course(asked, directory, started.run, started.at, watch)
+
+
+def sweep(course: Course, subjects: Sequence[Subject]) -> bool:
+    """Every shape, repeat after repeat, the subjects in turns (a b, b a, ...); False if the server went away."""
+    shapes = course.asked.shapes
+    total = len(shapes) * course.asked.repeats * len(subjects)
+    done = 0
+    for repeat in range(1, course.asked.repeats + 1):
+        for shape in shapes:
+            for subject in _in_turns(subjects, repeat):
+                course.watch.on_cell(subject, shape, repeat, done, total)
+                cell = course.take(subject, shape, repeat, left=total - done)
+                done += 1
+                if not cell.complete:
+                    return False
+    return True
+
+
+def bounded(shapes: Sequence[Shape], pool_tokens: int | None, context_tokens: int | None) -> Iterator[Shape | Skipped]:
+    """Shapes that fit the engine's cache and context; the others with the reason."""
+    for shape in shapes:
+        each = shape_tokens(shape)
+        if context_tokens is not None and each > context_tokens:
+            yield Skipped(shape=shape, reason=f"{each:,} tokens, and the context is {context_tokens:,}")
+        elif pool_tokens is not None and each * shape.concurrency > pool_tokens:
+            words = f"{shape.concurrency} x {each:,} = {each * shape.concurrency:,} tokens, and the cache holds"
+            yield Skipped(shape=shape, reason=f"{words} {pool_tokens:,}: requests would wait")
+        else:
+            yield shape
+
+
+def benchmark(
+    course: Course, subject: Subject, *, title: str, deployment: str | None, engine: str | None, version: str | None,
+    made_from: tuple[str, ...] = (), self_test: SelfTest | None = None, finding: str | None = None,
+    names: dict[str, str] | None = None,
+) -> Benchmark:  # fmt: skip
+    """The record of what the course has so far."""
+    return Benchmark(
+        made_from=made_from, run=course.run, title=title, workload=course.asked.workload.name,
+        about=course.asked.workload.about, deployment=deployment, model=subject.target.model, engine=engine,
+        engine_version=version, base_url=subject.target.base_url, at=course.began_at, seed=course.asked.seed,
+        repeats=course.asked.repeats, self_test=self_test, cells=tuple(course.cells), skipped=tuple(course.skipped),
+        finding=finding, subjects=names or {},
+    )  # fmt: skip
+
+
+def _in_turns(subjects: Sequence[Subject], repeat: int) -> Sequence[Subject]:
+    return subjects if repeat % 2 else tuple(reversed(subjects))
+
+
+def _key(workload: str, shape: Shape, subject: Subject) -> str:
+    return f"{workload} {shape.model_dump_json()} {subject.target.api}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,103 @@
+"""What was asked + what happened -> why the cell is not what it claims to be.
+
+A number with a mark is shown with its mark, and enters no mean and no comparison.
+"""
+
+from __future__ import annotations
+
+from upright.records.benchmark import Cell
+
+_OFF = 0.01
+_SHORT = 0.95
+_BUSY = 0.9
+_LATE_SECONDS = 0.02
+_CACHED = 0.05
+_FEW = 0.5
+"""Up to this share of the sampled answers may be odd: they were made to go on past their end."""
+FATAL_COMPLAINTS = ("flood", "empty", "UTF-8")
+"""Guards whose finding means that the model is broken; a loop may only mean that it had to go on past its end."""
+
+
+def marks(cell: Cell) -> tuple[str, ...]:
+    """In words, the worst first."""
+    return (*_failures(cell), *_not_the_load(cell), *_not_the_tokens(cell), *_not_the_clock(cell), *_not_sane(cell))
+
+
+def notes(cell: Cell) -> tuple[str, ...]:
+    said = []
+    shape = cell.shape
+    if shape.arrival == "closed" and cell.succeeded and cell.in_flight_mean < 0.8 * shape.concurrency:
+        said.append(
+            f"on average {cell.in_flight_mean:,.1f} of {shape.concurrency:,} in flight: start and end are in it"
+        )
+    if cell.complaints and not _not_sane(cell):
+        what = ", ".join(f"{words} ({count})" for words, count in cell.complaints.items())
+        said.append(f"of {cell.sampled} sampled answers, all made to go on past their end: {what}")
+    view = cell.engine
+    if view and view.preemptions:
+        said.append(f"the engine threw out {view.preemptions} requests for lack of cache and began them again")
+    return tuple(said)
+
+
+def _failures(cell: Cell) -> list[str]:
+    found = []
+    if cell.errors:
+        kinds = ", ".join(
+            f"{kind} ({count:,})" for kind, count in sorted(cell.errors.items(), key=lambda item: -item[1])
+        )
+        found.append(f"{cell.failed:,} of {cell.sent:,} requests failed: {kinds}")
+    if not cell.complete:
+        found.append("the server went away")
+    if cell.unfinished:
+        found.append(f"the time box cut {cell.unfinished:,} of {cell.sent:,} requests")
+    if not cell.succeeded and not found:
+        found.append("nothing was sent" if not cell.sent else "no request ended")
+    return found
+
+
+def _not_the_load(cell: Cell) -> list[str]:
+    shape, view = cell.shape, cell.engine
+    if shape.arrival == "open":
+        return []
+    possible = min(shape.concurrency, shape.requests)
+    if cell.in_flight_peak < possible:
+        return [f"{cell.in_flight_peak:,} of {possible:,} requests were in flight at most"]
+    if view and view.running and view.waiting and view.running.count >= 3:
+        held = view.running.high
+        if held < 0.95 * possible and view.waiting.p50 >= 1:
+            return [f"queued: the engine worked on {held:.0f} of {possible:,} at most, {view.waiting.p50:.0f} waited"]
+    return []
+
+
+def _not_the_tokens(cell: Cell) -> list[str]:
+    found = []
+    shape = cell.shape
+    if cell.prompt_tokens is not None and shape.turns == 1:
+        off = cell.prompt_tokens.mean / shape.prompt_tokens - 1
+        if abs(off) > _OFF and abs(cell.prompt_tokens.mean - shape.prompt_tokens) > 2:
+            found.append(f"prompts had {cell.prompt_tokens.mean:,.0f} tokens, not {shape.prompt_tokens:,}")
+        template = (cell.template_tokens or 0) * cell.prompt_tokens.count
+        counted = cell.prompt_tokens.mean * cell.prompt_tokens.count
+        if cell.cached_tokens and not shape.shared_tokens and cell.cached_tokens - template > _CACHED * counted:
+            share = 100 * cell.cached_tokens / counted
+            found.append(f"prompts were not fresh: {share:.0f} % of their tokens came from the cache")
+    if cell.output_tokens is not None and cell.output_tokens.mean < _SHORT * shape.output_tokens:
+        found.append(f"answers had {cell.output_tokens.mean:,.0f} tokens, not {shape.output_tokens:,}")
+    return found
+
+
+def _not_the_clock(cell: Cell) -> list[str]:
+    found = []
+    cpu = cell.machine.cpu_seconds
+    if cpu is not None and cell.seconds > 1 and cpu > _BUSY * cell.seconds:
+        found.append(f"the generator was busy {100 * cpu / cell.seconds:.0f} % of the time: it may have been the limit")
+    if cell.late_seconds is not None and cell.late_seconds.p99 > _LATE_SECONDS:
+        found.append(f"requests were sent up to {1000 * cell.late_seconds.p99:.0f} ms late")
+    return found
+
+
+def _not_sane(cell: Cell) -> list[str]:
+    broken = {what: n for what, n in cell.complaints.items() if any(word in what for word in FATAL_COMPLAINTS)}
+    if sum(broken.values()) <= _FEW * cell.sampled:
+        return []
+    return [f"{count} of {cell.sampled} sampled answers are broken: {what}" for what, count in broken.items()]

@@ -1,0 +1,135 @@
+"""`upright bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upright.cli.options import Numbers, Seconds, Tokens, deployment_argument, given, running_or_last
+from upright.cli.output import Output, output_options
+from upright.errors import UsageError
+
+if TYPE_CHECKING:
+    from upright.benchmarking.known import Known
+    from upright.benchmarking.sweep import Asked
+    from upright.records.benchmark import Api
+    from upright.store import DeploymentDir
+
+_DEFAULT_BUDGET_SECONDS = 900.0
+_ASKED = (
+    "base_url", "model", "key_file", "workload", "api", "concurrency", "prompt_tokens", "output_tokens", "requests",
+    "rate", "repeats", "budget", "seed",
+)  # fmt: skip
+
+
+@click.command()
+@deployment_argument
+@click.option("--workload", default="knee", show_default=True, help="Which load; --list names them all.")
+@click.option("--list", "list_them", is_flag=True, help="List the workloads and stop.")
+@click.option("--base-url", help="An endpoint that upright did not start, such as http://10.0.0.7:8000.")
+@click.option("--model", help="The name to ask it by; needed with --base-url.")
+@click.option("--key-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A file with its key.")
+@click.option("--api", type=click.Choice(["chat", "completions", "messages"]), default="chat", show_default=True,
+              help="Which API to speak: OpenAI's two, or Anthropic's messages.")  # fmt: skip
+@click.option("--concurrency", type=Numbers(), help="Requests at once instead of the workload's, such as 1,4,16.")
+@click.option("--prompt-tokens", type=Tokens(), help="Tokens of a prompt instead of the workload's.")
+@click.option("--output-tokens", type=Tokens(), help="Tokens of an answer instead of the workload's.")
+@click.option("--requests", type=click.IntRange(1), help="Requests a cell instead of the workload's.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Requests a second at random times (Poisson).")
+@click.option(
+    "--repeats", type=click.IntRange(1, 100), default=3, show_default=True, help="Measure each cell so often."
+)
+@click.option("--budget", type=Seconds(), help="Time for all of it, such as 10m.  [default: 15m]")
+@click.option("--ttft", type=Seconds(), default="2s", show_default=True, help="The promise of goodput: first token.")
+@click.option("--tpot", type=Seconds(), default="50ms", show_default=True, help="The promise of goodput: each token.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of prompts and arrivals.")
+@click.option("--fresh", is_flag=True, help="Begin anew, also if a run was cut off.")
+@click.option("--no-self-test", is_flag=True, help="Do not test the generator first.")
+@click.option(
+    "--csv", "csv_path", type=click.Path(path_type=Path, dir_okay=False), help="Write every cell here as CSV."
+)
+@output_options
+def command(
+    deployment: str | None, list_them: bool, base_url: str | None, model: str | None, key_file: Path | None,
+    no_self_test: bool, csv_path: Path | None, output: Output, **options: Any,
+) -> None:  # fmt: skip
+    """Measure what an endpoint carries, and say what really happened.
+
+    Without a deployment's name the one that runs is measured. A run that was cut off goes on with the same command.
+    """
+    from upright.cli.bench_page import benchmark_page, progress, workloads_page
+
+    if list_them:
+        workloads_page(output)
+        return
+    from upright.benchmarking.bench import bench
+
+    asked = _asked(**options)
+    known, directory = _subject(deployment, base_url, model, key_file, options["api"])
+    with progress(asked) as watch:
+        record = bench([known], asked, directory, watch, test=not no_self_test)
+    if csv_path is not None:
+        from upright.reporting.tables import cells_csv
+
+        csv_path.write_text(cells_csv([record]))
+    output.answer(record, lambda console: benchmark_page(console, record))
+    unfinished = bool(record.cells) and not record.cells[-1].complete
+    if unfinished:
+        output.next("bench", *([deployment] if deployment else []), *given(*_ASKED))
+    else:
+        output.next("report", *([known.deployment] if known.deployment else [str(directory.path / "benchmark.json")]))
+    if not record.clean:
+        output.no()
+
+
+def _asked(
+    workload: str, concurrency: tuple[int, ...] | None, prompt_tokens: int | None, output_tokens: int | None,
+    requests: int | None, rate: float | None, repeats: int, budget: float | None, ttft: float, tpot: float,
+    seed: int, fresh: bool, api: str,
+) -> Asked:  # fmt: skip
+    from upright.benchmarking.cell import Promise, open_shape
+    from upright.benchmarking.sweep import Asked
+    from upright.benchmarking.workload import workload as named
+
+    row = named(workload)
+    changes: dict[str, Any] = {}
+    if concurrency:
+        changes["concurrency"] = concurrency
+    if prompt_tokens:
+        changes |= {"prompt_tokens": prompt_tokens, "contexts": ()}
+    if output_tokens:
+        changes["output_tokens"] = output_tokens
+    row = row.model_copy(update=changes)
+    shapes = row.shapes()
+    if requests is not None:
+        shapes = [shape.model_copy(update={"requests": requests}) for shape in shapes]
+    if rate is not None:
+        if row.search is not None:
+            raise UsageError(
+                f"--rate cannot be given to {row.name}, which looks for one", hint="--workload short --rate 4"
+            )
+        shapes = [open_shape(shape, rate, shape.requests) for shape in shapes]
+    seconds = _DEFAULT_BUDGET_SECONDS if budget is None else budget
+    return Asked(row, tuple(shapes), repeats, seed, seconds, Promise(ttft, tpot), fresh=fresh)
+
+
+def _subject(
+    deployment: str | None, base_url: str | None, model: str | None, key_file: Path | None, api: Api
+) -> tuple[Known, DeploymentDir]:
+    from upright.benchmarking.known import of_address, of_deployment
+
+    if base_url is None:
+        if model is not None or key_file is not None:
+            raise UsageError(
+                "--model and --key-file go with --base-url", hint="upright bench DEPLOYMENT, or --base-url URL"
+            )
+        return of_deployment(running_or_last(deployment), api)
+    if deployment is not None:
+        raise UsageError(f"either the deployment {deployment} or --base-url, not both", hint="leave one out")
+    if model is None:
+        raise UsageError(
+            "--base-url needs the name of a model", hint=f"curl {base_url.rstrip('/')}/v1/models names them"
+        )
+    return of_address(base_url, model, key_file.read_text().strip() if key_file else None, api)

@@ -1,0 +1,88 @@
+"""Records -> the same report as Markdown, for an issue, a wiki or a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from upright import __version__, units
+from upright.benchmarking.comparison import place_words
+from upright.records.benchmark import Benchmark
+from upright.reporting import views
+from upright.reporting.page import Subject, chain, contests, differing, reproduce, tiles, title, verdict
+
+
+def markdown(*subjects: Subject | Benchmark) -> str:
+    lines = [f"# {_plain(title(subjects))}", ""]
+    for contest in contests(subjects):
+        lines += _contest(contest)
+    if changed := differing(subjects):
+        names = [each.deployment.name for each in subjects if isinstance(each, Subject)]
+        lines += ["## What differs between the recipes", "", *_table(("setting", *names), changed), ""]
+    for each in subjects:
+        if isinstance(each, Benchmark):
+            lines += _sweep(views.sweep(each, draw=False))
+        else:
+            lines += [f"## {each.deployment.name}", ""] if len(subjects) > 1 else []
+            lines += _subject(each)
+    return "\n".join([*lines, f"Written by upright {__version__}.", ""])
+
+
+def _subject(subject: Subject) -> list[str]:
+    deployment = subject.deployment
+    lines = [f"**{verdict(subject)[1]}.** {deployment.engine} {deployment.engine_version or '(version unknown)'}", ""]
+    lines += [f"- {tile.value} {tile.words}{f' ({tile.basis})' if tile.basis else ''}" for tile in tiles(subject)]
+    lines.append("")
+    for record in subject.benchmarks:
+        lines += _sweep(views.sweep(record, draw=False))
+    if rungs := views.ladder(subject.evidence):
+        rows = [(rung.name, rung.verdict, f"{rung.passed} of {rung.total}") for rung in rungs]
+        lines += ["## Proof", "", *_table(("rung", "verdict", "checks passed"), rows), ""]
+    ledger = [(line.device, line.term, units.memory(line.bytes), line.basis, line.why) for line in subject.plan.ledger]
+    lines += ["## Plan", "", *_table(("device", "term", "bytes", "basis", "why"), ledger), ""]
+    lines += ["## Command", "", "```bash", " ".join(subject.recipe.argv), "```", ""]
+    lines += ["## Do it again", "", "```bash", *reproduce(subject), "```", ""]
+    return [*lines, "## Where it all comes from", "", *_table(("record", "sha256"), chain(subject)), ""]
+
+
+def _sweep(item: views.Sweep) -> list[str]:
+    record = item.record
+    lines = [f"## {record.title if record.source else 'Load'}: {record.workload}", "", f"{record.about}.", ""]
+    if record.source:
+        lines += [f"> Published figures, not measured by this tool: {record.source}", ""]
+    if record.finding:
+        lines += [f"**{record.finding}.**", ""]
+    rows = [tuple(f"*{cell}*" if line.marked and cell else cell for cell in line.cells) for line in item.lines]
+    lines += [*_table(item.headings, rows), ""]
+    if item.marks:
+        lines += ["Not what they claim to be, and in no mean:", "", *(f"- {_plain(words)}" for words in item.marks), ""]
+    return [*lines, f"{item.generator[0].upper()}{item.generator[1:]}.", ""]
+
+
+def _contest(contest: views.Contest) -> list[str]:
+    first, *more = contest.sentences
+    lines = [f"## Which is better: {contest.workload}", "", f"**{first}**", "", *(f"- {words}" for words in more), ""]
+    rows = []
+    for item in contest.differences:
+        factor, unit = (1000, "ms") if item.metric.unit == "s" else (1, item.metric.unit)
+        interval = "one repeat"
+        if item.ratio.low is not None and item.ratio.high is not None:
+            interval = f"{100 * (item.ratio.low - 1):+.1f} to {100 * (item.ratio.high - 1):+.1f} %"
+        sure = "may be chance" if item.better is None else f"{contest.names[item.better]} is better"
+        rows.append((
+            place_words(item.shape), item.metric.words, f"{factor * item.a.value:,.1f} {unit}",
+            f"{factor * item.b.value:,.1f} {unit}", f"{item.percent:+.1f} %", interval, sure,
+        ))  # fmt: skip
+    headings = ("where", "what", contest.names["a"], contest.names["b"], "difference", "95 % interval", "sure")
+    return [*lines, *(_table(headings, rows) if rows else []), ""]
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [
+        "| " + " | ".join(map(_plain, headings)) + " |",
+        "|" + "---|" * len(headings),
+        *("| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows),
+    ]
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")

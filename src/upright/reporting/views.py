@@ -1,0 +1,261 @@
+"""Records -> what a page shows of them, as words and numbers; the same for HTML and for Markdown."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from upright import units
+from upright.benchmarking.comparison import Difference, compare, place_words, verdict
+from upright.benchmarking.rows import Row, rows
+from upright.records.benchmark import Benchmark
+from upright.records.evidence import Evidence, Observation
+from upright.records.model import Model
+from upright.records.plan import Plan
+from upright.records.recipe import Recipe, Setting
+from upright.reporting.charts import Chart, Series, curves, heat
+
+
+@dataclass(frozen=True)
+class Share:
+    """A named part of a whole, for a bar."""
+
+    name: str
+    bytes: int
+    percent: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a benchmark's table."""
+
+    cells: tuple[str, ...]
+    marked: bool
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A benchmark as a page shows it."""
+
+    record: Benchmark
+    headings: tuple[str, ...]
+    lines: tuple[Line, ...]
+    marks: tuple[str, ...]
+    notes: tuple[str, ...]
+    generator: str
+    charts: list[Chart] = field(default_factory=list)
+
+    @property
+    def any_marked(self) -> bool:
+        return any(line.marked for line in self.lines)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Two benchmarks beside each other."""
+
+    names: dict[str, str]
+    workload: str
+    sentences: list[str]
+    differences: list[Difference]
+    charts: list[Chart]
+
+
+def groups(model: Model) -> list[Share]:
+    totals: dict[str, int] = defaultdict(int)
+    dtypes: dict[str, set[str]] = defaultdict(set)
+    for line in model.weights:
+        totals[line.group] += line.bytes
+        dtypes[line.group].add(line.dtype)
+    whole = sum(totals.values()) or 1
+    ordered = sorted(totals.items(), key=lambda item: -item[1])
+    return [
+        Share(name.replace("_", " "), count, 100 * count / whole, ", ".join(sorted(dtypes[name])))
+        for name, count in ordered
+    ]
+
+
+def devices(plan: Plan) -> list[tuple[str, int, list[Share]]]:
+    """(device, capacity, parts) in the plan's order."""
+    return [
+        (
+            budget.device,
+            budget.capacity_bytes,
+            [
+                Share(line.term, line.bytes, 100 * line.bytes / max(budget.capacity_bytes, 1))
+                for line in plan.ledger
+                if line.device == budget.device
+            ],
+        )
+        for budget in plan.budgets
+    ]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A rung of the ladder with its checks."""
+
+    name: str
+    verdict: str
+    passed: int
+    total: int
+    answers: list[dict[str, str]]
+
+
+def ladder(evidence: Evidence | None) -> list[Rung]:
+    if evidence is None:
+        return []
+    names = list(dict.fromkeys(item.rung for item in evidence.observations))
+    found = []
+    for name in names:
+        items = [item for item in evidence.observations if item.rung == name]
+        passed = sum(item.verdict == "passed" for item in items)
+        found.append(Rung(name, evidence.rung_verdict(name), passed, len(items), [_answer(item) for item in items]))
+    return found
+
+
+def _answer(item: Observation) -> dict[str, str]:
+    messages = item.request.get("messages") or [{}]
+    choices = (item.response or {}).get("choices") or [{}]
+    said = str((choices[0].get("message") or {}).get("content") or "(nothing)")
+    return {
+        "check": item.check,
+        "verdict": item.verdict,
+        "reason": item.reason,
+        "seconds": units.duration(item.seconds),
+        "asked": _short(str(messages[-1].get("content", ""))),
+        "answered": _short(said),
+    }
+
+
+def _short(text: str, limit: int = 300) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 40]} … {len(text) - limit + 40:,} characters more"
+
+
+def sweep(record: Benchmark, *, draw: bool = True) -> Sweep:
+    found = rows(record.cells)
+    several = len({(row.shape.prompt_tokens, row.shape.output_tokens) for row in found}) > 1
+    is_open = any(row.shape.arrival == "open" for row in found)
+    before = (*(("recipe",) if record.subjects else ()), *(("in / out",) if several else ()))
+    headings = (
+        *before, "rate" if is_open else "at once", "output tok/s", "total tok/s", "peak tok/s", "mean TTFT",
+        "mean TPOT", "p99 ITL", "failed",
+    )  # fmt: skip
+    charts: list[Chart] = []
+    if draw:
+        charts = heat(found) or curves(series(record))
+    return Sweep(
+        record=record,
+        headings=headings,
+        lines=tuple(Line(_cells(record, row, several, is_open), row.marked) for row in found),
+        marks=tuple(f"{_name(record, row)}: {words}" for row in found for words in row.marks),
+        notes=tuple(f"{_name(record, row)}: {words}" for row in found for words in row.notes),
+        generator=generator_words(record),
+        charts=charts,
+    )
+
+
+def series(record: Benchmark, name: str | None = None) -> list[Series]:
+    found = rows(record.cells)
+    if not record.subjects:
+        return [Series(name or record.title, found)]
+    return [
+        Series(f"{letter}: {words}", [row for row in found if row.subject == letter])
+        for letter, words in record.subjects.items()
+    ]
+
+
+def _cells(record: Benchmark, row: Row, several: bool, is_open: bool) -> tuple[str, ...]:
+    shape = row.shape
+    before = [row.subject] if record.subjects else []
+    before += [f"{shape.prompt_tokens:,} / {shape.output_tokens:,}"] if several else []
+    where = f"{shape.requests_per_second:g}/s" if is_open and shape.requests_per_second else f"{shape.concurrency:,}"
+    failed = "" if record.source else f"{sum(cell.failed for cell in row.cells):,}"
+    return (
+        *before, where, number(row, "output"), number(row, "total", plain=True), number(row, "peak", plain=True),
+        *(_time(row, name) for name in ("ttft", "tpot", "itl_p99")), failed,
+    )  # fmt: skip
+
+
+def number(row: Row, metric: str, *, plain: bool = False) -> str:
+    found = row.mean(metric)
+    if found is None:
+        return "–"
+    digits = 1 if found.value < 100 else 0
+    half = "" if plain or found.high is None else f" ±{found.high - found.value:,.{digits}f}"
+    return f"{found.value:,.{digits}f}{half}"
+
+
+def _time(row: Row, metric: str) -> str:
+    found = row.mean(metric)
+    return "–" if found is None else milliseconds(found.value)
+
+
+def milliseconds(seconds: float) -> str:
+    """`12.3 ms`, `123 ms`, `1,234 ms`: one unit down a column."""
+    value = 1000 * seconds
+    return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f} ms"
+
+
+def _name(record: Benchmark, row: Row) -> str:
+    return (f"{row.subject}, " if record.subjects else "") + place_words(row.shape)
+
+
+def generator_words(record: Benchmark) -> str:
+    test = record.self_test
+    if record.source:
+        return "the figures of a publication, not measured here"
+    if test is None:
+        return "the generator was not tested on this machine"
+    return (
+        f"the generator's own error here, {test.concurrency:,} streams: TTFT {1000 * test.ttft_error_seconds:+.1f} ms,"
+        f" ITL {test.itl_error_percent:+.2f} %, throughput {test.throughput_error_percent:+.2f} % ({test.loop})"
+    )
+
+
+def contests(pairs: Sequence[tuple[str, Benchmark]]) -> list[Contest]:
+    """The first against each of the others, workload by workload; an A/B against itself."""
+    found = [
+        _contest(record.subjects, record.workload, _of(record, "a"), _of(record, "b"))
+        for _, record in pairs
+        if record.subjects
+    ]
+    plain = [(name, record) for name, record in pairs if not record.subjects]
+    for position, (name, record) in enumerate(plain):
+        for other_name, other in plain[position + 1 :]:
+            if other.workload == record.workload and other_name != name:
+                names = {"a": name, "b": other_name}
+                found.append(_contest(names, record.workload, rows(record.cells), rows(other.cells)))
+    return found
+
+
+def _of(record: Benchmark, letter: str) -> list[Row]:
+    return [row for row in rows(record.cells) if row.subject == letter]
+
+
+def _contest(names: dict[str, str], workload: str, a: list[Row], b: list[Row]) -> Contest:
+    differences = compare(a, b)
+    charts = curves([Series(names["a"], a), Series(names["b"], b)])
+    return Contest(names, workload, verdict(differences, names), differences, charts)
+
+
+def differing(a: Recipe, b: Recipe) -> list[tuple[str, str, str]]:
+    """(setting, value in a, value in b) for those that are not the same."""
+    first, second = _settings(a), _settings(b)
+    names = dict.fromkeys((*first, *second))
+    return [
+        (name, first.get(name, "not set"), second.get(name, "not set"))
+        for name in names
+        if first.get(name) != second.get(name)
+    ]
+
+
+def _settings(recipe: Recipe) -> dict[str, str]:
+    found: dict[str, list[str]] = defaultdict(list)
+    settings: tuple[Setting, ...] = (*recipe.environment, *recipe.arguments)
+    for setting in settings:
+        found[setting.name].append(setting.value if setting.value is not None else "set")
+    joined = {name: " ".join(values) for name, values in found.items()}
+    return {"program": recipe.program, "engine": f"{recipe.engine} {recipe.engine_version or ''}".strip(), **joined}

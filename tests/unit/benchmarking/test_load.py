@@ -1,0 +1,93 @@
+"""The generator against a server whose every token is known, and against one that misbehaves."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.scripted.schedule import Faults, faulty
+from upright.benchmarking.load import Load, Tally, Target, run, spread_of
+from upright.benchmarking.schedule import Schedule, command
+from upright.benchmarking.selftest import Repeated, scheduled
+from upright.records.benchmark import Api
+
+QUICK = Schedule(ttft_seconds=0.05, itl_seconds=0.005)
+
+
+def load(url: str, requests: int, tokens: int, how: Load, api: Api = "chat") -> Tally:
+    target = Target(url, "scheduled", api)
+    return run(target, Repeated(target, requests, tokens, "one two three"), how)[0]
+
+
+@pytest.mark.parametrize("api", ["chat", "completions", "messages"])
+def test_every_api_gives_the_same_figures(url: str, api: Api):
+    tally = load(url, 12, 20, Load(4), api)
+    assert (tally.succeeded, dict(tally.errors)) == (12, {})
+    assert list(tally.prompt) == [3] * 12
+    assert list(tally.output) == [20] * 12
+    assert tally.gaps.count == 12 * 19
+    assert tally.gaps.total / tally.gaps.count == pytest.approx(0.005, rel=0.3)
+    assert spread_of(tally.ttft).low == pytest.approx(0.05, abs=0.03)
+
+
+FAULTS = {
+    "500": "HTTP 500",
+    "cut": "cut",
+    "truncated": "no finish_reason",
+    "done": "no finish_reason",
+    "uncounted": "no usage",
+    "error-event": "error event",
+    "nonsense": "malformed",
+    "stall": "stalled",
+}
+
+
+@pytest.mark.parametrize(("fault", "kind"), FAULTS.items())
+def test_a_fault_is_counted_by_its_kind_and_never_as_success(fault: str, kind: str):
+    with scheduled(faulty(QUICK, Faults(fault))) as url:
+        tally = load(url, 30, 8, Load(5, patience_seconds=1.5))
+    assert dict(tally.errors) == {kind: 6}
+    assert tally.succeeded == 24 == len(tally.ttft) == len(tally.output)
+    assert tally.sent == 30
+    assert tally.error_samples[kind]
+
+
+def test_bytes_that_come_one_by_one_are_an_answer_all_the_same():
+    with scheduled(faulty(QUICK, Faults("dribble", every=1))) as url:
+        tally = load(url, 6, 4, Load(3))
+    assert (tally.succeeded, dict(tally.errors)) == (6, {})
+
+
+def test_a_server_that_dies_ends_the_load_and_all_is_counted():
+    with scheduled(faulty(QUICK, Faults("die", every=1000, after=10))) as url:
+        target = Target(url, "scheduled")
+        tally, flight = run(target, Repeated(target, 10_000, 8), Load(4))
+        assert flight.gone
+        assert tally.succeeded + sum(tally.errors.values()) == tally.sent < 100
+        assert tally.succeeded <= 10
+        assert set(tally.errors) <= {"reset", "cut", "refused"}
+        nobody, flight = run(target, Repeated(target, 100, 8), Load(4))
+    assert flight.gone
+    assert (nobody.succeeded, set(nobody.errors)) == (0, {"refused"})
+
+
+def test_a_time_box_cuts_what_does_not_end():
+    with scheduled(command(Schedule(ttft_seconds=0.05, itl_seconds=0.2))) as url:
+        target = Target(url, "scheduled")
+        tally, _ = run(target, Repeated(target, 100, 50), Load(2, seconds=0.3, grace_seconds=0.3))
+    assert (tally.sent, tally.unfinished, tally.succeeded, dict(tally.errors)) == (2, 2, 0, {})
+
+
+def test_open_arrival_keeps_its_rate_whatever_is_running():
+    with scheduled(command(Schedule(ttft_seconds=0.5, itl_seconds=0.01))) as url:
+        target = Target(url, "scheduled")
+        tally, flight = run(target, Repeated(target, 60, 4), Load(2, requests_per_second=60, seed=1))
+    assert tally.succeeded == 60
+    assert flight.in_flight_peak > 15
+    assert tally.seconds == pytest.approx(60 / 60 + 0.53, rel=0.5)
+
+
+def test_without_uvloop_it_works_too(url: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert load(url, 8, 10, Load(4)).succeeded == 8

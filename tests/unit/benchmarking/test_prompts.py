@@ -1,0 +1,94 @@
+"""Prompts are as long as the server says, whatever its tokenizer does with words."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from upright.benchmarking.load import Message, Target
+from upright.benchmarking.prompts import Prompts, gauge
+from upright.errors import EndpointError
+from upright.records.benchmark import Shape
+
+TARGET = Target("http://127.0.0.1:9", "m")
+
+
+def words(messages: list[Message]) -> int:
+    return 23 + sum(len(message["content"].split()) for message in messages)
+
+
+def letters(messages: list[Message]) -> int:
+    """A byte-level tokenizer of pairs: a word of n letters costs n // 2 + 1."""
+    return 7 + sum(len(word) // 2 + 1 for message in messages for word in message["content"].split())
+
+
+@pytest.mark.parametrize("count", [words, letters])
+@pytest.mark.parametrize("tokens", [64, 255, 256, 1000, 8192])
+def test_a_prompt_has_the_tokens_that_were_asked_for(count: Callable[[list[Message]], int], tokens: int):
+    text, said = gauge(count).text(tokens, random.Random(1))
+    assert count([{"role": "user", "content": text}]) == said == tokens
+
+
+def test_where_every_word_is_a_token_two_questions_are_enough():
+    asked = []
+
+    def count(messages: list[Message]) -> int:
+        asked.append(messages)
+        return words(messages)
+
+    assert gauge(count).cost == 1
+    assert len(asked) == 2
+
+
+def test_a_server_that_counts_nothing_alike_is_told_so():
+    numbers = iter(range(1, 1000, 3))
+    with pytest.raises(EndpointError, match="counts no word twice alike"):
+        gauge(lambda messages: 1 + 8 * next(numbers) + (len(messages[0]["content"]) > 2))
+
+
+def contents(shape: Shape, seed: str = "0 run") -> list[str]:
+    source = Prompts(TARGET, shape, gauge(words), seed)
+    found = []
+    while (request := source.first()) is not None:
+        body = json.loads(request.payload.partition(b"\r\n\r\n")[2])
+        assert request.prompt_tokens == words(body["messages"])
+        found.append(body["messages"][0]["content"])
+    return found
+
+
+def test_fresh_prompts_share_one_word_and_shared_ones_their_beginning():
+    shape = Shape(prompt_tokens=256, output_tokens=1, concurrency=4, requests=40)
+    fresh = contents(shape)
+    assert len({tuple(text.split()[:9]) for text in fresh}) == 40
+    shared = contents(shape.model_copy(update={"shared_tokens": 100}))
+    assert len({tuple(text.split()[:101]) for text in shared}) == 1
+    assert len({tuple(text.split()[:110]) for text in shared}) == 40
+
+
+def test_the_same_seed_gives_the_same_prompts():
+    shape = Shape(prompt_tokens=128, output_tokens=1, concurrency=2, requests=3)
+    assert contents(shape) == contents(shape)
+    assert not set(contents(shape)) & set(contents(shape, "0 other"))
+
+
+def test_a_conversation_holds_all_that_was_said():
+    shape = Shape(prompt_tokens=64, output_tokens=8, concurrency=1, requests=1, turns=3, turn_tokens=16)
+    source = Prompts(TARGET, shape, gauge(words), "0 run")
+    request = source.first()
+    for turn in range(2, 4):
+        request = source.following(request, f"answer {turn - 1}")
+        said = json.loads(request.payload.partition(b"\r\n\r\n")[2])["messages"]
+        assert [message["role"] for message in said] == ["user", "assistant"] * (turn - 1) + ["user"]
+        assert said[-2]["content"] == f"answer {turn - 1}"
+        assert len(said[-1]["content"].split()) == 16
+    assert source.following(request, "the end") is None
+    assert source.first() is None
+
+
+def test_the_key_is_in_the_header_and_in_no_words():
+    target = Target("http://h:1", "m", key="sk-secret")
+    assert "sk-secret" not in repr(target)
+    assert b"Authorization: Bearer sk-secret\r\n" in target.request([], 1)
