@@ -7,6 +7,7 @@ its room, each record is on disk before the next one is made.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ from upright.records.evidence import Evidence
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
 from upright.records.recipe import Recipe
+from upright.records.rehearsal import Rehearsal
+from upright.rehearsing import Husk, husk, rehearse
 from upright.rendering import render
 from upright.rendering.recipe import Wishes
 from upright.reporting import Subject, report
@@ -97,6 +100,7 @@ def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, 
             return Run(prepared)
         if weights.under_way:
             check_without_weights(prepared.recipe, tell=tell)
+            rehearse_without_weights(source, prepared, host, tell=tell)
         weights.wait()
     directory = register(prepared)
     try:
@@ -123,11 +127,14 @@ def prepare(
     tell: Tell,
     on: On | None = None,
     locate: Locate | None = None,
+    box: Box | None = None,
 ) -> Prepared:
-    """Probe, read, plan, render: no engine is started. `locate` is asked for the weights of a plan that fits."""
+    """Probe (unless the box is given), read, plan, render: no engine is started. `locate` is asked for the weights of a
+    plan that fits."""
     on = on or On()
-    tell(f"probing {on.machine or 'this machine'}")
-    box = probe(host)
+    if box is None:
+        tell(f"probing {on.machine or 'this machine'}")
+        box = probe(host)
     tell(f"reading {source}")
     found = Choice(read(source)) if Path(source).exists() else choice(source, read)
     tell("planning")
@@ -303,6 +310,49 @@ def on_disk(source: str, model: Model) -> str:
             hint=f"upright fetch {_repository(source, model)}",
         )
     return found
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What a rehearsal showed; None where the plan already says no."""
+
+    plan: Plan
+    rehearsal: Rehearsal | None
+
+
+def rehearse_model(source: str, goal: Goal, host: Host, *, port: int, tell: Tell, box: Box | None = None) -> Rehearsed:
+    """Probe, read, plan and render as for a start, and then start it on a model without weights."""
+    with tempfile.TemporaryDirectory(prefix="upright-rehearsal-") as made:
+        folder = Path(made)
+        hollow: list[Husk] = []
+
+        def locate(named: str, model: Model) -> str:
+            tell("fetching headers, configuration and tokenizer")
+            (folder / "model").mkdir()
+            hollow.append(husk(_repository(named, model), folder / "model"))
+            return hollow[0].path
+
+        prepared = prepare(source, goal, host, port=port, tell=tell, locate=locate, box=box)
+        if prepared.recipe is None:
+            return Rehearsed(prepared.plan, None)
+        done = rehearse(prepared.recipe, prepared.plan, prepared.model, hollow[0], host, folder, tell=tell)
+        return Rehearsed(prepared.plan, done)
+
+
+def rehearse_without_weights(source: str, prepared: Prepared, host: Host, *, tell: Tell) -> None:
+    """The same while the weights arrive: a start that falls ends the download early."""
+    assert prepared.recipe is not None
+    with tempfile.TemporaryDirectory(prefix="upright-rehearsal-") as made:
+        folder = Path(made)
+        (folder / "model").mkdir()
+        hollow = husk(_repository(source, prepared.model), folder / "model")
+        done = rehearse(prepared.recipe, prepared.plan, prepared.model, hollow, host, folder, tell=tell)
+    tell(f"rehearsal: {'passed' if done.passed else 'fell'} by {' and '.join(done.ways) or 'nothing'}")
+    if not done.passed:
+        raise LaunchError(
+            f"{done.engine} falls on this model without its weights too: {done.code or done.said}",
+            hint=f"upright rehearse {source}",
+        )
 
 
 def check_without_weights(recipe: Recipe, *, tell: Tell) -> None:

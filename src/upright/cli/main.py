@@ -25,6 +25,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Act": {
         "run": "Do all of it: probe, read, plan, start, prove, report.",
         "fetch": "Bring exactly the files that an engine needs, verified.",
+        "rehearse": "Start the engine on the real shapes before any weights are here.",
         "up": "Start an engine and wait until it really answers.",
         "ps": "List deployments and their state.",
         "logs": "Show an engine's log.",

@@ -127,7 +127,7 @@ def survey(source: str, revision: str | None, folder: Path | None, hub: Hub, tra
 def needed_files(files: Mapping[str, ListedFile], quant: str | None, where: str) -> tuple[Choice, list[ListedFile]]:
     """The weights of one artifact and what engines open beside them; a GGUF file needs nothing beside it."""
     choice = choose(files, quant, where)
-    beside = [] if choice.format == "gguf" else [name for name in files if _is_companion(name)]
+    beside = [] if choice.format == "gguf" else [name for name in files if is_companion(name)]
     return choice, [files[name] for name in _small_first(beside, choice.files)]
 
 
@@ -136,7 +136,8 @@ def _small_first(companions: Iterable[str], weights: Iterable[str]) -> list[str]
     return [*sorted(set(companions) - set(weights)), *weights]
 
 
-def _is_companion(name: str) -> bool:
+def is_companion(name: str) -> bool:
+    """Whether engines open it beside the weights: configuration, tokenizer, template, the model's own code."""
     return bool(_COMPANION.fullmatch(name)) and not _NO_COMPANION.fullmatch(name)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from upright.reading.artifact import Progress, read_artifact
 from upright.reading.cache import snapshot
 from upright.reading.catalogue import from_catalog
 from upright.reading.hub import Hub, Repository, Traffic
-from upright.reading.places import LocalDirectory
+from upright.reading.places import LocalDirectory, Place
 from upright.reading.selection import Choice, choose, parts_of
 from upright.records.model import Model
 
@@ -31,6 +33,18 @@ class Named:
     quant: str | None = None
 
 
+@dataclass(frozen=True)
+class Located:
+    """An artifact that was found."""
+
+    place: Place
+    choice: Choice
+    name: str
+    """What it is called if its header does not say."""
+    path: str | None
+    """What an engine is told; None if it is not on this disk."""
+
+
 def read(
     source: str, *, hub: Hub | None = None, traffic: Traffic | None = None, progress: Progress | None = None
 ) -> Model:
@@ -39,19 +53,32 @@ def read(
     `hub` is this machine's unless given; `traffic` is filled with what reading a repository has cost; `progress` is
     called with the number of headers read, and of how many.
     """
-    path, quant = _local(source)
-    if path.is_file():
-        return _read_file(source, path)
-    if path.is_dir():
-        return _read_directory(source, path, quant)
-    if (named := named_artifact(source)) is not None:
-        return _read_repository(source, named, hub or Hub.of_this_machine(), traffic or Traffic(), progress)
-    if model := from_catalog(source):
+    if _is_unknown(source) and (model := from_catalog(source)):
         return model
-    raise ReadError(
-        f"{source} is no file, no repository's name and not in the catalogue",
-        hint="name a GGUF file, a model's directory, owner/repo[@revision][:QUANT], or one of: upright catalog models",
-    )
+    with located(source, hub=hub, traffic=traffic) as found:
+        return read_artifact(
+            found.place, found.choice, source=source, name=found.name, path=found.path, progress=progress
+        )
+
+
+@contextmanager
+def located(source: str, *, hub: Hub | None = None, traffic: Traffic | None = None) -> Iterator[Located]:
+    """Where an artifact is, here or on a hub, and which of its files; a hub is let go of at the end."""
+    path, quant = _local(source)
+    named = named_artifact(source)
+    if path.is_file():
+        yield _file(path)
+    elif path.is_dir():
+        yield _directory(path, quant)
+    elif named is not None:
+        with _repository(named, hub or Hub.of_this_machine(), traffic or Traffic()) as found:
+            yield found
+    else:
+        raise ReadError(
+            f"{source} is no file, no repository's name and not in the catalogue",
+            hint="name a GGUF file, a model's directory, owner/repo[@revision][:QUANT], or one of: "
+            "upright catalog models",
+        )
 
 
 def named_artifact(source: str) -> Named | None:
@@ -71,7 +98,13 @@ def _local(source: str) -> tuple[Path, str | None]:
     return path, None
 
 
-def _read_repository(source: str, named: Named, hub: Hub, traffic: Traffic, progress: Progress | None) -> Model:
+def _is_unknown(source: str) -> bool:
+    """No path and no repository's name: a name of the catalogue, or nothing."""
+    return not _local(source)[0].exists() and named_artifact(source) is None
+
+
+@contextmanager
+def _repository(named: Named, hub: Hub, traffic: Traffic) -> Iterator[Located]:
     title = named.repo.split("/")[1]
     if hub.offline:
         folder = snapshot(named.repo, named.revision)
@@ -79,11 +112,11 @@ def _read_repository(source: str, named: Named, hub: Hub, traffic: Traffic, prog
             raise ReadError(f"{named.repo} is not in the cache, and HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
         place = LocalDirectory(folder, folder.name)
         choice = choose(place.names(), named.quant, named.repo)
-        return read_artifact(place, choice, source=source, name=title, path=str(folder / choice.engine_name))
+        yield Located(place, choice, title, str(folder / choice.engine_name))
+        return
     repository = _open(hub, named.repo, named.revision, traffic)
     try:
-        choice = choose(repository.names(), named.quant, named.repo)
-        return read_artifact(repository, choice, source=source, name=title, path=None, progress=progress)
+        yield Located(repository, choose(repository.names(), named.quant, named.repo), title, None)
     finally:
         repository.close()
 
@@ -101,15 +134,13 @@ def _open(hub: Hub, repo: str, revision: str | None, traffic: Traffic) -> Reposi
         raise ReadError(error.message, hint=f"{error.hint}, or {known}" if error.hint else known) from None
 
 
-def _read_directory(source: str, path: Path, quant: str | None) -> Model:
+def _directory(path: Path, quant: str | None) -> Located:
     place = LocalDirectory(path)
     choice = choose(place.names(), quant, str(path))
-    engine_path = str(path / choice.engine_name)
-    return read_artifact(place, choice, source=source, name=path.resolve().name, path=engine_path)
+    return Located(place, choice, path.resolve().name, str(path / choice.engine_name))
 
 
-def _read_file(source: str, path: Path) -> Model:
-    place = LocalDirectory(path.parent)
+def _file(path: Path) -> Located:
     files = parts_of(path.name) or [path.name]
     missing = [name for name in files if not (path.parent / name).is_file()]
     if missing:
@@ -117,9 +148,8 @@ def _read_file(source: str, path: Path) -> Model:
             f"{path.name} is one of {len(files)} files, and {missing[0]} is missing",
             hint="download the missing files",
         )
-    format_ = "gguf" if _begins_like_gguf(path) else "safetensors"
-    choice = Choice("gguf" if format_ == "gguf" else "safetensors", tuple(files))
-    return read_artifact(place, choice, source=source, name=path.stem, path=str(path.parent / files[0]))
+    choice = Choice("gguf" if _begins_like_gguf(path) else "safetensors", tuple(files))
+    return Located(LocalDirectory(path.parent), choice, path.stem, str(path.parent / files[0]))
 
 
 def _begins_like_gguf(path: Path) -> bool:

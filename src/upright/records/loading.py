@@ -23,6 +23,7 @@ KINDS = {
     "plan": "upright.records.plan:Plan",
     "recipe": "upright.records.recipe:Recipe",
     "recipe-check": "upright.records.check:RecipeCheck",
+    "rehearsal": "upright.records.rehearsal:Rehearsal",
     "deployment": "upright.records.deployment:Deployment",
     "diagnosis": "upright.records.diagnosis:Diagnosis",
     "attempts": "upright.records.diagnosis:Attempts",

@@ -1,0 +1,66 @@
+"""`upright rehearse`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from upright.cli.options import given, goal_options, model_argument, port_option
+from upright.cli.output import Output, output_options, page_width, say
+
+if TYPE_CHECKING:
+    from upright.records.rehearsal import Rehearsal
+
+
+@click.command()
+@model_argument
+@goal_options
+@port_option
+@click.option("--host-memory", type=click.FloatRange(min=0, min_open=True), help="As if this machine had so many GiB.")
+@click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp.")
+@output_options
+def command(
+    model: str,
+    context: int | None,
+    users: int,
+    port: int,
+    engine: str | None,
+    host_memory: float | None,
+    output: Output,
+) -> None:
+    """Start the engine on the real shapes before any weights are here.
+
+    vLLM and SGLang start with dummy weights; llama.cpp's own allocator judges a file of holes with the real header, and
+    the server is started on it where memory allows. Nothing but headers, configuration and tokenizer is fetched.
+    """
+    from upright.cli.pages import objections_page
+    from upright.cli.planned import box_named
+    from upright.host import LocalHost
+    from upright.line import rehearse_model
+    from upright.records.plan import Goal
+
+    goal = Goal(context_tokens=context, users=users, engine=engine)
+    box = None if host_memory is None else box_named(None, host_memory)
+    done = rehearse_model(model, goal, LocalHost(), port=port, tell=say, box=box)
+    if done.rehearsal is None:
+        output.answer(done.plan, lambda console: objections_page(console, done.plan))
+        output.next("plan", model, *given("context", "users", "engine", "host_memory"))
+        output.no()
+        return
+    output.answer(done.rehearsal)
+    output.show(rehearsal_page(done.rehearsal, page_width()))
+    if done.rehearsal.passed:
+        output.next("up", model, *given("context", "users", "port"))
+    elif done.rehearsal.code:
+        output.next("explain", done.rehearsal.code)
+    else:
+        output.next("check", model)
+    if not done.rehearsal.passed:
+        output.no()
+
+
+def rehearsal_page(found: Rehearsal, width: int) -> str:
+    from upright.cli.rehearsal_page import page
+
+    return page(found, width)

@@ -1,0 +1,226 @@
+"""Recipe + a model without weights -> Rehearsal: does the engine start, with how much memory, and does it answer?
+
+What it proves is memory, kernels, graphs and communication; what an answer says it cannot prove, the weights are noise.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from upright.diagnosing import Around, diagnose_file
+from upright.engines import engine_named
+from upright.engines.memory_report import MemoryReport
+from upright.errors import LaunchError
+from upright.host import Host
+from upright.launching import launch, stop
+from upright.records.deployment import Deployment, Keeping
+from upright.records.model import Model
+from upright.records.plan import Plan
+from upright.records.recipe import Recipe, Setting
+from upright.records.rehearsal import Rehearsal, Share, Way
+from upright.rehearsing.allocator import allocator, allot
+from upright.rehearsing.husk import Husk
+from upright.store import DeploymentDir
+
+Tell = Callable[[str], None]
+_DUMMY = Setting(
+    name="--load-format",
+    value="dummy",
+    reason="random weights of the real shapes: nothing is downloaded, memory and kernels are as they will be",
+)
+_HOLLOW = Setting(name="--no-warmup", reason="the file is a hole; warming up would read all of it")
+_SHARE_OF_MEMORY = 0.5
+"""A hollow file fills the page cache as far as it is read: only one well below the machine's memory is started."""
+_TERMS = ("weights", "kv_cache", "compute", "activations", "graphs", "runtime", "non_torch")
+_QUALITY = "quality of the answers: the weights are not the model's"
+_SPEED = "speed: dummy weights may take other paths (experts, caches)"
+
+
+@dataclass
+class _Found:
+    """What the ways have shown so far."""
+
+    ways: list[Way]
+    shares: list[Share]
+    answered: bool = False
+    passed: bool = True
+    kv_tokens: int | None = None
+    code: str | None = None
+    said: str = ""
+
+
+def rehearse(
+    recipe: Recipe, plan: Plan, model: Model, husk: Husk, host: Host, folder: Path, *, tell: Tell | None = None
+) -> Rehearsal:
+    """In `folder`, which is the caller's to remove; the engine is stopped when this returns, however it returns."""
+    say = tell or (lambda _: None)
+    started = time.monotonic()
+    recipe = _on(husk, recipe)
+    found = _Found([], [])
+    if recipe.engine in ("vllm", "sglang"):
+        _boot(_with(recipe, _DUMMY), "dummy weights", plan, folder, found, say)
+    elif recipe.engine == "ik_llama.cpp":
+        _dry_run(recipe, plan, host, folder, found, say)
+    else:
+        _llama(recipe, plan, model, husk, host, folder, found, say)
+    return Rehearsal(
+        made_from=(recipe.reference, plan.reference, model.reference),
+        model=model.name,
+        engine=recipe.engine,
+        engine_version=recipe.engine_version,
+        ways=tuple(found.ways),
+        passed=found.passed,
+        answered=found.answered,
+        context_tokens=recipe.context_tokens,
+        kv_tokens=found.kv_tokens,
+        planned_kv_tokens=plan.kv.low_tokens or plan.kv.capacity_tokens,
+        shares=tuple(found.shares),
+        weights_bytes=model.tensor_bytes,
+        fetched_bytes=husk.fetched_bytes,
+        written_bytes=husk.written_bytes,
+        seconds=round(time.monotonic() - started, 2),
+        proved=tuple(_proved(found, recipe)),
+        not_proved=tuple(_not_proved(found, recipe)),
+        code=found.code,
+        said=found.said,
+    )
+
+
+def _llama(
+    recipe: Recipe, plan: Plan, model: Model, husk: Husk, host: Host, folder: Path, found: _Found, tell: Tell
+) -> None:
+    tool = allocator(recipe, host)
+    if tool is not None:
+        tell("asking llama.cpp's allocator")
+        said = allot(tool, recipe, husk.path, host)
+        found.ways.append("allocator")
+        found.passed = bool(said.bytes)
+        found.shares += [
+            _share(plan, device, what, size, "llama-fit-params") for (device, what), size in said.bytes.items()
+        ]
+        if not said.bytes:
+            (folder / "allocator.log").write_text(said.text)
+            _diagnose(folder / "allocator.log", recipe.engine, found)
+            return
+    if model.tensor_bytes < _SHARE_OF_MEMORY * _available_bytes(host):
+        _boot(_with(recipe, _HOLLOW), "hollow file", plan, folder, found, tell)
+
+
+def _available_bytes(host: Host) -> int:
+    """What this machine has now, whatever the plan assumed; 0 if it does not say."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", host.read_text("/proc/meminfo") or "", re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _boot(recipe: Recipe, way: Way, plan: Plan, folder: Path, found: _Found, tell: Tell) -> None:
+    tell(f"starting {recipe.engine} with {way}")
+    found.ways.append(way)
+    directory = DeploymentDir(folder / "rehearsal")
+    directory.path.mkdir(mode=0o700)
+    with _started(recipe, directory) as deployment:
+        if deployment is None:
+            found.passed = False
+            _diagnose(directory.log, recipe.engine, found)
+        else:
+            found.answered = True
+        report = engine_named(recipe.engine).memory(directory.log.read_text(errors="replace"))
+    _read_back(report, plan, found)
+
+
+@contextmanager
+def _started(recipe: Recipe, directory: DeploymentDir) -> Iterator[Deployment | None]:
+    """The supervisor asks the first question; None if there was no answer."""
+    try:
+        try:
+            yield launch(recipe, directory, keeping=Keeping(restarts=0))
+        except LaunchError:
+            if not directory.log.exists():
+                raise
+            yield None
+    finally:
+        if directory.has(Deployment):
+            stop(directory)
+
+
+def _dry_run(recipe: Recipe, plan: Plan, host: Host, folder: Path, found: _Found, tell: Tell) -> None:
+    """ik_llama.cpp prints its buffers without reading a tensor, and then ends with code 1 whatever they are."""
+    tell("asking ik_llama.cpp for a dry run")
+    found.ways.append("dry run")
+    words = [word for word in recipe.argv if "{" not in word and word != "--api-key-file"]
+    done = host.run([*words, "--dry-run"], timeout_seconds=600)
+    (folder / "dry-run.log").write_text(f"{done.out}\n{done.err}")
+    report = engine_named(recipe.engine).memory(f"{done.out}\n{done.err}")
+    found.passed = any(reading.what == "kv_cache" for reading in report.readings)
+    _read_back(report, plan, found)
+    if not found.passed:
+        _diagnose(folder / "dry-run.log", recipe.engine, found)
+
+
+def _read_back(report: MemoryReport, plan: Plan, found: _Found) -> None:
+    """A start's own log is finer than the allocator's whole mebibytes, and takes its place."""
+    read = {
+        (each.device, each.what): _share(plan, each.device, each.what, round(each.value), each.line)
+        for each in report.readings
+        if each.what in _TERMS and each.device
+    }
+    found.shares = [each for each in found.shares if (each.device, each.what) not in read] + list(read.values())
+    tokens = report.of("kv_tokens")
+    found.kv_tokens = int(tokens.value) if tokens else None
+
+
+def _share(plan: Plan, device: str, what: str, size: int, source: str) -> Share:
+    return Share(device=device, what=what, bytes=size, planned_bytes=_planned(plan, device, what), source=source[:300])
+
+
+def _planned(plan: Plan, device: str, what: str) -> int | None:
+    """The plan's lines for it; it tells the weights apart by kind, an engine's log does not."""
+    terms = {"weights": ("weights", "experts", "replicated_weights", "absorbed_weights")}.get(what, (what,))
+    lines = [line.bytes for line in plan.ledger if line.device == device and line.term in terms]
+    return sum(lines) if lines else None
+
+
+def _diagnose(log: Path, engine: str, found: _Found) -> None:
+    said = diagnose_file(log, around=Around(engine=engine, failed=True))
+    found.code = said.code
+    found.said = said.excerpt[-1].text if said.excerpt else ""
+
+
+def _on(husk: Husk, recipe: Recipe) -> Recipe:
+    """The same recipe on the model without weights."""
+    words = tuple(
+        each.model_copy(update={"value": husk.path}) if each.value == recipe.model_path else each
+        for each in recipe.arguments
+    )
+    return recipe.model_copy(update={"arguments": words, "model_path": husk.path})
+
+
+def _with(recipe: Recipe, setting: Setting) -> Recipe:
+    kept = tuple(each for each in recipe.arguments if each.name != setting.name)
+    return recipe.model_copy(update={"arguments": (*kept, setting)})
+
+
+def _proved(found: _Found, recipe: Recipe) -> Iterator[str]:
+    if not found.passed:
+        return
+    yield "memory: the engine placed every tensor, cache and buffer of this size" if found.shares else "it starts"
+    if found.answered:
+        yield "kernels: a question went through every layer"
+        if recipe.engine in ("vllm", "sglang") and recipe.gpus:
+            yield "graphs: captured as they will be"
+        if recipe.gpus > 1:
+            yield f"communication: {recipe.gpus} GPUs exchanged real sizes"
+        yield "the command: this build takes every flag"
+
+
+def _not_proved(found: _Found, recipe: Recipe) -> Iterator[str]:
+    if not found.answered:
+        yield "kernels: no question was asked; the file is larger than this machine's memory can hold"
+    yield _QUALITY
+    yield _SPEED
+    if recipe.engine == "ik_llama.cpp":
+        yield "-mla 2 and 3: a dry run does not compute wkv_b, which they keep beside the cache"
