@@ -1,81 +1,75 @@
-"""The official SDKs, through nothing but the settings that `upright connect` prints."""
+"""Clients of a real llama-server, through nothing but the settings that `upright connect` prints."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from tests.conftest import Upright
 from tests.engines.test_line import free_port
+from tests.sdk_clients import environment_of, walk_anthropic, walk_openai
 
 pytestmark = pytest.mark.engine
-
-GREEDY = {"temperature": 0}  # the SDK of this day has no such parameter
-QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 
 
 @pytest.fixture
 def settings(upright: Upright, llama_server: Path, tiny_model: Path) -> Iterator[Any]:
     """client name -> the settings that `connect` printed, of one running deployment."""
     path = f"{llama_server.parent}:{os.environ['PATH']}"
-    started = upright("up", tiny_model, "--context", "1k", "--port", str(free_port()), PATH=path)
+    started = upright("up", tiny_model, "--context", "2k", "--port", str(free_port()), PATH=path)
     assert started.returncode == 0, started.stderr
 
     def of(client: str) -> dict[str, Any]:
-        printed = json.loads(upright("connect", "--client", client, "--json").stdout)
-        printed["key"] = Path(printed["key_file"]).read_text().strip()
-        return printed
+        done = upright("connect", "--client", client, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
     yield of
     assert upright("down").returncode == 0
 
 
-def test_openai_and_anthropic_sdks(settings: Any, monkeypatch: pytest.MonkeyPatch):
+def test_the_official_sdks(settings: Any, monkeypatch: pytest.MonkeyPatch):
     told = settings("openai")
-    monkeypatch.setenv("OPENAI_API_KEY", told["key"])
-    for name, value in told["environment"].items():
-        monkeypatch.setenv(name, value)
-    with openai.OpenAI(max_retries=0) as client:
-        chat = client.chat.completions.create(model=told["model"], messages=QUESTION, temperature=0)
-        assert chat.choices[0].message.content == "The capital of France is Paris."
-        stream = client.chat.completions.create(model=told["model"], messages=QUESTION, temperature=0, stream=True)
-        pieces = [chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices]
-        assert len([piece for piece in pieces if piece]) > 3
-        assert "".join(pieces) == "The capital of France is Paris."
-    with openai.OpenAI(api_key="sk-wrong", max_retries=0) as stranger, pytest.raises(openai.AuthenticationError):
-        stranger.chat.completions.create(model=told["model"], messages=QUESTION)
-
+    environment_of(told, monkeypatch)
+    assert walk_openai(told["model"], "auto") > 400
     told = settings("anthropic")
-    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", told["key"])
-    for name, value in told["environment"].items():
-        monkeypatch.setenv(name, value)
-    with anthropic.Anthropic(max_retries=0) as claude:
-        message = claude.messages.create(model=told["model"], messages=QUESTION, max_tokens=32, extra_body=GREEDY)
-        assert [block.text for block in message.content if block.type == "text"] == ["The capital of France is Paris."]
-        assert message.stop_reason == "end_turn"
-    with (
-        anthropic.Anthropic(auth_token="wrong", max_retries=0) as stranger,
-        pytest.raises(anthropic.AuthenticationError),
-    ):
-        stranger.messages.create(model=told["model"], messages=QUESTION, max_tokens=8)
+    environment_of(told, monkeypatch)
+    assert walk_anthropic(told["model"], {"type": "auto"}) > 400
 
 
-def test_the_curl_line_works_as_printed(settings: Any):
-    import subprocess
+def test_every_client_gets_settings_that_hold_no_key(settings: Any, upright: Upright, tmp_path: Path):
+    clients = ("openai", "anthropic", "claude-code", "zed", "cline", "open-webui", "curl")
+    for client in clients:
+        told = settings(client)
+        key = Path(told["key_file"]).read_text().strip()
+        assert key not in json.dumps(told), client
+        assert told["source"].startswith("https://"), client
+    shown = upright("connect", "--client", "cline", "--show-key")
+    assert key in shown.stdout
+    assert key not in shown.stderr
+    curl = subprocess.run(["bash", "-c", told["text"]], capture_output=True, text=True, check=True)
+    assert json.loads(curl.stdout)["choices"][0]["message"]["content"] == "OK"
 
-    done = subprocess.run(["bash", "-c", settings("curl")["text"]], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["choices"][0]["message"]["content"] == "OK"
+    wrote = upright("connect", "--client", "claude-code", "--write")
+    file = tmp_path / ".claude/settings.local.json"
+    assert wrote.stdout == f"wrote {file}\n"
+    written = json.loads(file.read_text())
+    helper = subprocess.run(["sh", "-c", written["apiKeyHelper"]], capture_output=True, text=True, check=True)
+    assert helper.stdout.strip() == key
+    assert key not in file.read_text()
+    assert written["env"]["CLAUDE_CODE_ATTRIBUTION_HEADER"] == "0"
+    assert written["env"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "1536"
 
-
-def test_an_unknown_client_is_named_with_the_known_ones(settings: Any, upright: Upright):
-    done = upright("connect", "--client", "emacs")
-    assert done.returncode == 2
-    assert "no client named emacs" in done.stderr
-    assert "claude-code" in done.stderr
+    unknown = upright("connect", "--client", "emacs")
+    assert unknown.returncode == 2
+    assert "no client named emacs" in unknown.stderr
+    assert "claude-code" in unknown.stderr
+    by_hand = upright("connect", "--client", "cline", "--write")
+    assert by_hand.returncode == 2
+    assert "only it can write" in by_hand.stderr

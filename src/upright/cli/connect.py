@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import click
 
 from upright.cli.options import deployment_argument, running_or_last
-from upright.cli.output import Output, output_options
+from upright.cli.output import Output, say
 
 
 @click.command()
 @deployment_argument
-@click.option("--client", default="openai", show_default=True, help="openai, anthropic, claude-code or curl.")
-@output_options
-def command(deployment: str | None, client: str, output: Output) -> None:
+@click.option(
+    "--client",
+    default="openai",
+    show_default=True,
+    help="openai, anthropic, claude-code, zed, cline, open-webui or curl.",
+)
+@click.option("--write", is_flag=True, help="Write them into the client's own file; what is in it stays.")
+@click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Write into this file instead.")
+@click.option("--show-key", is_flag=True, help="Print the key itself, not where it is.")
+@click.option("--json", "as_json", is_flag=True, help="Print the settings as JSON on stdout.")
+def command(deployment: str | None, client: str, write: bool, file: Path | None, show_key: bool, as_json: bool) -> None:
     """Print the settings for a client.
 
-    They are checked against the running engine before they are printed. The key stays in its file.
+    They are tried on the running engine first, with a real request as that client sends it. The key stays in its file.
     """
-    from upright.connecting import connect
-    from upright.endpoint.client import Endpoint
+    from upright.connecting import connect, try_settings, write_settings
     from upright.errors import LaunchError
     from upright.launching import status
     from upright.records.deployment import RUNNING
 
+    output = Output(as_json, None)
     directory = running_or_last(deployment)
     state = status(directory)
     settings = connect(state, directory.key_file, client)
     if state.state not in RUNNING:
         raise LaunchError(f"{state.name} is {state.state}", hint="upright ps")
-    with Endpoint(state.base_url, state.served_name, key=directory.key(), timeout_seconds=10) as endpoint:
-        served = endpoint.models()
-    if state.served_name not in served:
-        raise LaunchError(f"{state.base_url} serves {', '.join(served) or 'nothing'}, not {state.served_name}")
-    output.answer(settings.model_dump(mode="json"), lambda console: console.out(settings.text, end=""))
+    try_settings(settings, directory.key())
+    say(f"{state.name} answered a request with these settings")
+    shown = settings.model_dump(mode="json")
+    text = settings.text
+    if show_key:
+        shown["key"] = directory.key()
+        for words in (f'"$(cat {shlex.quote(settings.key_file)})"', f"the content of {settings.key_file}"):
+            text = text.replace(words, directory.key())
+    if write or file is not None:
+        shown["file"] = str(write_settings(settings, file))
+        text = f"wrote {shown['file']}\n"
+    output.answer(shown, lambda console: console.out(text, end="", highlight=False))
     output.next("report", state.name)

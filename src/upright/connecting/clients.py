@@ -1,119 +1,264 @@
-"""Deployment -> what a client must be told. The key is named by its file, never printed."""
+"""Deployment -> what each client must be told, in the client's own words.
+
+The key is named by its file: a shell reads it when the client starts, and Claude Code asks a command for it.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from upright.connecting.settings import ClientSettings
 from upright.errors import UsageError
-from upright.records.base import Part
 from upright.records.deployment import Deployment
 
+_PROVIDER = "upright"
+_MOST_OUTPUT_TOKENS = 32_000
+_TIMEOUT_MS = 30 * 60 * 1000
 
-class ClientSettings(Part):
-    """Settings for one client, as environment variables and as text to paste."""
 
-    client: str
-    """openai, anthropic, claude-code or curl."""
+@dataclass(frozen=True)
+class Served:
+    """What a client needs to know of a deployment."""
+
+    name: str
     base_url: str
-    """What this client calls its base URL."""
     model: str
-    """The served name."""
     key_file: str
-    """The file that holds the key."""
-    environment: dict[str, str]
-    """Variables to set; the key's variable is not among them."""
-    key_variables: tuple[str, ...]
-    """Variables that must hold the content of `key_file`."""
-    text: str
-    """Ready to paste into a shell."""
+    context_tokens: int
+
+    @property
+    def output_tokens(self) -> int:
+        """The longest answer to ask for: a quarter of the context; clients would else ask for more than fits."""
+        return max(1, min(_MOST_OUTPUT_TOKENS, self.context_tokens // 4))
+
+    @property
+    def key(self) -> str:
+        """How a shell reads it."""
+        return f'"$(cat {shlex.quote(self.key_file)})"'
 
 
 def connect(deployment: Deployment, key_file: Path, client: str = "openai") -> ClientSettings:
     if client not in CLIENTS:
         raise UsageError(f"no client named {client}", hint=f"clients: {', '.join(CLIENTS)}")
-    return CLIENTS[client](deployment, key_file)
+    served = Served(
+        deployment.name, deployment.base_url, deployment.served_name, str(key_file), deployment.context_tokens
+    )
+    return CLIENTS[client](served)
 
 
-def _openai(deployment: Deployment, key_file: Path) -> ClientSettings:
-    base_url = f"{deployment.base_url}/v1"
-    return _settings("openai", deployment, key_file, base_url, {"OPENAI_BASE_URL": base_url}, ("OPENAI_API_KEY",))
-
-
-def _anthropic(deployment: Deployment, key_file: Path) -> ClientSettings:
-    return _settings(
-        "anthropic",
-        deployment,
-        key_file,
-        deployment.base_url,
-        {"ANTHROPIC_BASE_URL": deployment.base_url},
-        ("ANTHROPIC_AUTH_TOKEN",),
+def _openai(served: Served) -> ClientSettings:
+    base_url = f"{served.base_url}/v1"
+    return _by_shell(
+        served,
+        "openai",
+        "openai",
+        base_url,
+        {"OPENAI_BASE_URL": base_url},
+        ("OPENAI_API_KEY",),
+        source="https://github.com/openai/openai-python#readme",
     )
 
 
-def _claude_code(deployment: Deployment, key_file: Path) -> ClientSettings:
-    model = deployment.served_name
-    # Guard: vLLM takes only `Authorization: Bearer`, which ANTHROPIC_AUTH_TOKEN sends and ANTHROPIC_API_KEY does not;
-    # the attribution header carries a hash of each request and defeats prefix caching.
+def _anthropic(served: Served) -> ClientSettings:
+    return _by_shell(
+        served,
+        "anthropic",
+        "anthropic",
+        served.base_url,
+        {"ANTHROPIC_BASE_URL": served.base_url},
+        ("ANTHROPIC_AUTH_TOKEN",),
+        # Guard: vLLM takes only `Authorization: Bearer`; ANTHROPIC_AUTH_TOKEN sends that, ANTHROPIC_API_KEY does not.
+        notes=("ANTHROPIC_API_KEY must not be set: it is sent in a header that vLLM does not read, and answers 401",),
+        source="https://github.com/anthropics/anthropic-sdk-python#readme",
+    )
+
+
+def _claude_code(served: Served) -> ClientSettings:
     environment = {
-        "ANTHROPIC_BASE_URL": deployment.base_url,
-        "ANTHROPIC_MODEL": model,
-        "ANTHROPIC_DEFAULT_OPUS_MODEL": model,
-        "ANTHROPIC_DEFAULT_SONNET_MODEL": model,
-        "ANTHROPIC_DEFAULT_HAIKU_MODEL": model,
+        "ANTHROPIC_BASE_URL": served.base_url,
+        "ANTHROPIC_MODEL": served.model,
+        "ANTHROPIC_DEFAULT_OPUS_MODEL": served.model,
+        "ANTHROPIC_DEFAULT_SONNET_MODEL": served.model,
+        "ANTHROPIC_DEFAULT_HAIKU_MODEL": served.model,
+        "CLAUDE_CODE_SUBAGENT_MODEL": served.model,
+        # Guard: the header carries a hash of each request at the start of the prompt, and no prefix is ever cached.
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
-        "API_TIMEOUT_MS": "1800000",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        # Guard: the answer is not reserved within the context that it assumes, so that this is what is left for input.
+        "CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(served.context_tokens - served.output_tokens),
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(served.output_tokens),
+        "API_TIMEOUT_MS": str(_TIMEOUT_MS),
     }
-    return _settings("claude-code", deployment, key_file, deployment.base_url, environment, ("ANTHROPIC_AUTH_TOKEN",))
+    return _by_shell(
+        served,
+        "claude-code",
+        "anthropic",
+        served.base_url,
+        environment,
+        ("ANTHROPIC_AUTH_TOKEN",),
+        last="claude",
+        file=".claude/settings.local.json",
+        # The helper's answer is sent as `Authorization: Bearer` too, so that the file holds no key.
+        settings={"env": environment, "apiKeyHelper": f"cat {shlex.quote(served.key_file)}"},
+        notes=("ANTHROPIC_API_KEY must not be set: it wins over the token and vLLM answers it with 401",),
+        source="https://code.claude.com/docs/en/env-vars and /settings (apiKeyHelper), /model-config",
+    )
 
 
-def _curl(deployment: Deployment, key_file: Path) -> ClientSettings:
-    body = json.dumps({"model": deployment.served_name, "messages": [{"role": "user", "content": "Say OK."}]})
+def _zed(served: Served) -> ClientSettings:
+    base_url = f"{served.base_url}/v1"
+    model = {
+        "name": served.model,
+        "display_name": f"{served.model} (upright)",
+        "max_tokens": served.context_tokens,
+        "max_output_tokens": served.output_tokens,
+        "capabilities": {"tools": True, "images": False, "parallel_tool_calls": False, "prompt_cache_key": False},
+    }
+    provider = {"api_url": base_url, "available_models": [model]}
+    settings = {
+        "language_models": {"openai_compatible": {_PROVIDER: provider}},
+        "agent": {"default_model": {"provider": _PROVIDER, "model": served.model}},
+    }
+    variable = f"{_PROVIDER.upper()}_API_KEY"
+    return ClientSettings(
+        client="zed",
+        protocol="openai",
+        base_url=base_url,
+        model=served.model,
+        key_file=served.key_file,
+        environment={},
+        key_variables=(variable,),
+        context_tokens=served.context_tokens,
+        output_tokens=served.output_tokens,
+        file="~/.config/zed/settings.json",
+        settings=settings,
+        text=f"{_json(settings)}\n# start Zed with its key, which it never keeps in that file:\n"
+        f"export {variable}={served.key}\nzed\n",
+        source="https://zed.dev/docs/ai/use-api-access#openai-compatible",
+    )
+
+
+def _cline(served: Served) -> ClientSettings:
+    base_url = f"{served.base_url}/v1"
+    text = (
+        "# In Cline's settings (it keeps the key in the system's own store):\n"
+        "API Provider             OpenAI Compatible\n"
+        f"Base URL                 {base_url}\n"
+        f"API Key                  the content of {served.key_file}\n"
+        f"Model ID                 {served.model}\n"
+        f"Context Window Size      {served.context_tokens}\n"
+        f"Max Output Tokens        {served.output_tokens}\n"
+        "Supports Images          off\n"
+    )
+    return ClientSettings(
+        client="cline",
+        protocol="openai",
+        base_url=base_url,
+        model=served.model,
+        key_file=served.key_file,
+        environment={},
+        key_variables=(),
+        context_tokens=served.context_tokens,
+        output_tokens=served.output_tokens,
+        text=text,
+        source="https://docs.cline.bot/provider-config/openai-compatible",
+    )
+
+
+def _open_webui(served: Served) -> ClientSettings:
+    base_url = f"{served.base_url}/v1"
+    return _by_shell(
+        served,
+        "open-webui",
+        "openai",
+        base_url,
+        {"OPENAI_API_BASE_URL": base_url, "ENABLE_OLLAMA_API": "false", "ENABLE_PERSISTENT_CONFIG": "false"},
+        ("OPENAI_API_KEY",),
+        last="open-webui serve",
+        notes=(
+            "without ENABLE_PERSISTENT_CONFIG=false it keeps the first address that it was ever given",
+            "in a container 127.0.0.1 is the container: run it with --network=host",
+        ),
+        source="https://docs.openwebui.com/reference/env-configuration",
+    )
+
+
+def _curl(served: Served) -> ClientSettings:
+    base_url = f"{served.base_url}/v1"
+    body = json.dumps({"model": served.model, "messages": [{"role": "user", "content": "Say OK."}]})
     # The header goes through a pipe: an argument of curl could be read in the list of processes.
     text = (
-        f"printf 'Authorization: Bearer %s' \"$(cat {shlex.quote(str(key_file))})\" |\n"
+        f"printf 'Authorization: Bearer %s' {served.key} |\n"
         f"  curl -s -H @- -H 'Content-Type: application/json' \\\n"
         f"    -d {shlex.quote(body)} \\\n"
-        f"    {shlex.quote(deployment.base_url + '/v1/chat/completions')}\n"
+        f"    {shlex.quote(base_url + '/chat/completions')}\n"
     )
     return ClientSettings(
         client="curl",
-        base_url=f"{deployment.base_url}/v1",
-        model=deployment.served_name,
-        key_file=str(key_file),
+        protocol="openai",
+        base_url=base_url,
+        model=served.model,
+        key_file=served.key_file,
         environment={},
         key_variables=(),
+        context_tokens=served.context_tokens,
+        output_tokens=served.output_tokens,
         text=text,
+        source="https://curl.se/docs/manpage.html",
     )
 
 
-def _settings(
+def _by_shell(
+    served: Served,
     client: str,
-    deployment: Deployment,
-    key_file: Path,
+    protocol: Any,
     base_url: str,
     environment: dict[str, str],
     key_variables: tuple[str, ...],
+    *,
+    source: str,
+    last: str | None = None,
+    file: str | None = None,
+    settings: dict[str, Any] | None = None,
+    notes: tuple[str, ...] = (),
 ) -> ClientSettings:
     lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
-    lines += [f'export {name}="$(cat {shlex.quote(str(key_file))})"' for name in key_variables]
-    lines.append(f"# model: {deployment.served_name}")
+    lines += [f"export {name}={served.key}" for name in key_variables]
+    lines += [f"# {note}" for note in notes]
+    lines.append(f"# model: {served.model}")
+    lines += [last] if last else []
     return ClientSettings(
         client=client,
+        protocol=protocol,
         base_url=base_url,
-        model=deployment.served_name,
-        key_file=str(key_file),
+        model=served.model,
+        key_file=served.key_file,
         environment=environment,
         key_variables=key_variables,
+        context_tokens=served.context_tokens,
+        output_tokens=served.output_tokens,
+        file=file or f"{served.name}-{client}.sh",
+        settings=settings,
         text="\n".join(lines) + "\n",
+        source=source,
     )
 
 
-CLIENTS: dict[str, Callable[[Deployment, Path], ClientSettings]] = {
+def _json(settings: dict[str, Any]) -> str:
+    return json.dumps(settings, indent=2, ensure_ascii=False)
+
+
+CLIENTS: dict[str, Callable[[Served], ClientSettings]] = {
     "openai": _openai,
     "anthropic": _anthropic,
     "claude-code": _claude_code,
+    "zed": _zed,
+    "cline": _cline,
+    "open-webui": _open_webui,
     "curl": _curl,
 }
