@@ -69,7 +69,16 @@ def test_the_library_page_runs_as_written(
 
 def test_a_page_that_shows_a_session_is_executed():
     """Other pages show output as text, and say where it was seen."""
-    executed = {"README.md", "quickstart.md", "probing.md", "catalog.md", "explain.md", "fetching.md", "clients.md"}
+    executed = {
+        "README.md",
+        "launching.md",
+        "quickstart.md",
+        "probing.md",
+        "catalog.md",
+        "explain.md",
+        "fetching.md",
+        "clients.md",
+    }
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     assert {page.name for page in pages if "```console" in page.read_text()} == executed
 

@@ -55,8 +55,19 @@ def ps_page(console: Console, listed: list[Listed]) -> None:
         endpoint = item.base_url if item.state == "ready" else ""
         inside = None if item.runtime == "process" else f"in {item.runtime}"
         engine = " ".join(filter(None, (item.engine, inside, f"on {item.machine}" if item.machine else None)))
-        table.add_row(entry.directory.name, _coloured(item.state), engine, endpoint, item.reason or "")
+        table.add_row(entry.directory.name, _coloured(item.state), engine, endpoint, Text(_why(item)))
+    for column in (table.columns[0], table.columns[1], table.columns[3]):  # what is copied is never cut
+        column.min_width = max(len(str(cell)) for cell in column.cells)
     console.print(table)
+
+
+def _why(deployment: Deployment) -> str:
+    """The reason, or how far it has come."""
+    if deployment.reason is None and deployment.progress is not None:
+        from upright.cli.progress import measured
+
+        return " ".join(filter(None, (deployment.progress.phase, measured(deployment.progress, None))))
+    return deployment.reason or ""
 
 
 def stopping_page(console: Console, deployment: Deployment) -> None:

@@ -9,6 +9,7 @@ import click
 from upright.cli.output import Output, output_options
 
 if TYPE_CHECKING:
+    from upright.records.deployment import Deployment
     from upright.store import DeploymentDir, Listed
 
 
@@ -22,10 +23,17 @@ def command(output: Output) -> None:
     listed = [_look(directory) for directory in store.deployments()]
     output.answer([_row(item) for item in listed], lambda console: ps_page(console, listed))
     last = listed[-1].deployment if listed else None
-    if last is not None and last.state in ("ready", "failed"):
-        output.next("connect" if last.state == "ready" else "logs", last.name)
-    else:
-        output.next("up", "MODEL")
+    output.next(*_next(last))
+
+
+def _next(last: Deployment | None) -> tuple[str, ...]:
+    from upright.records.deployment import RUNNING
+
+    if last is None or last.state not in {*RUNNING, "failed"}:
+        return ("up", "MODEL")
+    if last.state == "ready":
+        return ("connect", last.name)
+    return ("diagnose", last.name) if last.state in ("failed", "hung", "degraded") else ("logs", last.name, "--follow")
 
 
 def _look(directory: DeploymentDir) -> Listed:

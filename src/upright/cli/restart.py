@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from upright.cli.options import deployment_argument, running_or_last
-from upright.cli.output import Output, output_options, say
+from upright.cli.output import Output, output_options
 
 
 @click.command()
@@ -22,7 +22,7 @@ from upright.cli.output import Output, output_options, say
 def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: Output) -> None:
     """Stop a deployment and start it again."""
     from upright.cli.pages import deployment_page, recipe_page
-    from upright.cli.progress import shown
+    from upright.cli.progress import detach, shown
     from upright.launching import restart
     from upright.records.loading import load
     from upright.records.recipe import Recipe
@@ -38,8 +38,7 @@ def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: 
         with shown() as on_change:
             state = restart(directory, other, on_change=on_change)
     except KeyboardInterrupt:
-        say(f"detached: {directory.name} goes on starting")
-        output.next("logs", directory.name, "--follow")
+        detach(directory, output)
         return
     output.answer(state, lambda console: deployment_page(console, state))
     output.next("prove", state.name)

@@ -61,7 +61,7 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     terminal; Ctrl-C detaches, it does not stop it.
     """
     from upright.cli.pages import deployment_page, objections_page, recipe_page
-    from upright.cli.progress import shown
+    from upright.cli.progress import detach, shown
     from upright.line import register, start
 
     on = _on(wanted)
@@ -87,8 +87,7 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
         with shown(prepared.model.tensor_bytes) as on_change:
             deployment = start(prepared, directory, tell=say, on=on, on_change=on_change)
     except KeyboardInterrupt:
-        say(f"detached: {directory.name} goes on starting")
-        output.next("logs", directory.name, "--follow")
+        detach(directory, output)
         return
     output.answer(deployment, lambda console: deployment_page(console, deployment))
     output.next("prove", deployment.name)

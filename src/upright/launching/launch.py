@@ -136,6 +136,17 @@ def stop(directory: DeploymentDir, *, patience_seconds: float = 60) -> Deploymen
     return status(directory)
 
 
+def goes_on(directory: DeploymentDir, *, patience_seconds: float = 5) -> bool:
+    """Whether an engine comes up though nobody waits for it any more."""
+    deadline = time.monotonic() + patience_seconds
+    while directory.has(Deployment):
+        state = directory.read(Deployment).state
+        if state != "planned" or time.monotonic() > deadline:
+            return state in RUNNING
+        time.sleep(0.05)
+    return False
+
+
 @contextmanager
 def supervising(directory: DeploymentDir) -> Iterator[bool]:
     """Holds the deployment's lock; yields False if another process has it. Its holder alone writes the state."""
@@ -229,25 +240,27 @@ def _set_aside(directory: DeploymentDir, recipe: Recipe) -> Path:
 
 
 def _start_supervisor(directory: DeploymentDir) -> None:
-    """Returns once the supervisor holds the deployment's lock; it is nobody's child and outlives the terminal."""
+    """Returns once the supervisor holds the deployment's lock; it is nobody's child and outlives the terminal.
+
+    Whoever interrupts this interrupts the waiting, not the supervisor.
+    """
     with (directory.path / "supervisor.log").open("ab") as log:
-        done = subprocess.run(
+        starting = subprocess.Popen(
             [sys.executable, "-m", "upright.launching.supervisor", str(directory.path)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
             cwd="/",
-            check=False,
         )
-    if done.returncode != 0:
+    if (code := starting.wait()) != 0:
         with supervising(directory) as ours:
             if ours:
                 directory.write(
                     changed(directory.read(Deployment), state="failed", reason="its supervisor did not start")
                 )
         raise LaunchError(
-            f"the supervisor of {directory.name} did not start (code {done.returncode})",
+            f"the supervisor of {directory.name} did not start (code {code})",
             hint=f"cat {directory.path / 'supervisor.log'}",
         )
 
