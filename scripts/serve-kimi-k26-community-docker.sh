@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Serves Kimi-K2.6 with vllm 0.20.0, in a container of docker.
 # Written by `upright render`; every flag says why it is there and [where that was learned].
-# Note: The model's own code is run and no revision is pinned: download a revision that you trust (hf download --revision) and serve the folder.
+# Note: The model's own code is run and no revision is pinned: fetch a revision that you trust (upright fetch OWNER/NAME@REVISION) and serve that.
 # Note: fp8 cache: Community builds carry the tuning for SM 12.0 and were measured with it; answers must still be proved at the context that you use. Run the proof at full context before you rely on it.
 # Note: Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently (vLLM wheels 0.18.0 to 0.32.0, Requires-Dist; How to deploy Kimi K2.6 on Lambda (2026)).
 set -euo pipefail
@@ -16,7 +16,7 @@ EAGLE3_MODEL=${EAGLE3_MODEL:-lightseekorg/kimi-k2.6-eagle3-mla}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
 # The image behind the 255 published cells of Kimi-K2.6 on 8x RTX PRO 6000: DCP 1 to 8, with and without EAGLE3, fp8 cache. Users report slower speculation than the image of 2026-05-10.
 IMAGE=${IMAGE:-voipmonitor/vllm:glm-kimi-canonical-rebase-layered-vllm68b3569f-b12xc929144-flashinfergit1a60071-cutedsl45-20260514}
-HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: hf download REPOSITORY
+HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: upright fetch REPOSITORY
 CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}
 
 if [ ! -s "$KEY_FILE" ]; then
@@ -38,7 +38,7 @@ options=(
   --shm-size 32g --ulimit memlock=-1
   # nothing that an engine does not need
   --cap-drop ALL --security-opt no-new-privileges --read-only --tmpfs /tmp:exec
-  # downloaded weights, read-only: fetch them first with `hf download`
+  # downloaded weights, read-only: fetch them first with `upright fetch`
   --volume "$HF_HOME:/hub:ro"
   # compiled kernels and graphs, kept between starts
   --volume "$CACHE_FOLDER:/cache"

@@ -188,7 +188,8 @@ def _fraction() -> str:
         "tower: 0.806, or 0.771 if it counts the tower's size. The free memory would have held about 300,000 tokens.",
     )
     command = (
-        "upright plan kimi-k2.5 --box 8x-rtx-pro-6000-server-dual-socket --engine sglang --gpu-memory-utilization 0.787"
+        "upright plan kimi-k2.5 --box 8x-rtx-pro-6000-server-dual-socket --engine sglang --engine-version 0.5.8 "
+        "--gpu-memory-utilization 0.787"
     )
     return f"## Why Kimi K2.5 had room for 4,578 tokens\n\n{words}\n\n`{command}` says so, and what to set."
 

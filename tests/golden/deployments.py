@@ -37,7 +37,7 @@ PUBLISHED = {
     "kimi-k26-community-docker": Published(
         "Kimi-K2.6",
         "8x-rtx-pro-6000-server-dual-socket",
-        Goal(engine="vllm", engine_version="0.20.0", kv_dtype="fp8", decode_context_parallel=8),
+        Goal(engine="vllm", engine_version="0.20.0", kv_dtype="fp8", decode_context_parallel=8, image=COMMUNITY_IMAGE),
         ("docker", "compose", "kubernetes", "quadlet"),
         port=5000,
         wishes=_wishes(image=COMMUNITY_IMAGE),

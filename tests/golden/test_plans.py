@@ -21,7 +21,8 @@ CASES = {
     "8x5090": ("kimi-k2.6 --box 8x-rtx-5090", 1),
     "laptop": ("kimi-k2.6 --box laptop", 1),
     "k25-fraction": (
-        "kimi-k2.5 --box 8x-rtx-pro-6000-server-dual-socket --engine sglang --gpu-memory-utilization 0.787",
+        "kimi-k2.5 --box 8x-rtx-pro-6000-server-dual-socket --engine sglang --engine-version 0.5.8 "
+        "--gpu-memory-utilization 0.787",
         1,
     ),
 }

@@ -29,12 +29,17 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 @click.option("--engine-version", help="Only this version of it, such as 0.32.0.")
 @click.option("--tp", type=click.IntRange(1), help="Ranks of tensor parallelism.")
 @click.option("--pp", type=click.IntRange(1), help="Pipeline stages.")
-@click.option("--dcp", type=click.IntRange(1), help="Ranks that share one copy of the cache (vLLM).")
+@click.option("--dcp", type=click.IntRange(1), help="Ranks that share one copy of the cache.")
 @click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it: bf16, fp8, q8_0.")
 @click.option(
     "--gpu-memory-utilization", type=float, help="Share of each GPU for the engine (SGLang: --mem-fraction-static)."
 )
 @click.option("--draft", is_flag=True, help="With a draft model.")
+@click.option("--acceptance", type=float, help="Share of its guesses that are accepted on your load, such as 0.4.")
+@click.option("--image", help="Container image, as in the catalogue: its patches decide cache type and speed.")
+@click.option("--min-speed", type=click.FloatRange(min=0), help="Slowest tokens a second that will do for one user.")
+@click.option("--why", is_flag=True, help="Every term of memory and of time.")
+@click.option("--all", "everything", is_flag=True, help="Every way that was planned, best first.")
 @click.option(
     "--kernels", type=click.Path(path_type=Path, exists=True), help="What `upright kernels check -o FILE` found out."
 )
@@ -67,7 +72,7 @@ def _plan(output: Output, model: str, box: str | None, host_memory: float | None
         Output(False, output.path).answer(best)  # a file is the best plan's record, which `render` takes
     offers = [found for found in best.nearest if found.options or found.artifact]
     instead = [] if best.fits or offers else smaller(machine, goal, chosen.model)
-    output.show(plan_page(plans, chosen, page_width(), instead))
+    output.show(plan_page(plans, chosen, page_width(), instead, why=wanted["why"], everything=wanted["everything"]))
     where = _box_words(box, host_memory)
     if not best.fits and machine.memory_bytes.value is None:
         say("note: nobody says how much main memory this box has, 16 GiB are assumed; say it with --host-memory GIB")

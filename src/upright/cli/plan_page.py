@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from click import style
 
-from upright.cli.speed_page import speed_pairs
+from upright.cli.speed_page import speed_pairs, table_lines, why_lines
 from upright.planning.artifacts import Choice
+from upright.planning.ranking import runner_up_words
 from upright.planning.words import choice_words, expert_words
 from upright.records.plan import Plan
 from upright.units import GIB, memory, tokens
@@ -37,14 +38,28 @@ _PARTS = (
 )
 
 
-def plan_page(plans: Sequence[Plan], chosen: Choice, width: int, instead: Sequence[Plan] = ()) -> str:
+def plan_page(
+    plans: Sequence[Plan],
+    chosen: Choice,
+    width: int,
+    instead: Sequence[Plan] = (),
+    *,
+    why: bool = False,
+    everything: bool = False,
+) -> str:
     """`instead`: plans of other models, where nothing of this one fits."""
-    return "\n".join([*_lines(plans, chosen, width), *_instead(plans[0], instead, width)])
+    lines = [*_lines(plans, chosen, width), *_instead(plans[0], instead, width)]
+    if why:
+        lines += ["", *why_lines(plans[0], width)]
+    if everything:
+        lines += ["", *table_lines(plans, width)]
+    return "\n".join(lines)
 
 
 def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
     plan = plans[0]
-    verdict = style("fits", fg="green", bold=True) if plan.fits else style("does not fit", fg="red", bold=True)
+    no = "does not fit" if any(objection.short_bytes for objection in plan.objections) else "not like this"
+    verdict = style("fits", fg="green", bold=True) if plan.fits else style(no, fg="red", bold=True)
     yield f"{plan.model}: {verdict}"
     yield f"on {plan.box} with {_way(plan)}"
     yield ""
@@ -53,7 +68,7 @@ def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
     yield _legend(plan)
     yield ""
     yield from _numbers(plan, width)
-    for words in (choice_words(plans, chosen), expert_words(plan.expert_places)):
+    for words in (choice_words(plans, chosen), _sentence(runner_up_words(plans)), expert_words(plan.expert_places)):
         if words is not None:
             yield from _wrapped(words, width)
     for objection in plan.objections:
@@ -64,6 +79,10 @@ def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
         yield from _wrapped(note.message + (f": {note.remedy}" if note.remedy else ""), width, "note ", "yellow")
     yield from _nearest(plan, width)
     yield from _rungs(plan, width)
+
+
+def _sentence(words: str | None) -> str | None:
+    return f"{words}." if words else None
 
 
 def _way(plan: Plan) -> str:

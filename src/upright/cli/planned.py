@@ -31,6 +31,9 @@ _GOAL = {
     "dcp": "decode_context_parallel",
     "gpu_memory_utilization": "memory_fraction",
     "draft": "draft",
+    "acceptance": "acceptance",
+    "min_speed": "minimum_tokens_per_second",
+    "image": "image",
 }
 
 

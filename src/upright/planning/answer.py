@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from upright.records.base import Basis
 from upright.records.model import Model
-from upright.records.plan import LedgerLine, Note, Objection, Plan
+from upright.records.plan import LedgerLine, Objection, Plan
 from upright.units import tokens
 
 
@@ -30,13 +30,8 @@ def finish(plan: Plan, model: Model) -> Plan:
                 remedy=f"--context {limit}",
             ),
         )
-    notes = plan.notes
-    if plan.goal.minimum_tokens_per_second is not None:
-        message = f"whether {plan.goal.minimum_tokens_per_second:g} tok/s are reached is for a benchmark to say"
-        notes = (*notes, Note(code="speed-not-judged", message=message, remedy="upright bench"))
     return plan.model_copy(
         update={
-            "notes": notes,
             "largest_context_tokens": min(sure, limit) if limit else sure,
             "users_at_context": sure // plan.context_tokens,
             "objections": tuple(found),

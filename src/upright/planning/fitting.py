@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean
 
 from upright import catalog
@@ -101,6 +102,7 @@ def by_setting(pool: PoolRow) -> str:
     return f"{pool.image} {pool.memory_fraction} {pool.draft}{counted}"
 
 
+@cache
 def _terms(pool: PoolRow) -> tuple[float, float]:
     """Bytes of one GPU left after weights, and bytes that a token of the pool takes there."""
     row, gpu = catalog.model(pool.model), catalog.gpu(pool.gpu)

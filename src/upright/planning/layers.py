@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from upright.catalog.rows.memory import End
 from upright.planning.answer import exact, finish, rounded_down
@@ -10,7 +10,7 @@ from upright.planning.buffers import COMPUTE_BAND, padded_context
 from upright.planning.devices import HOST, HOST_RESERVE, UNKNOWN_HOST_BYTES, gpus, host_bytes
 from upright.planning.kvcache import cache_shape
 from upright.planning.overhead import overheads
-from upright.planning.placement import Job, Load, Overheads, budget_of, capacity_tokens, over, place
+from upright.planning.placement import Job, Load, Overheads, budget_of, capacity_tokens, feasible, over, place
 from upright.planning.weights import layer_bytes
 from upright.records.base import Basis, Figure
 from upright.records.box import Box
@@ -19,6 +19,9 @@ from upright.records.plan import DeviceBudget, ExpertPlace, Goal, KvCache, Ledge
 from upright.units import GIB, memory, tokens
 
 UBATCH_TOKENS = 512
+# With experts in main memory every ubatch copies them to a GPU: the longest that fits reads prompts fastest, and the
+# scratch that it takes is worth half a layer of experts, which is a hundredth of the decode speed.
+HYBRID_UBATCH_TOKENS = (4096, 2048, 1024, 512)
 # llama.cpp's own --fit-target leaves this much of each GPU free.
 GPU_MARGIN_BYTES = GIB
 # Far above any context, so that the search ends.
@@ -37,6 +40,7 @@ class LayerCase:
     context_tokens: int
     dtype: str
     made_from: tuple[str, ...]
+    ubatch_tokens: int = UBATCH_TOKENS
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,9 @@ class _Bands:
 
 def plan_in_layers(case: LayerCase) -> Plan:
     """The plan, with objections if it does not fit."""
-    job, bands = _job(case), _bands(case)
-    # Placed so that even the high ends fit, then counted with the best figures for the same placement.
-    sure = place(job, case.context_tokens, bands.high)
+    bands = _bands(case)
+    job, sure = _placed(case, bands)
+    case = replace(case, ubatch_tokens=job.ubatch_tokens)
     shape, limit = job.shape, case.model.architecture.context_limit_tokens
     most = max(limit or 0, case.context_tokens) * max(16, case.goal.users)
     low = capacity_tokens(job, bands.high, most=min(most, MOST_TOKENS))
@@ -63,7 +67,7 @@ def plan_in_layers(case: LayerCase) -> Plan:
         model=case.model.name,
         box=case.box.name,
         context_tokens=case.context_tokens,
-        ubatch_tokens=UBATCH_TOKENS,
+        ubatch_tokens=case.ubatch_tokens,
         expert_places=_expert_places(sure) if job.gpus else (),
         budgets=_budgets(case, job),
         ledger=tuple(line for load in sure for line in _lines(case, load, bands)),
@@ -83,14 +87,28 @@ def plan_in_layers(case: LayerCase) -> Plan:
     return finish(plan, case.model)
 
 
+def _placed(case: LayerCase, bands: _Bands) -> tuple[Job, tuple[Load, ...]]:
+    """Placed so that even the high ends fit: everything on the GPUs, or else with the longest ubatch that fits."""
+    job = _job(case)
+    loads = place(job, case.context_tokens, bands.high)
+    if not job.gpus or not loads[-1].expert_layers:
+        return job, loads
+    for ubatch in HYBRID_UBATCH_TOKENS:
+        longer = _job(replace(case, ubatch_tokens=ubatch))
+        tried = place(longer, case.context_tokens, bands.high)
+        if feasible(longer, tried):
+            return longer, tried
+    return job, loads
+
+
 def _job(case: LayerCase) -> Job:
-    devices = gpus(case.box)
-    shape = cache_shape(case.model.architecture, case.dtype, window_slack_tokens=UBATCH_TOKENS)
+    devices, ubatch = gpus(case.box), case.ubatch_tokens
+    shape = cache_shape(case.model.architecture, case.dtype, window_slack_tokens=ubatch)
     offered = int(int(host_bytes(case.box).value or UNKNOWN_HOST_BYTES) * (1 - HOST_RESERVE if devices else 1))
     if any(device.unified for device in devices):
         offered = 0
     budgets = tuple(max(0, device.cuda_bytes - GPU_MARGIN_BYTES) for device in devices)
-    return Job(case.model, shape, devices, budgets, offered, case.goal.users, UBATCH_TOKENS)
+    return Job(case.model, shape, devices, budgets, offered, case.goal.users, ubatch)
 
 
 def _bands(case: LayerCase) -> _Bands:
@@ -163,7 +181,7 @@ def _lines(case: LayerCase, load: Load, bands: _Bands) -> list[LedgerLine]:
                 low_bytes=int(scratch * bands.low.compute_factor),
                 high_bytes=load.compute,
                 basis="derived",
-                why=f"scratch for {UBATCH_TOKENS} tokens at once: logits, hidden states, mask",
+                why=f"scratch for {case.ubatch_tokens:,} tokens at once: logits, hidden states, mask",
             )
         )
     terms = [term for term in ("runtime", "upload", "process") if getattr(load, term)]

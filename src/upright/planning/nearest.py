@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from upright.planning.answer import rounded_down
 from upright.planning.fraction import HIGHEST_SGLANG, HIGHEST_VLLM
+from upright.planning.wishes import fp8_images
 from upright.records.model import Model
 from upright.records.plan import Goal, Nearest, Plan
 from upright.units import memory, size, tokens
@@ -34,18 +35,51 @@ def nearest(
     """At most a handful, in the order a person should consider them. `grown` plans on a box with more such GPUs."""
     found = []
     within_reach = plan.kv.capacity_tokens > 0
-    for change in _changes(plan) if within_reach else ():
+    corrected = tuple(_corrections(plan))
+    for change in (*corrected, *(_changes(plan) if within_reach and not corrected else ())):
         done = planner(model, change.goal)
         if done.fits:
-            found.append(_nearest(done, change.words, change.options, None))
+            found.append(_nearest(done, change.words, change.options or _ranks(change, done), None))
     if not found and within_reach:
         found += _smaller_context(plan, model, planner)
     for other in artifacts if not found else ():
         if other.name != plan.model:
             found += _other_artifact(plan, other, planner)
-    if not within_reach and grown is not None:
+    if not within_reach and grown is not None and not corrected:
         found = [*found[: MOST - 1], *_more_gpus(plan, artifacts[0], grown)]
     return tuple(found[:MOST])
+
+
+def _corrections(plan: Plan) -> Iterator[_Change]:
+    """Where a wish itself is in the way: the same without it."""
+    codes, goal = {objection.code for objection in plan.objections}, plan.goal
+    if codes & {"heads-not-divisible", "too-few-gpus"}:
+        yield _Change("ranks as the heads and GPUs allow", goal.model_copy(update={"tensor_parallel": None}), ())
+    if codes & {"dcp-not-divisor", "no-dcp"}:
+        free = goal.model_copy(update={"decode_context_parallel": None, "tensor_parallel": plan.parallel.tensor})
+        yield _Change("a cache that as many ranks share as can", free, ())
+    if "cache-not-supported" in codes:
+        bf16 = goal.model_copy(update={"kv_dtype": "bf16"})
+        yield _Change("a cache in bf16", bf16, ("--kv-dtype", "bf16"))
+        image = fp8_images()[-1]
+        patched = goal.model_copy(update={"image": image})
+        yield _Change(
+            "the fp8 cache with a community image", patched, ("--kv-dtype", goal.kv_dtype or "fp8", "--image", image)
+        )
+    if "no-ranks" in codes:
+        free = goal.model_copy(
+            update={"tensor_parallel": None, "pipeline_parallel": None, "decode_context_parallel": None}
+        )
+        yield _Change("whole layers on devices", free, ())
+
+
+def _ranks(change: _Change, done: Plan) -> tuple[str, ...]:
+    """What the planner chose for a wish that was taken back."""
+    if done.memory_fraction is None:
+        return ()
+    if change.goal.tensor_parallel is None:
+        return ("--tp", str(done.parallel.tensor))
+    return ("--dcp", str(done.parallel.decode_context))
 
 
 def _changes(plan: Plan) -> Iterator[_Change]:

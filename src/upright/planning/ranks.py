@@ -18,7 +18,7 @@ from upright.planning.kvcache import CacheShape, cache_shape, copies, rank_share
 from upright.planning.overhead import line, overheads
 from upright.planning.weights import RankWeights, Vision, rank_weights
 from upright.records.box import Box
-from upright.records.model import MlaAttention, Model
+from upright.records.model import Model
 from upright.records.plan import DeviceBudget, Goal, KvCache, LedgerLine, Note, Objection, Parallel, Plan
 from upright.units import memory, tokens
 
@@ -240,22 +240,6 @@ def _notes(case: RankCase, rank: _Rank, best: int, low: int, band: float) -> tup
     if low < case.need_tokens <= best:
         message = f"by the best figure it fits, within the band of {100 * band:.0f} % it may not"
         found.append(Note(code="tight", message=message))
-    if _kernel_too_large(case, rank.device):
-        found.append(
-            Note(
-                code="prove-first",
-                message="the memory fits, but on SM120 an MLA kernel of upstream vLLM 0.20 to 0.32 does not fit an fp8 "
-                "cache: the engine dies on its first request (upright kernels check); patched builds run it",
-                remedy="--kv-dtype bf16, with --dcp to make up for it",
-            )
-        )
     if case.shape.unknown:
         found.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(case.shape.unknown)}"))
     return tuple(found)
-
-
-def _kernel_too_large(case: RankCase, device: Device) -> bool:
-    """What the kernel check shows for MLA with an fp8 cache on these cards, said also to those who did not run it."""
-    latent = any(isinstance(kind, MlaAttention) for kind in case.model.architecture.attention)
-    sm12 = (device.capability or "").startswith("12.")
-    return case.engine == "vllm" and latent and sm12 and case.dtype.startswith("fp8")

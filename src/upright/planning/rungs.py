@@ -28,7 +28,7 @@ def rungs(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]:
     found += [_context(plan, context, planner) for context in longer if context > start]
     found += _memory(plan, planner)
     if plan.engine in _DRAFTED_ENGINES and not plan.goal.draft:
-        drafted = planner(plan.goal.model_copy(update={"draft": True, "engine": plan.engine}))
+        drafted = planner(plan.goal.model_copy(update={"draft": True, **_as_it_is(plan)}))
         cost = plan.kv.capacity_tokens - drafted.kv.capacity_tokens
         why = f"a draft model, if it wins on your load; takes about {tokens(max(0, cost))} tokens of the pool"
         found.append(Rung(name="draft", context_tokens=plan.context_tokens, draft=True, fits=drafted.fits, why=why))
@@ -38,10 +38,15 @@ def rungs(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]:
     return tuple(found)
 
 
+def _as_it_is(plan: Plan) -> dict[str, object]:
+    """One setting at a time: the engine and the sharing of the cache stay."""
+    return {"engine": plan.engine, "decode_context_parallel": plan.parallel.decode_context}
+
+
 def _memory(plan: Plan, planner: Planner) -> Iterator[Rung]:
     highest = HIGHEST_SGLANG if plan.engine == "sglang" else HIGHEST_VLLM
     if plan.memory_fraction is not None and plan.memory_fraction < highest:
-        more = planner(plan.goal.model_copy(update={"memory_fraction": highest, "engine": plan.engine}))
+        more = planner(plan.goal.model_copy(update={"memory_fraction": highest, **_as_it_is(plan)}))
         why = f"memory fraction {highest}: a pool of {tokens(more.kv.capacity_tokens)} tokens"
         yield Rung(name="memory", context_tokens=plan.context_tokens, fits=more.fits, why=why)
 

@@ -63,15 +63,14 @@ def rank_weights(
 
 def step_bytes(model: Model, *, tensor: int = 1) -> StepBytes:
     """Bytes of this rank's share that a step reads; of the embedding it reads a row, of the tower nothing."""
-    share = replicated_share(model.architecture, tensor)
-    always, routed = Fraction(0), 0
+    share, always = replicated_share(model.architecture, tensor), Fraction(0)
+    totals: dict[Group, int] = {}
     for line in model.weights:
-        if line.group == "routed_experts":
-            routed += line.bytes
-        elif line.group not in ("embedding", "vision", "draft"):
-            whole = _whole_share(line.group, share, "left out") or Fraction(0)
-            always += line.bytes * (whole + (1 - whole) / tensor)
-    experts = model.architecture.experts
+        totals[line.group] = totals.get(line.group, 0) + line.bytes
+    for group in totals.keys() - {"embedding", "vision", "draft", "routed_experts"}:
+        whole = _whole_share(group, share, "left out") or Fraction(0)
+        always += totals[group] * (whole + (1 - whole) / tensor)
+    experts, routed = model.architecture.experts, totals.get("routed_experts", 0)
     return StepBytes(int(always), routed // experts.count // tensor if experts else 0)
 
 

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from upright import catalog
 from upright.planning.artifacts import Choice
-from upright.planning.search import expert_bits
+from upright.planning.ranking import NATIVE_BITS, expert_bits
 from upright.records.model import Model
 from upright.records.plan import ExpertPlace, Plan
 from upright.units import memory, size
-
-NATIVE_BITS = 4.4
 
 
 def choice_words(plans: Sequence[Plan], choice: Choice) -> str | None:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Serves Kimi-K2.6 with sglang 0.5.23, in a container of docker.
 # Written by `upright render`; every flag says why it is there and [where that was learned].
-# Note: The model's own code is run and no revision is pinned: download a revision that you trust (hf download --revision) and serve the folder.
+# Note: The model's own code is run and no revision is pinned: fetch a revision that you trust (upright fetch OWNER/NAME@REVISION) and serve that.
 set -euo pipefail
 
 MODEL_PATH=${MODEL_PATH:-moonshotai/Kimi-K2.6}
@@ -12,7 +12,7 @@ GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.848}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
 # upstream's release; pin the digest of what you pulled
 IMAGE=${IMAGE:-lmsysorg/sglang:v0.5.23}
-HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: hf download REPOSITORY
+HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: upright fetch REPOSITORY
 CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}
 
 if [ ! -s "$KEY_FILE" ]; then
@@ -34,7 +34,7 @@ options=(
   --shm-size 32g --ulimit memlock=-1
   # nothing that an engine does not need
   --cap-drop ALL --security-opt no-new-privileges --read-only --tmpfs /tmp:exec
-  # downloaded weights, read-only: fetch them first with `hf download`
+  # downloaded weights, read-only: fetch them first with `upright fetch`
   --volume "$HF_HOME:/hub:ro"
   # compiled kernels and graphs, kept between starts
   --volume "$CACHE_FOLDER:/cache"

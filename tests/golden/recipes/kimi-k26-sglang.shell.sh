@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Serves Kimi-K2.6 with sglang 0.5.23.
 # Written by `upright render`; every flag says why it is there and [where that was learned].
-# Note: The model's own code is run and no revision is pinned: download a revision that you trust (hf download --revision) and serve the folder.
+# Note: The model's own code is run and no revision is pinned: fetch a revision that you trust (upright fetch OWNER/NAME@REVISION) and serve that.
 set -euo pipefail
 
 MODEL_PATH=${MODEL_PATH:-moonshotai/Kimi-K2.6}

@@ -35,9 +35,10 @@ def test_the_ledger_adds_up_on_every_gpu():
     assert all(line.low_bytes <= line.bytes <= line.high_bytes for line in found.ledger)
 
 
-def test_context_parallelism_is_taken_only_when_the_goal_needs_it():
+def test_a_cache_is_shared_where_the_goal_needs_it_or_long_contexts_are_read_faster():
     assert best(context_tokens=65_536).parallel.decode_context == 1
-    assert best(context_tokens=262_144).parallel.decode_context == 2
+    assert best(context_tokens=131_072).parallel.decode_context == 2
+    assert best(context_tokens=262_144).parallel.decode_context == 8
     assert best(context_tokens=262_144, users=4).parallel.decode_context == 8
 
 
@@ -47,10 +48,35 @@ def test_context_parallelism_multiplies_the_pool():
     assert (one.kv.copies, eight.kv.copies) == (8, 1)
 
 
-def test_fp8_doubles_the_pool_and_is_marked_prove_first_on_sm120():
-    wide, narrow = best(), best(kv_dtype="fp8")
+IMAGE = "voip-glm-kimi-canonical-20260514"
+
+
+def test_fp8_doubles_the_pool_and_does_not_run_on_sm120_unless_the_image_carries_it():
+    wide, narrow = best(decode_context_parallel=1), best(engine="vllm", kv_dtype="fp8", decode_context_parallel=1)
     assert narrow.kv.capacity_tokens / wide.kv.capacity_tokens == pytest.approx(2, rel=0.001)
-    assert "prove-first" in {note.code for note in narrow.notes}
+    (no,) = narrow.objections
+    assert (no.code, IMAGE in no.remedy) == ("cache-not-supported", True)
+    assert [offer.options for offer in narrow.nearest] == [
+        ("--kv-dtype", "bf16"),
+        ("--kv-dtype", "fp8", "--image", IMAGE),
+    ]
+    assert best(kv_dtype="fp8", image=IMAGE).fits
+    assert best(image=IMAGE).kv.dtype == "fp8"
+    assert best(box=catalog.box_record("hgx-b200"), engine="vllm", kv_dtype="fp8").fits
+
+
+def test_an_image_that_nobody_knows_is_planned_as_upstream_and_said_so():
+    found = best(image="somebody/vllm:latest")
+    assert found.kv.dtype == "bf16"
+    assert "unknown-image" in {note.code for note in found.notes}
+
+
+def test_three_ranks_are_refused_and_not_answered_with_another_format():
+    found = plan(BOX, K26[0], Goal(tensor_parallel=3), choose_from=K26[1:])[0]
+    assert (found.engine, found.model) == ("vllm", K26[0].name)
+    assert found.objections[0].code == "heads-not-divisible"
+    assert found.objections[0].remedy == "--tp 8"
+    assert found.nearest[0].options == ("--tp", "8")
 
 
 def test_graphs_are_inside_the_fraction_since_vllm_0_21():
@@ -61,7 +87,7 @@ def test_graphs_are_inside_the_fraction_since_vllm_0_21():
 
 
 def test_a_draft_costs_weights_room_and_a_layer_of_cache():
-    plain, drafted = best(), best(draft=True)
+    plain, drafted = best(decode_context_parallel=1), best(draft=True, decode_context_parallel=1)
     assert drafted.kv.bytes_per_token == 62 * 576 * 2
     assert drafted.kv.capacity_tokens < plain.kv.capacity_tokens
 
@@ -112,7 +138,7 @@ def test_a_pool_that_is_too_small_is_mended_by_settings_first():
         ({"tensor_parallel": 16}, "too-few-gpus"),
         ({"tensor_parallel": 7}, "heads-not-divisible"),
         ({"decode_context_parallel": 3}, "dcp-not-divisor"),
-        ({"engine": "sglang", "decode_context_parallel": 8}, "no-dcp"),
+        ({"engine": "sglang", "engine_version": "0.5.14", "decode_context_parallel": 8}, "no-dcp"),
         ({"engine": "llama.cpp"}, "wrong-format"),
         ({"context_tokens": 1_000_000}, "context-too-long"),
     ],
@@ -151,6 +177,7 @@ def test_kimi_k25s_pool_of_4578_tokens_was_the_memory_fraction():
         box=catalog.box_record("8x-rtx-pro-6000-server-dual-socket"),
         model=records(catalog.model("kimi-k2.5"))[0],
         engine="sglang",
+        engine_version="0.5.8",
         memory_fraction=fraction,
     )
     # 0.5 GiB of weights that the arithmetic does not know make the difference between 11,000 tokens and 4,578.
@@ -173,7 +200,7 @@ def test_the_way_up_starts_safe_and_takes_one_setting_at_a_time():
         ("vision", 65_536),
     ]
     assert not climb[0].draft
-    assert "shared by 2 ranks" in climb[3].why
+    assert "shared by 8 ranks" in climb[3].why
 
 
 @pytest.mark.parametrize(("use", "context"), [("chat", 32_768), ("batch", 8_192), ("long-documents", 131_072)])

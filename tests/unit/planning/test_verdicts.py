@@ -32,7 +32,7 @@ def codes(kv_dtype: str, engine: str = "vllm", version: str = "0.32.0", verdict:
 
 def test_the_plan_that_would_launch_it_objects_with_bytes_and_remedy():
     goal = Goal(engine="vllm", engine_version="0.32.0", kv_dtype="fp8")
-    assert plan(BOX, K26, goal)[0].fits
+    assert [each.code for each in plan(BOX, K26, goal)[0].objections] == ["cache-not-supported"]
     found = plan(BOX, K26, goal, verdicts=[NO])[0]
     assert not found.fits
     assert [(each.code, each.short_bytes, each.remedy) for each in found.objections] == [
@@ -47,6 +47,6 @@ def test_other_caches_versions_and_engines_do_not():
     assert "kernel-too-large" not in codes("fp8_e4m3", engine="sglang", version="0.5.23")
 
 
-def test_what_fits_or_is_unknown_is_no_objection():
-    for answer in ("fits", "could-not-determine"):
-        assert codes("fp8", verdict=NO.model_copy(update={"verdict": answer})) == []
+def test_a_kernel_that_was_compiled_is_known_better_than_the_catalogue_knows_it():
+    assert codes("fp8", verdict=NO.model_copy(update={"verdict": "fits"})) == []
+    assert codes("fp8", verdict=NO.model_copy(update={"verdict": "could-not-determine"})) == ["cache-not-supported"]

@@ -101,6 +101,8 @@ class SpeedRow(Row):
     """How the engine's kernels cut the work."""
     constants: Constants
     """What was fitted."""
+    sharing_measured: bool = False
+    """Whether runs with a shared cache were among those that were fitted: only then is it shared for speed."""
     fitted_on: tuple[str, ...] = ()
     """Measurements that it was fitted on, as ids or spans of ids: a test fits it again."""
     errors: Errors | None = None

@@ -66,9 +66,8 @@ class Case:
 
 def speed(plan: Plan, model: Model, box: Box) -> Speed | None:
     """None if the catalogue has no constants for the engine, or not the figures of the silicon."""
-    chosen = choose(
-        plan.engine, plan.engine_version, _capability(box), wires(box, _ranks(plan)), image_patches(plan.goal.image)
-    )
+    ranks = plan.parallel.tensor * plan.parallel.pipeline
+    chosen = constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
     if chosen is None or (case := _case(plan, model, box, chosen.row)) is None:
         return None
     half = max(1, plan.context_tokens // 2)
@@ -89,15 +88,22 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | None:
     )
 
 
+def constants(box: Box, engine: str, version: str | None, ranks: int, image: str | None) -> Chosen | None:
+    """The row for these GPUs and the wires between them."""
+    capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
+    return choose(engine, version, capability, wires(box, ranks), image_patches(image))
+
+
 def image_patches(image: str | None) -> tuple[str, ...]:
     """What the image carries that upstream does not; nothing for one that the catalogue does not know."""
-    if image is None:
-        return ()
-    for row in catalog.rows("images").values():
-        assert isinstance(row, ImageRow)
-        if image in (row.id, row.reference, row.reference.rpartition(":")[2]):
-            return row.patches
-    return ()
+    row = known_image(image) if image else None
+    return row.patches if row else ()
+
+
+def known_image(image: str) -> ImageRow | None:
+    """By the row's name, the whole reference, or its tag."""
+    names = ((row, (row.id, row.reference, row.reference.rpartition(":")[2])) for row in catalog.images())
+    return next((row for row, known in names if image in known), None)
 
 
 class _Band:
@@ -131,7 +137,7 @@ def _case(plan: Plan, model: Model, box: Box, row: SpeedRow) -> Case | None:
     first = box.gpus[0] if box.gpus else None
     silicon = silicon_of(first) if first else None
     work = rank_work(model, plan.parallel, plan.kv.dtype)
-    if plan.memory_fraction is not None:
+    if plan.engine in ("vllm", "sglang"):
         return Case(plan, row, work, silicon, None) if silicon else None
     if first is not None and silicon is None:
         return None
@@ -204,14 +210,6 @@ def _why(chosen: Chosen, plan: Plan) -> str:
             else f"; acceptance is not known: from {ACCEPTED[0]:.0%} to {ACCEPTED[1]:.0%}, as published cells were"
         )  # fmt: skip
     return f"speeds/{chosen.row.id}, {words}"
-
-
-def _capability(box: Box) -> str | None:
-    return next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
-
-
-def _ranks(plan: Plan) -> int:
-    return plan.parallel.tensor * plan.parallel.pipeline
 
 
 def _round(value: float) -> float:

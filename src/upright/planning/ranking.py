@@ -1,0 +1,121 @@
+"""Plans of one model -> their order for a goal, and why the second lost.
+
+What fits comes first, then the weights as their maker published them, then what can be counted on: the lower end of the
+speed's band, for the load that the goal names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from upright.records.box import Box
+from upright.records.model import MlaAttention, Model
+from upright.records.plan import Plan, Rate
+
+# Below this many bits a routed weight, or with experts cut out, it is not quite the same model any more: Kimi K2.6 has
+# perplexity 1.84 at 4.5 bits and 2.41 at 2.6 (unsloth.ai). Such an artifact is offered, never chosen.
+FAITHFUL_BITS = 3.5
+NATIVE_BITS = 4.4
+# What loses a little must be this much faster, and so must each doubling of the ranks that share a cache.
+LOSS_COSTS = 0.05
+SHARING_COSTS = 0.02
+ANSWER_TOKENS = 1_000
+_HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "ik-only-types", "too-few-gpus")
+
+
+def expert_bits(model: Model) -> float:
+    """Bits of a routed weight, scales included; of any weight if there are no experts."""
+    lines = [line for line in model.weights if line.group == "routed_experts"] or list(model.weights)
+    parameters = sum(line.parameters for line in lines)
+    return 8 * sum(line.bytes for line in lines) / parameters if parameters else 0.0
+
+
+def faithful(model: Model) -> bool:
+    return expert_bits(model) >= FAITHFUL_BITS
+
+
+def order(plan: Plan, artifact: Model, native: Model, box: Box) -> tuple[object, ...]:
+    hopeless = any(objection.code in _HOPELESS for objection in plan.objections)
+    installed = any(found.engine == plan.engine for found in box.engines)
+    return (
+        not plan.fits,
+        hopeless,
+        artifact is not native,
+        not installed,
+        -worth(plan, artifact, native),
+        artifact.tensor_bytes,
+        _preference(plan, artifact),
+        plan.parallel.decode_context,
+    )
+
+
+def _preference(plan: Plan, artifact: Model) -> int:
+    """Between ways of which nothing better is known."""
+    hybrid = {place.device == "host" for place in plan.expert_places} == {True, False}
+    latent = any(isinstance(kind, MlaAttention) for kind in artifact.architecture.attention)
+    # ik_llama.cpp reads prompts and decodes faster with experts in main memory (20.9 against 15.4 tok/s, 2026-04).
+    preferred = "ik_llama.cpp" if hybrid and latent else "llama.cpp"
+    return {"vllm": 0, "sglang": 1, preferred: 2}.get(plan.engine, 3)
+
+
+def worth(plan: Plan, artifact: Model, native: Model) -> float:
+    """Tokens a second that can be counted on, less what quality and sharing must earn; 0 if nothing is known."""
+    sure = counted_on(plan)
+    if artifact is not native and expert_bits(artifact) < NATIVE_BITS:
+        sure *= 1 - LOSS_COSTS
+    earned = (1 - SHARING_COSTS) ** math.log2(plan.parallel.decode_context)
+    return round(sure * float(earned), 4)
+
+
+def counted_on(plan: Plan) -> float:
+    """For agents and chats what one user sees, for batches what all get, for documents the whole job."""
+    found = plan.speed
+    if found is None:
+        return 0.0
+    if plan.goal.use == "batch":
+        return found.together.low
+    if plan.goal.use == "long-documents" and found.prompt is not None:
+        seconds = plan.context_tokens / found.prompt.low + ANSWER_TOKENS / found.full.low
+        return ANSWER_TOKENS / seconds
+    return found.decode.low
+
+
+def runner_up_words(plans: Sequence[Plan]) -> str | None:
+    """One line on the best of the others; None if there is no other."""
+    best = plans[0]
+    if len(plans) < 2 or not best.fits:
+        return None
+    second = plans[1]
+    name = way_words(second, best)
+    if not second.fits:
+        return f"{name} is next, and {second.objections[0].message}"
+    if best.speed is None or second.speed is None:
+        return f"{name} would fit too; how fast it is, is not known"
+    ours, theirs = best.speed.decode, second.speed.decode
+    if counted_on(best) >= counted_on(second):
+        return f"{name} comes second: {_rate(theirs)} tok/s against {_rate(ours)}"
+    why = "sharing a cache costs more with every setting that changes"
+    if best.model != second.model:
+        why = (
+            "it would lose a little of the model" if best.parallel == second.parallel else "it is not the same weights"
+        )
+    return f"{name} is no better: {_rate(theirs)} tok/s against {_rate(ours)}, and {why}"
+
+
+def way_words(plan: Plan, beside: Plan | None = None) -> str:
+    """What sets this plan apart: `sglang`, `ik_llama.cpp with ...:Q4_X`, `vllm, cache shared by 8`."""
+    words = plan.engine
+    if beside is None or plan.model != beside.model:
+        words += f" with {plan.model}"
+    if plan.parallel.decode_context > 1:
+        words += f", cache shared by {plan.parallel.decode_context}"
+    elif beside is not None and beside.parallel.decode_context > 1:
+        words += ", cache not shared"
+    return words
+
+
+def _rate(rate: Rate) -> str:
+    if rate.best is None:
+        return f"{rate.low:g} to {rate.high:g}"
+    return f"{rate.best:g} ({rate.low:g} to {rate.high:g})"

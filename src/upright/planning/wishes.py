@@ -1,0 +1,121 @@
+"""Goal -> what stands in its way whatever the bytes are: misuse, and wishes that no engine or silicon can grant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from upright import catalog
+from upright.catalog.recorded_flags import nearest_flags, recorded_versions
+from upright.catalog.rows.engine import CompatRow
+from upright.errors import UsageError
+from upright.planning.kvcache import CACHE_TYPES
+from upright.planning.speed.predict import image_patches
+from upright.records.box import Box
+from upright.records.model import GqaAttention, MlaAttention, Model
+from upright.records.plan import Goal, Objection
+
+RANK_ENGINES = ("vllm", "sglang")
+LAYER_ENGINES = ("llama.cpp", "ik_llama.cpp")
+ENGINES = (*RANK_ENGINES, *LAYER_ENGINES)
+FP8_MLA = "fp8 KV with dense MLA"
+FP8_PATCH = "triton-mla-fp8-sm120"
+
+
+def check(goal: Goal) -> None:
+    """What no plan could answer is the caller's mistake."""
+    if goal.users < 1:
+        raise UsageError("a plan needs at least one user")
+    if goal.context_tokens is not None and goal.context_tokens < 1:
+        raise UsageError("a context has at least one token")
+    if goal.engine is not None and goal.engine not in ENGINES:
+        raise UsageError(f"no engine named {goal.engine}", hint=f"one of {', '.join(ENGINES)}")
+    if goal.kv_dtype is not None and goal.kv_dtype not in CACHE_TYPES:
+        raise UsageError(f"no cache type named {goal.kv_dtype}", hint=f"one of {', '.join(CACHE_TYPES)}")
+    if goal.memory_fraction is not None and not 0.05 <= goal.memory_fraction <= 1:
+        raise UsageError("the memory fraction is a share of the GPU: 0.05 to 1", hint="0.90 is a safe start")
+    if goal.acceptance is not None and not 0 <= goal.acceptance <= 1:
+        raise UsageError("acceptance is a share of a draft's guesses: 0 to 1", hint="0.4 if 40 % were accepted")
+    if goal.acceptance is not None and not goal.draft:
+        raise UsageError("acceptance is a draft's, and no draft is asked for", hint="--draft --acceptance 0.4")
+
+
+def wants_ranks(goal: Goal) -> bool:
+    """Whether the person asked for what only engines with ranks have."""
+    return any((goal.tensor_parallel, goal.pipeline_parallel, goal.decode_context_parallel))
+
+
+def heads_divide(model: Model, tensor: int) -> bool:
+    kinds = [kind for kind in model.architecture.attention if isinstance(kind, MlaAttention | GqaAttention)]
+    return all(kind.heads % tensor == 0 for kind in kinds)
+
+
+def most_ranks(model: Model, count: int) -> int:
+    """As many ranks as there are GPUs, if heads divide; else the most that divide them."""
+    return next((ranks for ranks in range(max(1, count), 1, -1) if heads_divide(model, ranks)), 1)
+
+
+def shares_cache(engine: str, version: str | None) -> bool:
+    """Whether ranks of this engine can share one copy of the cache."""
+    if engine == "vllm":
+        return True
+    flags = nearest_flags(engine, version)
+    return flags is not None and "--dcp-size" in flags
+
+
+def rank_objections(
+    model: Model, goal: Goal, engine: str, version: str | None, count: int, tensor: int, pipeline: int, *, same: bool
+) -> Iterator[Objection]:
+    if count == 0:
+        yield Objection(code="no-gpu", message=f"{engine} needs a GPU for this model, and the box has none")
+    elif tensor * pipeline > count:
+        message = f"{tensor} x {pipeline} ranks are asked for, the box has {count} GPUs"
+        yield Objection(code="too-few-gpus", message=message, remedy=f"--tp {most_ranks(model, count)}")
+    if not same:
+        message = "ranks need GPUs of one kind: the smallest decides, and kernels differ"
+        yield Objection(code="mixed-gpus", message=message)
+    if not heads_divide(model, tensor):
+        heads = ", ".join(str(kind.heads) for kind in model.architecture.attention if hasattr(kind, "heads"))
+        message = f"{heads} attention heads cannot be divided over {tensor} ranks"
+        remedy = f"--tp {most_ranks(model, max(count, 1))}"
+        yield Objection(code="heads-not-divisible", message=message, remedy=remedy)
+    share = goal.decode_context_parallel
+    if share is not None and tensor % share:
+        message = f"{tensor} ranks cannot be divided into groups of {share} that share a cache"
+        yield Objection(code="dcp-not-divisor", message=message, remedy=f"--dcp {tensor}")
+    if share is not None and share > 1 and not shares_cache(engine, version):
+        message = f"SGLang {version} has no decode context parallelism: every rank keeps a whole copy of the cache"
+        yield Objection(code="no-dcp", message=message, remedy="--engine-version 0.5.15 or newer, or --engine vllm")
+
+
+def cache_objection(
+    model: Model, box: Box, goal: Goal, engine: str, version: str | None, dtype: str
+) -> Objection | None:
+    """An fp8 cache that this build cannot read on this silicon: the engine would die on its first request."""
+    if engine != "vllm" or not dtype.startswith("fp8") or not dense_mla(model):
+        return None
+    if FP8_PATCH in image_patches(goal.image):
+        return None
+    row = _known(engine, version, box)
+    if row is None or row.status != "fails":
+        return None
+    remedy = f"--kv-dtype bf16, with --dcp to make up for it; or --image {fp8_images()[-1]}"
+    message = f"an fp8 cache does not run here: {row.about[0].lower()}{row.about[1:]} (compat/{row.id})"
+    return Objection(code="cache-not-supported", message=message, remedy=remedy)
+
+
+def fp8_images() -> list[str]:
+    """Images that carry the patch, the newest last."""
+    return [each.id for each in catalog.images("vllm") if FP8_PATCH in each.patches]
+
+
+def dense_mla(model: Model) -> bool:
+    return any(isinstance(kind, MlaAttention) and not kind.indexer_head_dim for kind in model.architecture.attention)
+
+
+def _known(engine: str, version: str | None, box: Box) -> CompatRow | None:
+    """Of an unknown version the newest release is taken."""
+    capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
+    if capability is None:
+        return None
+    rows = catalog.compat(engine, version or recorded_versions(engine)[-1], capability, patched=False)
+    return next((row for row in rows if row.feature == FP8_MLA), None)
