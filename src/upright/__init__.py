@@ -30,6 +30,7 @@ _HOMES = {
     "prove": "upright.proving",
     "render": "upright.rendering",
     "report": "upright.reporting",
+    "restart": "upright.launching",
     "stop": "upright.launching",
 }
 
@@ -54,6 +55,7 @@ __all__ = [
     "read",
     "render",
     "report",
+    "restart",
     "stop",
 ]
 
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
     from upright.connecting import connect
     from upright.errors import UprightError
     from upright.fetching import fetch
-    from upright.launching import launch, stop
+    from upright.launching import launch, restart, stop
     from upright.planning import plan
     from upright.probing import probe
     from upright.proving import prove

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -188,6 +189,51 @@ def test_another_machines_engine_outlives_connections_and_supervisors(box: Any, 
     again = until(lambda: ready_with_another(box, first["process"]), "it was started again")
     assert again["restarts"] == 1
     assert answer(box("down", "--json"))["state"] == "stopped"
+
+
+def test_a_machine_out_of_reach_is_waited_for(box: Any, tiny_model: Path, tmp_path: Path, ssh_command: list[str]):
+    """An ssh that fails while a file is there stands for a network that is down."""
+    down = tmp_path / "network-is-down"
+    ssh = tmp_path / "ssh"
+    words = " ".join(ssh_command)
+    ssh.write_text(f'#!/bin/sh\n[ -e {down} ] && {{ echo "No route to host" >&2; exit 255; }}\nexec {words} "$@"\n')
+    ssh.chmod(0o755)
+    with tempfile.TemporaryDirectory(prefix="u-") as short:  # a socket's path is at most 107 bytes
+        over = {"UPRIGHT_SSH_COMMAND": str(ssh), "TMPDIR": short}
+        where = ("--host", "ssh:box", "--port", str(free_port()), "--remote-port", str(free_port()))
+        first = answer(box("up", tiny_model, "--context", "1k", *where, "--json", **over))
+
+        def cut() -> dict[str, Any]:
+            down.touch()
+            for pid in [*children(first["supervisor"]["pid"]), *connections(short)]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return wait_for(box, "tiny-kimi", "degraded")
+
+        assert "No route to host; trying again" in cut()["reason"]
+        assert identify(first["process"]["pid"]) is not None
+        down.unlink()
+        assert wait_for(box, "tiny-kimi", "ready")["process"] == first["process"]
+        assert ask(first, tmp_path / "home")
+
+        cut()
+        stopped = answer(box("down", "--json", **over))
+        assert stopped["state"] == "failed"
+        assert "could not be ended" in stopped["reason"]
+        assert box("down", **over).returncode == 2, "still out of reach"
+        down.unlink()
+        assert box("down", **over).returncode == 0
+        assert identify(first["process"]["pid"]) is None
+
+
+def connections(folder: str) -> list[int]:
+    """Shared connections whose socket is in that folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if f"{folder}/upright-ssh-".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from typing import Any
 
 from upright.errors import LaunchError
 from upright.host import Host, LocalHost, SshHost
+from upright.launching.places import place_of
 from upright.launching.processes import alive, boot_id, end_group, send
 from upright.launching.runtimes import RUNTIMES
 from upright.records.deployment import RUNNING, Change, Deployment, Keeping
@@ -126,6 +127,8 @@ def stop(directory: DeploymentDir, *, patience_seconds: float = 60) -> Deploymen
     """Ask the supervisor to end the engine, and wait for it."""
     deployment = status(directory)
     if deployment.state not in RUNNING or deployment.supervisor is None:
+        if deployment.state == "failed" and deployment.machine is not None:
+            place_of(deployment, directory).end(deployment.process)  # it may have been out of reach when it failed
         return deployment
     send(deployment.supervisor, signal.SIGTERM)
     deadline = time.monotonic() + patience_seconds

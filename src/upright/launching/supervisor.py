@@ -49,6 +49,7 @@ class Supervisor:
         self.place = place_of(self.deployment, directory)
         self.recovering = self.deployment.state in RUNNING
         self.adopted = False
+        self.reached = True
         self.stopping = False
         self.asking = False
         self.broken: str | None = None
@@ -158,6 +159,9 @@ class Supervisor:
         failures = 0
         silence, progress = Silence(self.deployment.keeping.silent_seconds), ProgressReader(self.directory.log)
         while not self.stopping and self.broken is None and self._runs():
+            if not self.reached:
+                self._pause(2)
+                continue
             if not endpoint.healthy(self.recipe.health_path):
                 self._show(progress)
                 self._loading(silence)
@@ -191,7 +195,7 @@ class Supervisor:
         watch = Watch(self._connect, self.recipe, self.deployment.keeping)
         while not self.stopping and self._runs():
             seen = None
-            if watch.due() or self.deployment.state != "ready":
+            if self.reached and (watch.due() or self.deployment.state != "ready"):
                 with self._may_be_interrupted():
                     seen = watch.look()
             if seen is not None and self._runs():  # a question fails too when the engine is gone
@@ -202,10 +206,13 @@ class Supervisor:
         """Whether the engine is there. A machine out of reach is no reason to give it up."""
         try:
             self.place.tend(self.deployment.base_url, self.recipe.port)
-            return self.place.exit_code() is None
+            running = self.place.exit_code() is None
         except HostError as error:
+            self.reached = False
             self._note(state="degraded", reason=f"{error.message}; trying again")
             return True
+        self.reached = True
+        return running
 
     def _end_engine(self) -> None:
         """Workers too, also those of a leader that has crashed, and a container whose client was killed."""

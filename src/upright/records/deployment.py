@@ -11,6 +11,7 @@ State = Literal["planned", "pulling", "starting", "loading", "ready", "degraded"
 RUNNING: frozenset[State] = frozenset({"pulling", "starting", "loading", "ready", "degraded", "hung"})
 """States that a supervisor keeps true."""
 Runtime = Literal["process", "podman", "docker"]
+_REMEMBERED = 1000
 Phase = Literal["pull", "weights", "compile", "graphs", "warmup"]
 
 
@@ -127,7 +128,7 @@ class Deployment(Record):
     restarts: int = 0
     """How often its supervisor started it again since `up` or `restart`."""
     history: tuple[Change, ...] = ()
-    """Every state it has been in, the present one last."""
+    """The states it has been in, the present one last; of a very long life the newest thousand."""
 
     def changed(self, at: str, **fields: Any) -> Deployment:
         """The same deployment with other fields; a new state or a new reason joins the history."""
@@ -135,4 +136,4 @@ class Deployment(Record):
         if self.history and (later.state, later.reason) == (self.state, self.reason):
             return later
         step = Change(state=later.state, at=at, reason=later.reason)
-        return later.model_copy(update={"history": (*self.history, step)})
+        return later.model_copy(update={"history": (*self.history, step)[-_REMEMBERED:]})
