@@ -23,6 +23,8 @@ _HOMES = {
     "plan": "upright.planning",
     "probe": "upright.probing",
     "read": "upright.reading",
+    "bundle": "upright.bundling",
+    "read_bundle": "upright.bundling",
     "connect": "upright.connecting",
     "fetch": "upright.fetching",
     "launch": "upright.launching",
@@ -45,6 +47,7 @@ __all__ = [
     "Recipe",
     "UprightError",
     "__version__",
+    "bundle",
     "connect",
     "fetch",
     "launch",
@@ -53,6 +56,7 @@ __all__ = [
     "probe",
     "prove",
     "read",
+    "read_bundle",
     "render",
     "report",
     "restart",
@@ -60,6 +64,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from upright.bundling import bundle, read_bundle
     from upright.connecting import connect
     from upright.errors import UprightError
     from upright.fetching import fetch

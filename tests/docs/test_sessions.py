@@ -16,7 +16,7 @@ from tests.docs.sessions import agrees, run_page, steps
 from upright import store
 from upright.launching import stop
 
-PAGES = [ROOT / "README.md", ROOT / "docs/quickstart.md", ROOT / "docs/clients.md"]
+PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in ("quickstart", "clients", "bundles"))]
 
 
 @pytest.mark.engine
@@ -78,6 +78,7 @@ def test_a_page_that_shows_a_session_is_executed():
         "explain.md",
         "fetching.md",
         "clients.md",
+        "bundles.md",
     }
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     assert {page.name for page in pages if "```console" in page.read_text()} == executed

@@ -89,12 +89,8 @@ class Journal:
         """On the disk when this returns. If it raises, the log is as it was."""
         seq, previous = self._seq + 1, self._digest
         content = entry.model_dump(mode="json")
-        opening = {"seq": seq, "previous": previous, "record": entry.kind, "schema": entry.schema_version}
-        body = json.dumps(
-            {**opening, "content": content}, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode()[:-1]
-        digest = hashlib.sha256(body).hexdigest()
-        self._write(body + _SEAL + digest.encode() + b'"}\n')
+        line, digest = sealed(seq, previous, entry.kind, entry.schema_version, content)
+        self._write(line)
         self._seq, self._digest = seq, digest
         self._write_head()
         return Line(seq, previous, entry.kind, entry.schema_version, content, digest)
@@ -178,6 +174,16 @@ class Journal:
         """Not synced: after a power cut an older head is as true as this one, and after `kill -9` this one is there."""
         head = json.dumps({"entries": self._seq, "digest": self._digest, "writer": os.getpid()})
         os.pwrite(self._lock, head.ljust(_HEAD_BYTES - 1).encode() + b"\n", 0)
+
+
+def sealed(seq: int, previous: str, kind: str, schema: int, content: dict[str, Any]) -> tuple[bytes, str]:
+    """A line as it stands in the file, and its digest."""
+    opening = {"seq": seq, "previous": previous, "record": kind, "schema": schema}
+    body = json.dumps(
+        {**opening, "content": content}, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()[:-1]
+    digest = hashlib.sha256(body).hexdigest()
+    return body + _SEAL + digest.encode() + b'"}\n', digest
 
 
 def lock(path: Path, *, patience_seconds: float = 0) -> int:

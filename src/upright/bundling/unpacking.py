@@ -1,0 +1,112 @@
+"""A bundle -> its records, evidence and logs, each held against its digest; nothing is ever written to the disk.
+
+A bundle comes from somebody else: names, sizes, links and what unpacks to more than it says are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tarfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
+
+from pydantic import ValidationError
+
+from upright.bundling.manifest import NAME, Manifest
+from upright.errors import RecordError
+from upright.records.base import Record
+from upright.records.evidence import Observation
+from upright.records.loading import load
+from upright.store import DeploymentDir
+from upright.store.journal import lines
+from upright.units import size
+
+_MOST_FILES = 1000
+_MOST_BYTES = 512 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """A bundle that was read and found whole."""
+
+    manifest: Manifest
+    records: dict[str, Record]
+    """File name -> the record in it."""
+    observations: tuple[Observation, ...]
+    """The evidence, in order."""
+    texts: dict[str, str]
+    """File name -> its text, such as engine.log."""
+
+
+def read_bundle(path: Path) -> Unpacked:
+    try:
+        with tarfile.open(path, mode="r|gz") as archive:
+            files = _files(archive, path)
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise RecordError(f"{path} is no bundle: {error}") from None
+    manifest = _manifest(files, path)
+    records, observations, texts = {}, tuple[Observation, ...](), {}
+    for about in manifest.files:
+        content = files[about.name]
+        if about.kind == "record":
+            records[about.name] = load(content, where=f"{path}: {about.name}")
+        elif about.kind == "evidence":
+            observations = _observations(content)
+        else:
+            texts[about.name] = content.decode("utf-8", "replace")
+    return Unpacked(manifest, records, observations, texts)
+
+
+def _files(archive: tarfile.TarFile, path: Path) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    left = _MOST_BYTES
+    for entry in archive:
+        if not entry.isreg() or not _NAME.fullmatch(entry.name) or entry.name in files:
+            raise RecordError(f"{path} is refused: {_printable(entry.name)} is no plain file of a bundle")
+        left -= entry.size
+        if left < 0 or len(files) >= _MOST_FILES:
+            raise RecordError(f"{path} is refused: it unpacks to more than {size(_MOST_BYTES)} or {_MOST_FILES} files")
+        content = archive.extractfile(entry)
+        files[entry.name] = _read(content, entry.size)
+    return files
+
+
+def _read(content: IO[bytes] | None, length: int) -> bytes:
+    found = content.read(length) if content is not None else b""
+    if len(found) != length:
+        raise EOFError("it is cut short")
+    return found
+
+
+def _manifest(files: dict[str, bytes], path: Path) -> Manifest:
+    try:
+        manifest = Manifest.model_validate(json.loads(files.pop(NAME)))
+    except (KeyError, ValueError, ValidationError, RecursionError):
+        raise RecordError(f"{path} is no bundle: it has no manifest that this version reads") from None
+    if [about.name for about in manifest.files] != list(files):
+        raise RecordError(f"{path} is refused: it holds other files than its manifest says")
+    for about in manifest.files:
+        content = files[about.name]
+        if (len(content), hashlib.sha256(content).hexdigest()) != (about.size_bytes, about.sha256):
+            raise RecordError(f"{path} is refused: {about.name} was changed after it was packed")
+    return manifest
+
+
+def _observations(content: bytes) -> tuple[Observation, ...]:
+    """Through the store's own reader, which holds each line against the one before."""
+    with TemporaryDirectory() as folder:
+        directory = DeploymentDir(Path(folder))
+        directory.evidence_file.write_bytes(content)
+        for _ in lines(directory.evidence_file):
+            pass
+        return tuple(directory.observations())
+
+
+def _printable(name: str) -> str:
+    return repr(name[:80])
