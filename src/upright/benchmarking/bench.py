@@ -24,7 +24,7 @@ def subject(known: Known, letter: str = "a") -> Subject:
     """Ask the server what words cost, and whether it will ignore the end of an answer."""
     with Server(known.target) as server:
         target, _ = server.told_to_ignore_the_end()
-        return Subject(target, gauge(server.prompt_tokens), known.metrics_path, known.recipe, letter)
+        return Subject(target, gauge(server.prompt_tokens), known.metrics_path, known.recipe, letter, known.enter)
 
 
 def bench(

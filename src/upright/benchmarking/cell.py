@@ -6,7 +6,7 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 
@@ -15,7 +15,7 @@ from upright.benchmarking.prompts import Gauge, Prompts
 from upright.benchmarking.sampling import Sampler
 from upright.benchmarking.verdict import marks, notes
 from upright.endpoint.client import Answer
-from upright.endpoint.guards import complaint
+from upright.endpoint.guards import complaints
 from upright.records.benchmark import Cell, EngineView, Machine, Shape
 
 OnTick = Callable[[Tally, int], None]
@@ -41,6 +41,8 @@ class Subject:
     recipe: str | None = None
     """Digest of the recipe, if there is one."""
     letter: str = "a"
+    enter: Callable[[], None] | None = None
+    """Makes it the one that runs, where only one can; None if it always does."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +64,14 @@ def measure(
     # The run is in it: the same prompts again would be found in the engine's cache.
     seed = f"{place.seed} {place.run} {shape.prompt_tokens} {shape.concurrency} {place.repeat}"
     source = Prompts(subject.target, shape, subject.gauge, seed)
-    load = Load(
+    how = Load(
         concurrency=min(shape.concurrency, shape.requests),
         requests_per_second=shape.requests_per_second,
         ramp_seconds=shape.ramp_seconds,
-        seconds=None if seconds is None else 0.7 * seconds,
-        grace_seconds=30 if seconds is None else 0.3 * seconds,
         patience_seconds=patience_seconds,
         seed=place.seed + place.repeat,
     )
+    load = _boxed(how, seconds)
     sampler = Sampler(subject.target, subject.metrics_path)
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     every = max(1, shape.requests * shape.turns // 32)
@@ -91,9 +92,14 @@ def warm_up(subject: Subject, shape: Shape, *, seconds: float | None = None) -> 
     flight = Flight()
     for step, name in ((one, "long"), (short, "wide")):
         source = Prompts(subject.target, step, subject.gauge, f"warm {name} {time.time_ns()}")
-        load = Load(step.concurrency, ramp_seconds=shape.ramp_seconds, seconds=seconds)
+        load = _boxed(Load(step.concurrency, ramp_seconds=shape.ramp_seconds), seconds)
         _, flight = run(subject.target, source, load)
     return flight
+
+
+def _boxed(load: Load, seconds: float | None) -> Load:
+    """A time box leaves the requests that run at its end a part of it."""
+    return load if seconds is None else replace(load, seconds=0.7 * seconds, grace_seconds=0.3 * seconds)
 
 
 def _cell(
@@ -130,12 +136,12 @@ def _cell(
 
 
 def _guarded(tally: Tally) -> tuple[int, dict[str, int]]:
+    """How many answers were looked at, and how many each guard spoke of."""
     found: Counter[str] = Counter()
     for text, reason, tokens in tally.texts:
-        message = {"message": {"content": text}, "finish_reason": reason}
-        answer = Answer({}, {"choices": [message], "usage": {"completion_tokens": tokens}}, 0.0)
-        if (words := complaint(answer)) is not None:
-            found["a loop" if words.startswith("a loop") else words] += 1
+        choice = {"message": {"content": text}, "finish_reason": reason}
+        usage = {"completion_tokens": tokens, "prompt_tokens": 1}  # counted already, or it would not be a success
+        found.update({each.guard for each in complaints(Answer({}, {"choices": [choice], "usage": usage}, 0.0))})
     return len(tally.texts), dict(found)
 
 

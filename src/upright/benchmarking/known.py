@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from upright.benchmarking.load import Target
-from upright.errors import LaunchError, StoreError
+from upright.errors import LaunchError, StoreError, UsageError
 from upright.home import home
-from upright.launching import status
+from upright.launching import restart, status
 from upright.records.benchmark import Api
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
@@ -30,6 +31,43 @@ class Known:
     pool_tokens: int | None = None
     context_tokens: int | None = None
     made_from: tuple[str, ...] = ()
+    enter: Callable[[], None] | None = None
+    """Makes it the one that runs, where only one can."""
+
+
+def of_recipes(directory: DeploymentDir, other: Recipe, api: Api = "chat") -> tuple[Known, Known, Callable[[], None]]:
+    """The deployment by its own recipe and by another, each started when its turn comes; and the way back."""
+    own = directory.read(Recipe)
+    first, _ = of_deployment(directory, api)
+    if other.digest == own.digest:
+        raise UsageError(
+            f"{first.name} runs by that recipe already", hint="name the recipe that it should be tried with"
+        )
+    state = {"running": own.digest}
+
+    def run_by(recipe: Recipe) -> Callable[[], None]:
+        def enter() -> None:
+            if state["running"] != recipe.digest:
+                restart(directory, recipe)
+                state["running"] = recipe.digest
+
+        return enter
+
+    changed = ", ".join(_differences(own, other)) or "the same settings"
+    a = replace(first, name=f"{first.name} as it is", enter=run_by(own))
+    b = replace(
+        first, name=f"{first.name} with {changed}", recipe=other.digest, enter=run_by(other),
+        context_tokens=other.context_tokens,
+    )  # fmt: skip
+    return a, b, run_by(own)
+
+
+def _differences(own: Recipe, other: Recipe) -> list[str]:
+    before = {(setting.name, setting.value) for setting in (*own.environment, *own.arguments)}
+    after = [(setting.name, setting.value) for setting in (*other.environment, *other.arguments)]
+    added = [" ".join(filter(None, pair)) for pair in after if pair not in before]
+    names = {name for name, _ in after}
+    return [*added, *(f"no {name}" for name, _ in sorted(before, key=str) if name not in names)]
 
 
 def of_deployment(directory: DeploymentDir, api: Api = "chat") -> tuple[Known, DeploymentDir]:

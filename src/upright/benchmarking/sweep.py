@@ -61,6 +61,8 @@ class Course:
     skipped: list[Skipped] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     warm: set[tuple[str, int, int]] = field(default_factory=set)
+    running: str | None = None
+    """Which subject was made to run last, where only one can."""
 
     def take(self, subject: Subject, shape: Shape, repeat: int, *, left: int) -> Cell:
         """The cell from the disk, or measured now; `left` is how many come, this one included."""
@@ -70,6 +72,10 @@ class Course:
             self.cells.append(remembered)
             self.watch.on_done(remembered, True)
             return remembered
+        if subject.enter is not None and self.running != subject.letter:
+            subject.enter()
+            self.running = subject.letter
+            self.warm.clear()
         box = self._box_seconds(left)
         warmth = (subject.letter, shape.concurrency, shape.prompt_tokens)
         if warmth not in self.warm:
@@ -121,17 +127,11 @@ def begin(asked: Asked, directory: DeploymentDir, about: Sequence[str], watch: W
 
 def sweep(course: Course, subjects: Sequence[Subject]) -> bool:
     """Every shape, repeat after repeat, the subjects in turns (a b, b a, ...); False if the server went away."""
-    shapes = course.asked.shapes
-    total = len(shapes) * course.asked.repeats * len(subjects)
-    done = 0
-    for repeat in range(1, course.asked.repeats + 1):
-        for shape in shapes:
-            for subject in _in_turns(subjects, repeat):
-                course.watch.on_cell(subject, shape, repeat, done, total)
-                cell = course.take(subject, shape, repeat, left=total - done)
-                done += 1
-                if not cell.complete:
-                    return False
+    order = list(_order(course.asked, subjects))
+    for done, (subject, shape, repeat) in enumerate(order):
+        course.watch.on_cell(subject, shape, repeat, done, len(order))
+        if not course.take(subject, shape, repeat, left=len(order) - done).complete:
+            return False
     return True
 
 
@@ -163,8 +163,14 @@ def benchmark(
     )  # fmt: skip
 
 
-def _in_turns(subjects: Sequence[Subject], repeat: int) -> Sequence[Subject]:
-    return subjects if repeat % 2 else tuple(reversed(subjects))
+def _order(asked: Asked, subjects: Sequence[Subject]) -> Iterator[tuple[Subject, Shape, int]]:
+    """Cell by cell in turns where both run; where one must make room for the other, sweep by sweep."""
+    for repeat in range(1, asked.repeats + 1):
+        turn = subjects if repeat % 2 else tuple(reversed(subjects))
+        if any(subject.enter for subject in subjects):
+            yield from ((subject, shape, repeat) for subject in turn for shape in asked.shapes)
+        else:
+            yield from ((subject, shape, repeat) for shape in asked.shapes for subject in turn)
 
 
 def _key(workload: str, shape: Shape, subject: Subject) -> str:

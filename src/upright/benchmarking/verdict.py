@@ -5,6 +5,7 @@ A number with a mark is shown with its mark, and enters no mean and no compariso
 
 from __future__ import annotations
 
+from upright.endpoint.guards import GUARDS
 from upright.records.benchmark import Cell
 
 _OFF = 0.01
@@ -14,8 +15,8 @@ _LATE_SECONDS = 0.02
 _CACHED = 0.05
 _FEW = 0.5
 """Up to this share of the sampled answers may be odd: they were made to go on past their end."""
-FATAL_COMPLAINTS = ("flood", "empty", "UTF-8")
-"""Guards whose finding means that the model is broken; a loop may only mean that it had to go on past its end."""
+_BROKEN = ("flood", "empty", "utf-8")
+"""Guards that mean a broken model; a loop may only mean that it had to go on past its end."""
 
 
 def marks(cell: Cell) -> tuple[str, ...]:
@@ -31,7 +32,7 @@ def notes(cell: Cell) -> tuple[str, ...]:
             f"on average {cell.in_flight_mean:,.1f} of {shape.concurrency:,} in flight: start and end are in it"
         )
     if cell.complaints and not _not_sane(cell):
-        what = ", ".join(f"{words} ({count})" for words, count in cell.complaints.items())
+        what = ", ".join(f"{GUARDS[guard]} ({count})" for guard, count in cell.complaints.items())
         said.append(f"of {cell.sampled} sampled answers, all made to go on past their end: {what}")
     view = cell.engine
     if view and view.preemptions:
@@ -97,7 +98,7 @@ def _not_the_clock(cell: Cell) -> list[str]:
 
 
 def _not_sane(cell: Cell) -> list[str]:
-    broken = {what: n for what, n in cell.complaints.items() if any(word in what for word in FATAL_COMPLAINTS)}
+    broken = {guard: count for guard, count in cell.complaints.items() if guard in _BROKEN}
     if sum(broken.values()) <= _FEW * cell.sampled:
         return []
-    return [f"{count} of {cell.sampled} sampled answers are broken: {what}" for what, count in broken.items()]
+    return [f"{count} of {cell.sampled} sampled answers: {GUARDS[guard]}" for guard, count in broken.items()]

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from upright.cli.options import Numbers, Seconds, Tokens, deployment_argument, given, running_or_last
-from upright.cli.output import Output, output_options
+from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
     from upright.benchmarking.known import Known
     from upright.benchmarking.sweep import Asked
-    from upright.records.benchmark import Api
+    from upright.records.benchmark import Api, Benchmark
     from upright.store import DeploymentDir
 
 _DEFAULT_BUDGET_SECONDS = 900.0
 _ASKED = (
     "base_url", "model", "key_file", "workload", "api", "concurrency", "prompt_tokens", "output_tokens", "requests",
-    "rate", "repeats", "budget", "seed",
+    "rate", "repeats", "budget", "seed", "against",
 )  # fmt: skip
 
 
@@ -44,6 +46,12 @@ _ASKED = (
 @click.option("--budget", type=Seconds(), help="Time for all of it, such as 10m.  [default: 15m]")
 @click.option("--ttft", type=Seconds(), default="2s", show_default=True, help="The promise of goodput: first token.")
 @click.option("--tpot", type=Seconds(), default="50ms", show_default=True, help="The promise of goodput: each token.")
+@click.option("--against", help="Measure another in turns with it: a running deployment, or a recipe's file.")
+@click.option("--with", "tool", type=click.Choice(["vllm", "aiperf", "guidellm", "llama-bench"]),
+              help="Let this tool make the load, and keep its figures.")  # fmt: skip
+@click.option("--program", type=click.Path(path_type=Path, exists=True), help="Where that tool is, if not on the PATH.")
+@click.option("--tokenizer", help="The tokenizer that tool makes prompts with; a path or a repository.")
+@click.option("--import", "file", type=click.Path(path_type=Path), help="Read a result of such a tool, and stop.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of prompts and arrivals.")
 @click.option("--fresh", is_flag=True, help="Begin anew, also if a run was cut off.")
 @click.option("--no-self-test", is_flag=True, help="Do not test the generator first.")
@@ -53,28 +61,37 @@ _ASKED = (
 @output_options
 def command(
     deployment: str | None, list_them: bool, base_url: str | None, model: str | None, key_file: Path | None,
-    no_self_test: bool, csv_path: Path | None, output: Output, **options: Any,
+    no_self_test: bool, csv_path: Path | None, against: str | None, tool: str | None, program: Path | None,
+    tokenizer: str | None, file: Path | None, output: Output, **options: Any,
 ) -> None:  # fmt: skip
     """Measure what an endpoint carries, and say what really happened.
 
     Without a deployment's name the one that runs is measured. A run that was cut off goes on with the same command.
     """
-    from upright.cli.bench_page import benchmark_page, progress, workloads_page
+    from upright.benchmarking.bench import bench
+    from upright.cli.bench_page import progress, workloads_page
 
     if list_them:
         workloads_page(output)
         return
-    from upright.benchmarking.bench import bench
+    if file is not None:
+        from upright.benchmarking.drivers import imported
 
+        record = imported(file)
+        _answer(record, output, csv_path)
+        output.next("report", str(output.path or "BENCHMARK.json"))
+        return
     asked = _asked(**options)
     known, directory = _subject(deployment, base_url, model, key_file, options["api"])
-    with progress(asked) as watch:
-        record = bench([known], asked, directory, watch, test=not no_self_test)
-    if csv_path is not None:
-        from upright.reporting.tables import cells_csv
+    if tool is not None:
+        from upright.benchmarking.driven import driven
 
-        csv_path.write_text(cells_csv([record]))
-    output.answer(record, lambda console: benchmark_page(console, record))
+        _refuse_both(against, tool)
+        record = driven(tool, known, asked, directory, str(program) if program else None, tokenizer, tell=say)
+    else:
+        with progress(asked) as watch, _beside(known, directory, against, options["api"]) as subjects:
+            record = bench(subjects, asked, directory, watch, test=not no_self_test)
+    _answer(record, output, csv_path)
     unfinished = bool(record.cells) and not record.cells[-1].complete
     if unfinished:
         output.next("bench", *([deployment] if deployment else []), *given(*_ASKED))
@@ -82,6 +99,45 @@ def command(
         output.next("report", *([known.deployment] if known.deployment else [str(directory.path / "benchmark.json")]))
     if not record.clean:
         output.no()
+
+
+def _answer(record: Benchmark, output: Output, csv_path: Path | None) -> None:
+    from upright.cli.bench_page import benchmark_page
+    from upright.reporting.tables import cells_csv
+
+    if csv_path is not None:
+        csv_path.write_text(cells_csv([record]))
+    output.answer(record, lambda console: benchmark_page(console, record))
+
+
+def _refuse_both(against: str | None, tool: str) -> None:
+    if against is not None:
+        raise UsageError(f"--against measures with our own generator, not with {tool}", hint="leave out --with")
+
+
+@contextmanager
+def _beside(known: Known, directory: DeploymentDir, against: str | None, api: Api) -> Iterator[list[Known]]:
+    """Who is measured: the one, or two in turns. A recipe's trial ends with the deployment as it was."""
+    from upright import store
+    from upright.benchmarking.known import of_deployment, of_recipes
+    from upright.records.loading import load
+    from upright.records.recipe import Recipe
+
+    if against is None:
+        yield [known]
+    elif not against.endswith((".json", ".yaml", ".yml")):
+        other, _ = of_deployment(store.find(against), api)
+        yield [known, other]
+    elif known.deployment is None:
+        raise UsageError(
+            "a recipe can be tried on a deployment of ours only", hint="--against DEPLOYMENT, or no --base-url"
+        )
+    else:
+        first, second, back = of_recipes(directory, load(Path(against), Recipe), api)
+        try:
+            yield [first, second]
+        finally:
+            back()
 
 
 def _asked(

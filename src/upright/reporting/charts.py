@@ -27,6 +27,7 @@ _STANDINS = {
     "#0a0a05": "var(--c4)",
     "#0a0a06": "var(--c5)",
 }
+_PLAIN = {"var(--ink)": "#1c2230", "var(--soft)": "#5d6678", "var(--line)": "#dfe3ea", "var(--page)": "#ffffff"}
 _INK, _SOFT, _LINE, _PAGE = list(_STANDINS)[:4]
 _SERIES = list(_STANDINS)[4:]
 
@@ -116,6 +117,13 @@ def bars(parts: Sequence[tuple[str, str, float]], title: str) -> Chart | None:
         "height": {"step": 16},
     }
     return Chart(title, _svg(spec), title)
+
+
+def drawing(points: Sequence[tuple[float, float]], x_words: str, title: str) -> str:
+    """A line by itself, as a file: in plain colours, since no page gives it its own."""
+    values = [{"series": title, "x": x, "y": y, "low": y, "high": y, "marked": False} for x, y in points]
+    text = _svg(_curve(values, [title], x_words, title), themed=False)
+    return text.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
 
 
 def _axis(shapes: Sequence[Shape]) -> tuple[str, str] | None:
@@ -214,7 +222,7 @@ def _colours(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _svg(spec: dict[str, Any]) -> str:
+def _svg(spec: dict[str, Any], *, themed: bool = True) -> str:
     import vl_convert
 
     config = {
@@ -233,7 +241,7 @@ def _svg(spec: dict[str, Any]) -> str:
     whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "width": WIDTH, "height": HEIGHT, **spec}
     text = str(vl_convert.vegalite_to_svg(json.dumps({**whole, "config": config}), vl_version="5.20"))
     for standin, variable in _STANDINS.items():
-        text = text.replace(standin, variable)
+        text = text.replace(standin, variable if themed else _PLAIN.get(variable, "#2f66b0"))
     # The picture takes the width that the page gives it; nothing in it is fetched from anywhere.
     text = re.sub(r'(<svg\b[^>]*?)\swidth="[\d.]+"\sheight="[\d.]+"', r"\1", text, count=1)
     return re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)

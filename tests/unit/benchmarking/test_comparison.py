@@ -1,0 +1,68 @@
+"""Which is better, where, by how much, and how sure: on cells whose truth is known."""
+
+from __future__ import annotations
+
+import random
+
+from tests.scripted.cells import cell
+from upright.benchmarking.comparison import compare, verdict
+from upright.benchmarking.rows import Row, rows
+
+NAMES = {"a": "plain", "b": "draft"}
+
+
+def table(subject: str, gain: float, *, run: str = "r", noise: float = 0.01, drift: float = 1.0) -> list[Row]:
+    rng = random.Random(f"{subject} {run}")
+    return rows(
+        cell(subject, streams, repeat, 50 * streams * gain * drift**repeat * rng.uniform(1 - noise, 1 + noise), run)
+        for streams in (1, 8)
+        for repeat in range(1, 6)
+    )
+
+
+def test_a_difference_is_found_in_its_size_and_its_direction():
+    found = compare(table("a", 1.0), table("b", 1.2))
+    assert len(found) == 6
+    assert {item.better for item in found} == {"b"}
+    assert all(item.in_turns for item in found)
+    output = found[0]
+    assert output.ratio.low < 1.2 < output.ratio.high
+    said = verdict(found, NAMES)
+    assert said[0] == "draft is better in 6 of 6 comparisons, and worse in none."
+    assert said[1].startswith("256 in, 100 out, 1 at once: draft has ")
+    assert "more output tokens a second (95 % interval +1" in said[1]
+    assert "less time to first token" in said[2]
+
+
+def test_the_same_twice_is_no_difference():
+    found = compare(table("a", 1.0), table("b", 1.0, noise=0.03))
+    assert sum(item.better is not None for item in found) <= 1
+
+
+def test_what_drifts_touches_both_when_they_take_turns():
+    """The machine slows down by 10 % with every repeat; b is 5 % faster throughout."""
+    in_turns = compare(table("a", 1.0, drift=0.9), table("b", 1.05, drift=0.9))
+    assert {item.better for item in in_turns} == {"b"}
+    apart = compare(table("a", 1.0, drift=0.9), table("b", 1.05, drift=0.9, run="other"))
+    assert {item.better for item in apart} == {None}
+    assert verdict(apart, NAMES)[0] == "No difference is sure in any of 6 comparisons: within the noise."
+
+
+def test_a_marked_cell_is_not_compared():
+    marked = [cell("b", streams, 1, 1000, marks=("queued",)) for streams in (1, 8)]
+    assert compare(table("a", 1.0), rows(marked)) == []
+    assert verdict([], NAMES) == ["Nothing can be compared: no cell was measured cleanly in both."]
+    half = rows([*marked, *(cell("b", 1, repeat, 60) for repeat in (2, 3))])
+    (first, *_) = compare(table("a", 1.0), half)
+    assert first.b.value == 60
+
+
+def test_single_values_are_never_sure():
+    found = compare(rows([cell("a", 1, 1, 50)]), rows([cell("b", 1, 1, 100)]))
+    assert verdict(found, NAMES)[0] == "No difference is sure in any of 3 comparisons: too few repeats to tell."
+
+
+def test_each_is_better_somewhere():
+    a = rows([*(cell("a", 1, n, 50 + n / 9) for n in range(4)), *(cell("a", 8, n, 400 + n) for n in range(4))])
+    b = rows([*(cell("b", 1, n, 80 + n / 9) for n in range(4)), *(cell("b", 8, n, 300 + n) for n in range(4))])
+    assert verdict(compare(a, b), NAMES)[0] == "It depends: plain is better in 3 of 6 comparisons, draft in 3."
