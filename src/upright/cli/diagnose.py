@@ -46,7 +46,7 @@ def _diagnosis(log: str | None, engine: str | None) -> Diagnosis:
         return diagnose(_spooled(), subject="what was piped in", around=Around(engine=engine))
     if log is not None and Path(log).is_file():
         return diagnose_file(Path(log), around=Around(engine=engine))
-    if log is not None and "/" in log and not Path(log).exists():
+    if log is not None and ("/" in log or Path(log).suffix in (".log", ".txt")) and not Path(log).exists():
         from upright.errors import UsageError
 
         raise UsageError(f"there is no log {log}", hint="upright diagnose DEPLOYMENT takes a deployment's name")

@@ -18,7 +18,15 @@ def for_this_line(remedies: Sequence[Remedy], engine: str | None, words: Mapping
     """Those of this engine, with what the line names in the place of `{word}`."""
     ours = [each for each in remedies if engine is None or each.engine in (None, engine)]
     filled = [
-        each.model_copy(update={"name": _filled(each.name, words), "value": _filled(each.value, words)})
+        each.model_copy(
+            update={
+                "name": _filled(each.name, words),
+                "value": _filled(each.value, words),
+                "why": _filled(each.why, words),
+                "commands": tuple(_filled(command, words) for command in each.commands),
+                "engine": None if engine is not None else each.engine,
+            }
+        )
         for each in ours
     ]
     return tuple(each for each in filled if not _PLACE.search(f"{each.name} {each.value}"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from upright.catalog.rows.failure import FailureRow
 from upright.diagnosing import lines, marks
@@ -35,6 +35,15 @@ class Hit:
     """What the pattern's named parts held in the first line."""
     count: int = 0
     ranks: dict[str, None] = field(default_factory=dict)
+
+
+class Meaning(NamedTuple):
+    """What a sentence says, whatever its numbers."""
+
+    rows: tuple[FailureRow, ...]
+    marks: frozenset[str]
+    complains: bool
+    """It looks like a cause, and no row knows it."""
 
 
 @dataclass
@@ -70,7 +79,7 @@ def scan(log: BinaryIO, rows: Sequence[FailureRow]) -> Scan:
 
 
 class _Reader:
-    """The rows and the marks, made ready for many lines, and the sentences that are known to mean nothing."""
+    """The rows and the marks, made ready for many lines, and the sentences that are known already."""
 
     def __init__(self, rows: Sequence[FailureRow]) -> None:
         self.rows = rows
@@ -79,6 +88,7 @@ class _Reader:
         )
         self.marks = [(mark.means, re.compile(mark.pattern)) for mark in marks.MARKS]
         self.idle: set[bytes] = set()
+        self.loud: dict[bytes, list[Meaning | None]] = {}
 
     def read(self, block: bytes, seen: Scan) -> None:
         sentences = block.translate(None, _DIGITS).split(b"\n")
@@ -87,47 +97,66 @@ class _Reader:
             return
         raw = block.split(b"\n")
         for place in fresh:
-            if sentences[place] in self.idle:
+            sentence = sentences[place]
+            if sentence in self.idle:
                 continue
-            found = [text for text in lines.readable(raw[place]) if self.worth_a_look.search(text)]
-            for text in found:
-                self.judge(text, seen.lines + place + 1, seen)
-            if not found:
-                self._pass_over(sentences[place])
+            parts = lines.readable(raw[place])
+            meanings = self.loud.get(sentence)
+            if meanings is None:
+                meanings = [self.meaning(text) for text in parts]
+                self._remember(sentence, meanings)
+            for text, meaning in zip(parts, meanings, strict=False):
+                if meaning is not None:
+                    note(meaning, text, seen.lines + place + 1, seen)
 
-    def judge(self, text: str, number: int, seen: Scan) -> None:
-        means = {name for name, pattern in self.marks if pattern.search(text)}
-        if "start" in means:  # what an earlier life died of is not the question
-            seen.hits, seen.errors, seen.dying, seen.ready = {}, [], None, False
-            seen.starts += 1
-        if "ready" in means:
-            seen.errors, seen.ready = [], True
-        sighting = None
-        for row in self.rows:
-            if match := row.match(text):
-                sighting = sighting or _sighting(text, number)
-                hit = seen.hits.setdefault(row.id, Hit(row, sighting, _words(match)))
-                hit.count += 1
-                if sighting.rank and len(hit.ranks) < _KEPT_RANKS:
-                    hit.ranks[sighting.rank] = None
-        if "death" in means and seen.dying is None:
-            seen.dying = _sighting(text, number)
-        if sighting is None and len(seen.errors) < _KEPT_ERRORS and marks.complains(text):
-            seen.errors.append(_sighting(text, number))
+    def meaning(self, text: str) -> Meaning | None:
+        """None for a line that says nothing about a failure."""
+        if not self.worth_a_look.search(text):
+            return None
+        rows = tuple(row for row in self.rows if row.matches(text))
+        means = frozenset(name for name, pattern in self.marks if pattern.search(text))
+        complains = not rows and marks.complains(text)
+        return Meaning(rows, means, complains) if rows or means or complains else None
 
-    def _pass_over(self, sentence: bytes) -> None:
-        if len(sentence) <= _LONGEST_SENTENCE:
-            if len(self.idle) >= _KEPT_SENTENCES:
-                self.idle.clear()
+    def _remember(self, sentence: bytes, meanings: list[Meaning | None]) -> None:
+        if len(sentence) > _LONGEST_SENTENCE:
+            return
+        if len(self.idle) + len(self.loud) >= _KEPT_SENTENCES:
+            self.idle.clear()
+            self.loud.clear()
+        if any(meanings):
+            self.loud[sentence] = meanings
+        else:
             self.idle.add(sentence)
+
+
+def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
+    """What this line changes in what is known."""
+    if "start" in meaning.marks:  # what an earlier life died of is not the question
+        seen.hits, seen.errors, seen.dying, seen.ready = {}, [], None, False
+        seen.starts += 1
+    if "ready" in meaning.marks:
+        seen.errors, seen.ready = [], True
+    for row in meaning.rows:
+        hit = seen.hits.get(row.id)
+        if hit is None:
+            hit = seen.hits[row.id] = Hit(row, _sighting(text, number), _words(row, text))
+        hit.count += 1
+        if len(hit.ranks) < _KEPT_RANKS and (rank := lines.rank_of(text)):
+            hit.ranks[rank] = None
+    if "death" in meaning.marks and seen.dying is None:
+        seen.dying = _sighting(text, number)
+    if meaning.complains and len(seen.errors) < _KEPT_ERRORS:
+        seen.errors.append(_sighting(text, number))
 
 
 def _sighting(text: str, number: int) -> Sighting:
     return Sighting(number=number, rank=lines.rank_of(text), text=text[:2000])
 
 
-def _words(match: re.Match[str]) -> dict[str, str]:
-    return {name: value for name, value in match.groupdict().items() if value is not None}
+def _words(row: FailureRow, text: str) -> dict[str, str]:
+    match = row.match(text)
+    return {name: value for name, value in match.groupdict().items() if value is not None} if match else {}
 
 
 def _blocks(log: BinaryIO) -> Iterator[bytes]:
