@@ -16,7 +16,8 @@ from tests.docs.sessions import agrees, run_page, steps
 from upright import store
 from upright.launching import stop
 
-PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in ("quickstart", "clients", "bundles"))]
+_PAGES = ("quickstart", "clients", "bundles", "diagnosing", "rehearsing")
+PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in _PAGES)]
 
 
 @pytest.mark.engine
@@ -71,6 +72,8 @@ def test_a_page_that_shows_a_session_is_executed():
     """Other pages show output as text, and say where it was seen."""
     executed = {
         "README.md",
+        "diagnosing.md",
+        "rehearsing.md",
         "launching.md",
         "quickstart.md",
         "probing.md",
