@@ -23,8 +23,11 @@ _READ = """read -r _ pid started when <process 2>/dev/null || pid=
 # Members of the group that are no zombies: an init that does not reap them would make it look alive for ever.
 _LEFT = """left() { cat /proc/[0-9]*/stat 2>/dev/null | sed 's/.*) //' | grep -q "^[^ZX] [0-9]* $pid "; }
 """
-# Guard: dash wants `--` before a group's number, busybox takes it for a number; whoever fails at one takes the other.
-_SEND = """send() { kill -s "$1" -- "-$pid" 2>/dev/null || kill -s "$1" "-$pid" 2>/dev/null; }
+# Guard: dash wants `--` before a group's number, busybox takes it for a number: the harmless signal tells which it is.
+# Sent once only, since a second SIGTERM makes llama-server drop everything and exit with code 1.
+_SEND = """send() {
+  if kill -s 0 -- "-$pid" 2>/dev/null; then kill -s "$1" -- "-$pid"; else kill -s "$1" "-$pid"; fi 2>/dev/null
+}
 """
 
 
@@ -108,7 +111,7 @@ def _run(command: Command) -> list[str]:
         *lines,
         f"{shlex.join(command.argv)} </dev/null &",
         "engine=$!",
-        "trap 'kill -s TERM $engine 2>/dev/null' TERM INT HUP",
+        "trap : TERM INT HUP",  # the group's signals reach the engine; its shell stays to write the code down
         "wait $engine; code=$?",
         "while kill -s 0 $engine 2>/dev/null; do wait $engine; code=$?; done",
         "echo $code >exit.new && mv exit.new exit",
