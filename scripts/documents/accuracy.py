@@ -56,7 +56,8 @@ and 4.29 GiB in fp8 on each GPU.
 _UNKNOWN = """\
 ## What is not known
 
-- No plan of ours has met a GPU yet. After the first start, `upright residuals` says how far each term was off.
+- No plan of ours has met a GPU yet. After the first start, [`upright residuals`](residuals.md) says how far each term
+  was off, and the next plan uses it.
 - SGLang's overheads rest on two runs, H200's on one report, and B200 is taken for an H200.
 - For experts in main memory one machine is known. Two of its three published VRAM figures cannot be reconciled with the
   size of the layers that were placed, so only the row without experts on the GPUs was used.

@@ -16,11 +16,12 @@ from upright import store, units
 from upright.benchmarking import kept
 from upright.checking import check
 from upright.connecting import ClientSettings, connect
-from upright.errors import EngineError, LaunchError
+from upright.errors import EngineError, LaunchError, UprightError
 from upright.fetching import Arriving, find_weights
 from upright.host import Host, LocalHost, SshHost
 from upright.launching import address, launch, refuse_missing_runtime, refuse_taken_port, restart, status, stop
 from upright.launching.healing import Healed, Mover, heal
+from upright.launching.readback import read_back
 from upright.planning import plan
 from upright.planning.artifacts import Choice, choice
 from upright.probing import probe
@@ -37,6 +38,7 @@ from upright.records.model import Model
 from upright.records.plan import Goal, Plan
 from upright.records.recipe import Recipe
 from upright.records.rehearsal import Rehearsal
+from upright.records.residuals import Residuals
 from upright.rehearsing import Husk, husk, rehearse
 from upright.rendering import render
 from upright.rendering.recipe import Wishes
@@ -138,7 +140,8 @@ def prepare(
     tell(f"reading {source}")
     found = Choice(read(source)) if Path(source).exists() else choice(source, read)
     tell("planning")
-    chosen = best(plan(box, found.model, goal, choose_from=found.choose_from, others=found.others))
+    known = store.measured()
+    chosen = best(plan(box, found.model, goal, choose_from=found.choose_from, others=found.others, measured=known))
     model = next(each for each in (found.model, *found.choose_from) if each.name == chosen.model)
     if not chosen.fits:
         return Prepared(box, model, chosen, None)
@@ -194,7 +197,7 @@ def start(
     if prepared.recipe is None:
         raise LaunchError("a plan with objections cannot be started")
     on = on or On()
-    return launch(
+    deployment = launch(
         prepared.recipe,
         directory,
         machine=on.machine,
@@ -202,6 +205,17 @@ def start(
         keeping=on.keeping,
         on_change=on_change or told(tell),
     )
+    measure(directory, tell=tell)
+    return deployment
+
+
+def measure(directory: DeploymentDir, *, tell: Tell) -> Residuals | None:
+    """The engine's own figures beside the plan's, kept for the next plan; no engine is held up by it."""
+    try:
+        return read_back(directory)
+    except (UprightError, OSError) as error:
+        tell(f"not measured: {error}")
+        return None
 
 
 def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On | None = None) -> Healed:

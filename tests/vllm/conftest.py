@@ -110,13 +110,13 @@ def in_home(vllm_bin: Path) -> Callable[[Path], Upright]:
 
     def runner(home: Path) -> Upright:
         def run(*args: str | Path, timeout: float = 300, **env: str) -> subprocess.CompletedProcess[str]:
-            path = f"{vllm_bin}:{os.environ['PATH']}"
+            ours = {"UPRIGHT_HOME": str(home), "NO_COLOR": "1", "PATH": f"{vllm_bin}:{os.environ['PATH']}"}
             return subprocess.run(
                 [sys.executable, "-m", "upright", *map(str, args)],
                 capture_output=True,
                 text=True,
                 timeout=timeout,
-                env={**os.environ, "UPRIGHT_HOME": str(home), "NO_COLOR": "1", "PATH": path, **env},
+                env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **ours, **env},
                 cwd=home.parent,
                 check=False,
             )

@@ -10,7 +10,7 @@ import click
 
 from upright.cli.options import given, goal_options, model_argument
 from upright.cli.output import Output, output_options, page_width, say
-from upright.cli.planned import WISHES, artifacts_of, box_named, box_options, goal_of
+from upright.cli.planned import WISHES, artifacts_of, box_named, box_options, goal_of, measurements
 
 if TYPE_CHECKING:
     from upright.records.kernel import KernelVerdict
@@ -43,6 +43,7 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 @click.option(
     "--kernels", type=click.Path(path_type=Path, exists=True), help="What `upright kernels check -o FILE` found out."
 )
+@click.option("--no-measured", is_flag=True, help="Without what earlier starts on this box measured.")
 @output_options
 def command(output: Output, model: str, box: str | None, host_memory: float | None, **wanted: Any) -> None:
     """Say whether the model fits, with how much context."""
@@ -63,7 +64,15 @@ def _plan(output: Output, model: str, box: str | None, host_memory: float | None
 
     goal, machine, chosen = goal_of(wanted), box_named(box, host_memory), artifacts_of(model)
     verdicts = _verdicts(wanted["kernels"])
-    plans = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others, verdicts=verdicts)
+    plans = plan(
+        machine,
+        chosen.model,
+        goal,
+        choose_from=chosen.choose_from,
+        others=chosen.others,
+        verdicts=verdicts,
+        measured=() if wanted["no_measured"] else measurements(),
+    )
     best = plans[0]
     if output.as_json:
         shown = [{**found.to_dict(), "fits": found.fits} for found in plans[:SHOWN]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from upright.records.model import Model
     from upright.records.plan import Goal, Plan
     from upright.records.recipe import Recipe
+    from upright.records.residuals import Residuals
 
 F = TypeVar("F", bound=Callable[..., Any])
 _GOAL = {
@@ -102,7 +103,8 @@ def planned(model: str, box: str | None, host_memory: float | None, **wanted: An
     if _is_record(model):
         model, box, goal = _from_plan(model, box)
     machine, chosen = box_named(box, host_memory), artifacts_of(model)
-    best = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others)[0]
+    others, known = chosen.others, measurements()
+    best = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=others, measured=known)[0]
     artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == best.model)
     if not best.fits:
         return Planned(best, artifact, machine, None)
@@ -150,6 +152,17 @@ def _from_plan(text: str, box: str | None) -> tuple[str, str | None, Goal]:
         raise UsageError(f"{text} is a {record.kind}, not a plan", hint="upright plan MODEL -o plan.json")
     goal = record.goal.model_copy(update={"engine": record.engine, "context_tokens": record.context_tokens})
     return record.model, box or record.box, goal
+
+
+def measurements() -> Sequence[Residuals]:
+    """Earlier starts that were measured; nothing is imported where there is none."""
+    from upright.home import home
+
+    if not any((home() / "deployments").glob("*/residuals.json")):
+        return ()
+    from upright.store import measured
+
+    return measured()
 
 
 def goal_of(wanted: dict[str, Any]) -> Goal:

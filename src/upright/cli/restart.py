@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from upright.cli.options import deployment_argument, running_or_last
-from upright.cli.output import Output, output_options
+from upright.cli.output import Output, output_options, say
 
 
 @click.command()
@@ -24,6 +24,7 @@ def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: 
     from upright.cli.pages import deployment_page, recipe_page
     from upright.cli.progress import detach, shown
     from upright.launching import restart
+    from upright.line import measure
     from upright.records.loading import load
     from upright.records.recipe import Recipe
 
@@ -37,6 +38,7 @@ def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: 
     try:
         with shown() as on_change:
             state = restart(directory, other, on_change=on_change)
+        measure(directory, tell=say)
     except KeyboardInterrupt:
         detach(directory, output)
         return

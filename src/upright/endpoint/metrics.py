@@ -194,7 +194,11 @@ def _vllm_cache(samples: list[_Sample] | tuple[()]) -> dict[str, float | tuple[f
     """vLLM says how large its cache is in the labels of a gauge that is always 1."""
     if not samples:
         return {}
-    found = {"kv_tokens": "kv_cache_size_tokens", "kv_blocks": "num_gpu_blocks"}
+    found = {
+        "kv_tokens": "kv_cache_size_tokens",
+        "kv_blocks": "num_gpu_blocks",
+        "kv_bytes": "kv_cache_memory_bytes",  # only where a person set it
+    }
     said: dict[str, float | tuple[float, ...] | None] = {
         field: _sum_of_labels(samples, label) for field, label in found.items()
     }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from upright.catalog.rows.memory import End
+from upright.catalog.rows.memory import End, OverheadRow
 from upright.planning.answer import exact, finish, rounded_down
-from upright.planning.buffers import COMPUTE_BAND, padded_context
+from upright.planning.buffers import COMPUTE_BAND, compute_buffer, padded_context
 from upright.planning.devices import HOST, HOST_RESERVE, UNKNOWN_HOST_BYTES, gpus, host_bytes
 from upright.planning.kvcache import cache_shape
-from upright.planning.overhead import overheads
+from upright.planning.overhead import AGAIN, overheads
 from upright.planning.placement import Job, Load, Overheads, budget_of, capacity_tokens, feasible, over, place
 from upright.planning.weights import layer_bytes
 from upright.records.base import Basis, Figure
@@ -17,6 +19,9 @@ from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import DeviceBudget, ExpertPlace, Goal, KvCache, LedgerLine, Note, Objection, Plan
 from upright.units import GIB, memory, tokens
+
+if TYPE_CHECKING:
+    from upright.planning.learned import Learned, Lessons
 
 UBATCH_TOKENS = 512
 # With experts in main memory every ubatch copies them to a GPU: the longest that fits reads prompts fastest, and the
@@ -41,6 +46,32 @@ class LayerCase:
     dtype: str
     made_from: tuple[str, ...]
     ubatch_tokens: int = UBATCH_TOKENS
+    lessons: Lessons | None = None
+
+    @cached_property
+    def learned(self) -> Learned | None:
+        return self.lessons.learned(self.model.name, None, draft=self.goal.draft) if self.lessons else None
+
+    @cached_property
+    def rows(self) -> dict[str, OverheadRow]:
+        found = overheads(self.engine, self.version)
+        return {row.term: self.learned.row(row) if self.learned else row for row in found}
+
+    @cached_property
+    def scratch_factor(self) -> float | None:
+        """What the engine took for this model when it was last started, in times of the formula."""
+        seen = self.learned.scratch if self.learned else None
+        if seen is None or self.learned is None or seen.measured_bytes.value is None:
+            return None
+        then = self.learned.residuals
+        formula = compute_buffer(
+            self.model.architecture,
+            ubatch_tokens=then.ubatch_tokens or UBATCH_TOKENS,
+            context_tokens=then.context_tokens,
+        ).bytes
+        if "upload" in seen.of and (share := self.rows["upload"].share) is not None:
+            formula += int(_expert_layer(self.model) * share.best)
+        return float(seen.measured_bytes.value / formula)
 
 
 @dataclass(frozen=True)
@@ -112,21 +143,27 @@ def _job(case: LayerCase) -> Job:
 
 
 def _bands(case: LayerCase) -> _Bands:
-    rows = {row.term: row for row in overheads(case.engine, case.version)}
-    expert_layer = max(layer_bytes(case.model, ("routed_experts",)).values(), default=0)
+    rows, expert_layer = case.rows, _expert_layer(case.model)
     unified = any(device.unified for device in gpus(case.box))
     share = rows["upload"].share
     assert share is not None
+    taught = 1.0 if case.scratch_factor is None else case.scratch_factor
 
-    def end(name: End, factor: float) -> Overheads:
+    def end(name: End, scratch: float) -> Overheads:
         return Overheads(
             runtime=rows["runtime"].bytes(name),
-            upload=int(expert_layer * getattr(share, name)),
+            upload=int(expert_layer * getattr(share, name) * taught),
             process=0 if unified else rows["process"].bytes(name),
-            compute_factor=factor,
+            compute_factor=scratch,
         )
 
-    return _Bands(end("low", COMPUTE_BAND[0]), end("best", 1.0), end("high", COMPUTE_BAND[1]))
+    low, high = COMPUTE_BAND if case.scratch_factor is None else (1 - AGAIN, 1 + AGAIN)
+    return _Bands(end("low", low * taught), end("best", taught), end("high", high * taught))
+
+
+def _expert_layer(model: Model) -> int:
+    """Bytes of the routed experts of the largest layer."""
+    return max(layer_bytes(model, ("routed_experts",)).values(), default=0)
 
 
 def _budgets(case: LayerCase, job: Job) -> tuple[DeviceBudget, ...]:
@@ -172,25 +209,30 @@ def _lines(case: LayerCase, load: Load, bands: _Bands) -> list[LedgerLine]:
     if load.cache:
         found.append(exact(load.device, "kv_cache", load.cache, f"{users}, {case.dtype}, with the layers here"))
     if load.compute:
-        scratch = load.compute / bands.high.compute_factor
-        found.append(
-            LedgerLine(
-                device=load.device,
-                term="compute",
-                bytes=int(scratch),
-                low_bytes=int(scratch * bands.low.compute_factor),
-                high_bytes=load.compute,
-                basis="derived",
-                why=f"scratch for {case.ubatch_tokens:,} tokens at once: logits, hidden states, mask",
-            )
-        )
+        found.append(_scratch(case, load, bands))
     terms = [term for term in ("runtime", "upload", "process") if getattr(load, term)]
     found += [_banded(case, load.device, term, bands) for term in terms]
     return [line for line in found if line.bytes or line.high_bytes]
 
 
+def _scratch(case: LayerCase, load: Load, bands: _Bands) -> LedgerLine:
+    formula, basis = load.compute / bands.high.compute_factor, "derived"
+    why = f"scratch for {case.ubatch_tokens:,} tokens at once: logits, hidden states, mask"
+    if case.learned and case.scratch_factor is not None:
+        why, basis = f"{why}; {case.scratch_factor:.2f} times that, {case.learned.source}", "measured"
+    return LedgerLine(
+        device=load.device,
+        term="compute",
+        bytes=int(formula * bands.best.compute_factor),
+        low_bytes=int(formula * bands.low.compute_factor),
+        high_bytes=load.compute,
+        basis=basis,
+        why=why,
+    )
+
+
 def _banded(case: LayerCase, device: str, term: str, bands: _Bands) -> LedgerLine:
-    row = next(row for row in overheads(case.engine, case.version) if row.term == term)
+    row = case.rows[term]
     return LedgerLine(
         device=device,
         term=term,

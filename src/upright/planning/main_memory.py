@@ -6,6 +6,7 @@ The CPU build is told how large its cache is (`--kv-cache-memory-bytes`), so the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from upright.planning.answer import exact, finish, rounded_down
 from upright.planning.devices import HOST, UNKNOWN_HOST_BYTES, host_bytes
@@ -16,6 +17,9 @@ from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import DeviceBudget, Goal, KvCache, LedgerLine, Objection, Plan
 from upright.units import memory, tokens
+
+if TYPE_CHECKING:
+    from upright.planning.learned import Lessons
 
 # vLLM's own block on a CPU; the plain MLA kernel takes 16, and a pool of whole 128s is whole in those too
 # (vllm/platforms/cpu.py at 0.32.0).
@@ -35,6 +39,7 @@ class MainMemoryCase:
     context_tokens: int
     dtype: str
     made_from: tuple[str, ...]
+    lessons: Lessons | None = None
 
 
 def is_cpu_build(engine: str, version: str | None) -> bool:
@@ -95,7 +100,10 @@ def _fixed(case: MainMemoryCase) -> tuple[LedgerLine, ...]:
     if stage.absorbed_bytes:
         why = "second copies of kv_b_proj that MLA backends make after loading"
         found.append(exact(HOST, "absorbed_weights", stage.absorbed_bytes, why))
-    return (*found, *(line(row, HOST) for row in overheads("vllm", case.version) if row.term == "process"))
+    process = next(row for row in overheads("vllm", case.version) if row.term == "process")
+    if case.lessons and (learned := case.lessons.learned(case.model.name, None, draft=case.goal.draft)):
+        process = learned.row(process)
+    return (*found, line(process, HOST))
 
 
 def _tokens_in(room: int, shape: CacheShape) -> int:

@@ -13,6 +13,9 @@ from upright.catalog import versions
 from upright.catalog.rows.memory import OverheadRow
 from upright.records.plan import LedgerLine
 
+# How far a measured figure may be off when the same thing is started again.
+AGAIN = 0.05
+
 
 @cache
 def overheads(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from upright.catalog.rows.memory import OverheadRow
 from upright.planning import fraction as fractions
@@ -21,6 +22,9 @@ from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import DeviceBudget, Goal, KvCache, LedgerLine, Note, Objection, Parallel, Plan
 from upright.units import memory, tokens
+
+if TYPE_CHECKING:
+    from upright.planning.learned import Lessons
 
 BLOCK_TOKENS = {"vllm": 16, "sglang": 1}
 DRAFT_LAYERS = 1
@@ -43,6 +47,7 @@ class RankCase:
     fraction: float
     fraction_why: str
     made_from: tuple[str, ...]
+    lessons: Lessons | None = None
 
     @cached_property
     def shape(self) -> CacheShape:
@@ -53,6 +58,8 @@ class RankCase:
     def rows(self) -> dict[str, OverheadRow]:
         capability = self.gpus[0].capability
         found = overheads(self.engine, self.version, capability=capability, draft=self.goal.draft)
+        if self.lessons and (learned := self.lessons.learned(self.model.name, self.parallel, draft=self.goal.draft)):
+            return {row.term: learned.row(row) for row in found}
         return {row.term: row for row in found}
 
     @cached_property

@@ -37,7 +37,9 @@ from upright.records.plan import Goal, Note, Objection, Parallel, Plan, Use
 from upright.units import tokens
 
 if TYPE_CHECKING:
+    from upright.planning.learned import Lessons
     from upright.records.kernel import KernelVerdict
+    from upright.records.residuals import Residuals
 
 # Where a deployment starts if nobody says: agents carry a repository, chats a conversation, batches a page.
 START_CONTEXTS: dict[Use, int] = {"coding-agent": 65_536, "chat": 32_768, "batch": 8_192, "long-documents": 131_072}
@@ -52,16 +54,17 @@ def plan(
     choose_from: Iterable[Model] = (),
     others: Iterable[Model] = (),
     verdicts: Sequence[KernelVerdict] = (),
+    measured: Sequence[Residuals] = (),
 ) -> list[Plan]:
     """Ways to stand this model on this box, best first. A plan that does not fit says why in its objections.
 
     `choose_from` are other artifacts, taken if the model's own weights are out of reach; `others` are only offered.
     Both are looked at only when they are needed. A kernel verdict that says no is an objection of every plan that
-    would launch that kernel.
+    would launch that kernel. `measured` are earlier starts: those of this box, engine and version replace overheads.
     """
     goal = goal or Goal()
     check(goal)
-    search = _Search(box, verdicts)
+    search = _Search(box, verdicts, measured)
     artifacts, plans = [model], search.ways(model, goal)
     if not any(_within_reach(found) for found in plans):
         artifacts += choose_from
@@ -97,9 +100,10 @@ def start_context(model: Model, use: Use = "coding-agent") -> int:
 class _Search:
     """One box and what was planned on it: digests are made once."""
 
-    def __init__(self, box: Box, verdicts: Sequence[KernelVerdict] = ()) -> None:
+    def __init__(self, box: Box, verdicts: Sequence[KernelVerdict] = (), measured: Sequence[Residuals] = ()) -> None:
         self._box = box
         self._verdicts = verdicts
+        self._measured = measured
         self._box_reference = box.reference
         self._references: dict[str, str] = {}
 
@@ -138,16 +142,24 @@ class _Search:
         made_from = (self._box_reference, self._references[model.source])
         for engine, problem in _engines(model, goal):
             version = goal.engine_version or _installed(self._box, engine)
+            taught = self._lessons(engine, version)
             if engine in RANK_ENGINES:
-                found = _on_ranks(self._box, model, goal, engine, version, context, made_from)
+                found = _on_ranks(self._box, model, goal, engine, version, context, made_from, taught)
             else:
                 from upright.planning.layers import LayerCase, plan_in_layers
 
                 dtype = goal.kv_dtype or "f16"
-                case = LayerCase(self._box, model, goal, engine, version, context, dtype, made_from)
+                case = LayerCase(self._box, model, goal, engine, version, context, dtype, made_from, lessons=taught)
                 found = iter((plan_in_layers(case),))
             for each in found:
-                yield _objecting(each, (problem,) if problem else ())
+                yield _objecting(taught.noted(each) if taught else each, (problem,) if problem else ())
+
+    def _lessons(self, engine: str, version: str | None) -> Lessons | None:
+        if not self._measured:
+            return None
+        from upright.planning.learned import lessons
+
+        return lessons(self._measured, self._box, engine, version)
 
     def _finished(self, done: Plan, model: Model, goal: Goal) -> Plan:
         """With its speed, and what kernels and builds object to."""
@@ -185,13 +197,20 @@ def _engines(model: Model, goal: Goal) -> Iterator[tuple[str, Objection | None]]
 
 
 def _on_ranks(
-    box: Box, model: Model, goal: Goal, engine: str, version: str | None, context: int, made_from: tuple[str, ...]
+    box: Box,
+    model: Model,
+    goal: Goal,
+    engine: str,
+    version: str | None,
+    context: int,
+    made_from: tuple[str, ...],
+    taught: Lessons | None,
 ) -> Iterator[Plan]:
     """One plan for each number of ranks that may share a cache."""
     devices = gpus(box)
     dtype = goal.kv_dtype or _usual_dtype(model, engine, goal)
     if not devices and is_cpu_build(engine, version):
-        yield plan_in_main_memory(MainMemoryCase(box, model, goal, version, context, dtype, made_from))
+        yield plan_in_main_memory(MainMemoryCase(box, model, goal, version, context, dtype, made_from, taught))
         return
     tensor = goal.tensor_parallel or most_ranks(model, len(devices))
     pipeline = goal.pipeline_parallel or 1
@@ -205,7 +224,9 @@ def _on_ranks(
     for_speed = row is not None and row.row.sharing_measured
     for share in _shares(model, goal, engine, version, tensor):
         parallel = Parallel(tensor=tensor, pipeline=pipeline, decode_context=share)
-        case = RankCase(box, model, goal, engine, version, used, parallel, context, dtype, fraction, why, made_from)
+        case = RankCase(
+            box, model, goal, engine, version, used, parallel, context, dtype, fraction, why, made_from, taught
+        )
         done = plan_on_ranks(case)
         yield _objecting(done, problems)
         if (done.fits and not for_speed) or any(each.code == "weights-too-large" for each in done.objections):

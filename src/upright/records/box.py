@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from upright.records.base import Figure, Part, Record, unknown
+from upright.records.base import Figure, Part, Record, digest_of, unknown
 
 NOT_PROBED = unknown("not probed")
 Verdict = Literal["good", "attention", "unknown", "irrelevant"]
@@ -255,3 +255,11 @@ class Box(Record):
     """Engines found on the machine."""
     settings: tuple[Setting, ...] = ()
     """Host settings that matter for serving, each with its state."""
+
+    @property
+    def identity(self) -> str:
+        """A name for this hardware that outlives reboots and other host names: what measurements are keyed by."""
+        memory = round((self.memory_bytes.value or 0) / 2**30)
+        gpus = [(gpu.name, round((gpu.memory_bytes.value or 0) / 2**20)) for gpu in self.gpus]
+        facts = {"cpu": self.cpu.name, "cores": self.cpu.cores, "memory_gib": memory, "gpus": gpus}
+        return digest_of(facts)[:16]

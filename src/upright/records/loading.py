@@ -25,6 +25,7 @@ KINDS = {
     "recipe-check": "upright.records.check:RecipeCheck",
     "rehearsal": "upright.records.rehearsal:Rehearsal",
     "deployment": "upright.records.deployment:Deployment",
+    "residuals": "upright.records.residuals:Residuals",
     "diagnosis": "upright.records.diagnosis:Diagnosis",
     "attempts": "upright.records.diagnosis:Attempts",
     "evidence": "upright.records.evidence:Evidence",

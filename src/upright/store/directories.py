@@ -21,6 +21,7 @@ from upright.home import home
 from upright.records.base import Entry, Record, from_json, upgraded
 from upright.records.deployment import Deployment
 from upright.records.evidence import Observation
+from upright.records.residuals import Residuals
 from upright.store.files import cannot_write, sweep, sync_directory, write_atomically
 from upright.store.journal import Journal, Line, last, lines
 
@@ -122,6 +123,17 @@ def deployments() -> list[DeploymentDir]:
 def listing() -> list[Listed]:
     """All of them with their records, the newest last."""
     return [_listed(directory) for directory in deployments()]
+
+
+def measured() -> tuple[Residuals, ...]:
+    """Every start that was measured; a record that cannot be read teaches nothing."""
+    found = []
+    for file in (home() / "deployments").glob(f"*/{Residuals.kind}.json"):
+        try:
+            found.append(DeploymentDir(file.parent).read(Residuals))
+        except UprightError:
+            continue
+    return tuple(found)
 
 
 def create(name: str) -> DeploymentDir:

@@ -1,0 +1,140 @@
+"""A deployment that stands -> Residuals: its plan against its engine's log, metrics and memory.
+
+What cannot be read is said and left out: an engine that serves is never held up by its bookkeeping.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upright.endpoint.client import Endpoint
+from upright.endpoint.metrics import Metrics, read_metrics
+from upright.engines import engine_named
+from upright.engines.memory_report import HOST, MemoryReport
+from upright.errors import EndpointError
+from upright.launching.launch import utc_now
+from upright.launching.resident import Resident, resident
+from upright.planning.comparing import Seen, compare
+from upright.records.base import Figure, unknown
+from upright.records.box import Box
+from upright.records.deployment import RUNNING, Deployment
+from upright.records.plan import Plan
+from upright.records.recipe import Recipe
+from upright.records.residuals import Residuals
+from upright.store import DeploymentDir
+from upright.units import memory
+
+# Engines whose weights the kernel maps from the file: they are no memory that a process made.
+_MAPS_WEIGHTS = ("llama.cpp", "ik_llama.cpp")
+# llama.cpp clears its cache when it makes it; the CPU build of vLLM touches a block when it is first used.
+_CLEARS_CACHE = ("llama.cpp", "ik_llama.cpp")
+
+
+def read_back(directory: DeploymentDir) -> Residuals:
+    """Read, compare, and keep the record beside the others, for the next plan.
+
+    What a recipe took that is not the plan's any more is shown, but teaches nothing: it was measured with other flags.
+    """
+    found = residuals_of(directory)
+    if not _edited(directory):
+        directory.write(found)
+    return found
+
+
+def residuals_of(directory: DeploymentDir) -> Residuals:
+    """What it says now; the metrics and the processes only if it runs."""
+    deployment, plan, recipe = directory.read(Deployment), directory.read(Plan), directory.read(Recipe)
+    text = directory.log.read_text(errors="replace") if directory.log.exists() else ""
+    report = engine_named(recipe.engine).memory(text)
+    asked = _ask(directory, deployment, recipe)
+    process, least, why = _process(deployment, report)
+    unread = [*([] if report.readings else [f"the log of {deployment.name} says nothing about memory"]), *asked.unread]
+    if _edited(directory):
+        unread.append("the recipe was changed after the plan was made: differences are not the plan's")
+    seen = Seen(
+        report=report,
+        pool_tokens=asked.pool_tokens,
+        pool_bytes=asked.pool_bytes,
+        process_bytes=process,
+        process_low_bytes=least,
+        unread=(*unread, *([why] if why else [])),
+    )
+    identity = directory.read(Box).identity
+    return compare(plan, seen, deployment=deployment.name, at=utc_now(), box_identity=identity)
+
+
+def _edited(directory: DeploymentDir) -> bool:
+    """Whether it was started again by another recipe than its plan's; the older ones are kept by number."""
+    return any(directory.path.glob("recipe-*.json"))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    pool_tokens: Figure
+    pool_bytes: Figure
+    unread: tuple[str, ...] = ()
+
+
+def _ask(directory: DeploymentDir, deployment: Deployment, recipe: Recipe) -> _Asked:
+    nothing = unknown("the engine does not run: only its log was read")
+    if deployment.state not in RUNNING:
+        return _Asked(nothing, nothing)
+    try:
+        with Endpoint(deployment.base_url, deployment.served_name, key=directory.key(), timeout_seconds=20) as endpoint:
+            said = read_metrics(endpoint.text(recipe.metrics_path)) if recipe.metrics_path else Metrics()
+            tokens = _figure(said.kv_tokens, f"{recipe.metrics_path}")
+            if tokens.value is None and recipe.engine in _MAPS_WEIGHTS:
+                tokens = _slots(endpoint)
+    except EndpointError as error:
+        return _Asked(unknown(error.message), unknown(error.message), (error.message,))
+    return _Asked(tokens, _figure(said.kv_bytes, f"{recipe.metrics_path}"))
+
+
+def _slots(endpoint: Endpoint) -> Figure:
+    """llama-server tells the context of a slot, and how many there are."""
+    said = endpoint.json("/props")
+    slot = said.get("default_generation_settings", {}).get("n_ctx")
+    count = said.get("total_slots")
+    if not isinstance(slot, int) or not isinstance(count, int):
+        return unknown("/props does not tell slots and their context")
+    return Figure(value=slot * count, basis="measured", source=f"/props: {count} slots of {slot:,} tokens")
+
+
+def _figure(value: float | None, source: str) -> Figure:
+    if value is None:
+        return unknown("the engine does not say")
+    return Figure(value=int(value), basis="measured", source=source)
+
+
+def _process(deployment: Deployment, report: MemoryReport) -> tuple[Figure, int | None, str | None]:
+    """Main memory beside the engine's buffers, the least it can be, and why there is no figure."""
+    why: str | None = None
+    found: Resident | None = None
+    if deployment.state not in RUNNING or deployment.process is None:
+        pass
+    elif deployment.runtime != "process" or deployment.machine is not None:
+        why = "the engine's main memory was not read: it runs in a container or on another machine"
+    elif (found := resident(deployment.process)) is None:
+        why = "the engine's main memory was not read: the kernel does not tell it to this user"
+    if found is None:
+        return unknown(why or "the engine does not run"), None, why
+    most, least = _beside_buffers(deployment.engine, found, report)
+    source = f"{memory(_total(found))} resident in {found.processes} processes (smaps_rollup), less weights and cache"
+    return Figure(value=most, basis="measured", source=source), least, None
+
+
+def _beside_buffers(engine: str, found: Resident, report: MemoryReport) -> tuple[int, int]:
+    """Buffers are surely resident where the engine writes to them when it makes them; scratch may never be touched."""
+    weights, cache, scratch = (_on_host(report, what) for what in ("weights", "kv_cache", "compute"))
+    mapped = min(found.file_bytes, weights) if engine in _MAPS_WEIGHTS else 0
+    touched = cache if engine in _CLEARS_CACHE else 0
+    most = max(0, _total(found) - mapped - touched)
+    return most, max(0, most - scratch - (cache - touched))
+
+
+def _on_host(report: MemoryReport, what: str) -> int:
+    return int(sum(found.value for found in report.readings if found.what == what and found.device == HOST))
+
+
+def _total(found: Resident) -> int:
+    return found.anonymous_bytes + found.file_bytes + found.shared_bytes
