@@ -31,12 +31,12 @@ from upright.proving.prompts import PromptSet, prompt_set_for
 from upright.proving.stepping import Change
 from upright.reading import read
 from upright.records.box import Box
-from upright.records.deployment import Deployment, Keeping, Runtime
+from upright.records.deployment import Deployment, Keeping
 from upright.records.diagnosis import Attempt, Attempts, Remedy, Sighting
 from upright.records.evidence import Evidence
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
-from upright.records.recipe import Recipe
+from upright.records.recipe import Recipe, Runtime
 from upright.records.rehearsal import Rehearsal
 from upright.records.residuals import Residuals
 from upright.rehearsing import Husk, husk, rehearse

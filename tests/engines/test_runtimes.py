@@ -127,7 +127,7 @@ def test_an_image_that_is_nowhere_and_an_engine_that_is_not_in_it(box: Any, tiny
     missing = box("up", tiny_model, *options, "--image", "localhost/upright-no-such-image:1")
     assert missing.returncode == 2
     assert "pulling: localhost/upright-no-such-image:1 is not here yet" in missing.stderr
-    assert "could not be pulled: podman could not run it: " in missing.stderr, missing.stderr
+    assert "localhost/upright-no-such-image:1 could not be pulled: initializing source " in missing.stderr
     none = box("up", tiny_model, *options)
     assert none.returncode == 2
     assert "error: no image of llama.cpp is known" in none.stderr

@@ -27,6 +27,12 @@ def why_ended(recipe: Recipe, code: int | None, log: Path, *, said: str | None =
     return f"{words}: {cause}" if cause else words
 
 
+def last_words(log: Path, code: int | None) -> str:
+    """The last line that a command wrote; how it ended if it wrote none."""
+    lines = [line.strip() for line in _tail(log).splitlines() if line.strip()]
+    return lines[-1].removeprefix("Error: ") if lines else _ended(code)
+
+
 def _tail(log: Path) -> str:
     if not log.exists():
         return ""

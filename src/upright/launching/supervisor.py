@@ -16,7 +16,7 @@ from types import FrameType
 
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError, HostError, UnansweredError
-from upright.launching.causes import why_ended
+from upright.launching.causes import last_words, why_ended
 from upright.launching.launch import changed, container_name, supervising
 from upright.launching.logs import ProgressReader, set_aside
 from upright.launching.places import place_of
@@ -138,7 +138,7 @@ class Supervisor:
             self._note(state="starting", reason=None, progress=None)
             return True
         else:
-            reason = f"{self.recipe.image} could not be pulled: {why_ended(self.recipe, code or 0, self.directory.log)}"
+            reason = f"{self.recipe.image} could not be pulled: {last_words(self.directory.log, code)}"
             self._note(state="failed", exit_code=code, reason=reason, progress=None)
         return False
 

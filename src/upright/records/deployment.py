@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from upright.records.base import Part, Record, Said, Upgrade
+from upright.records.recipe import Runtime
 
 State = Literal["planned", "pulling", "starting", "loading", "ready", "degraded", "hung", "failed", "stopped"]
 RUNNING: frozenset[State] = frozenset({"pulling", "starting", "loading", "ready", "degraded", "hung"})
 """States that a supervisor keeps true."""
-Runtime = Literal["process", "podman", "docker"]
 _REMEMBERED = 1000
 Phase = Literal["pull", "weights", "compile", "graphs", "warmup"]
 

@@ -16,6 +16,7 @@ KEY_CONFIG = "{key_config}"
 """Stands for a YAML file `api-key: KEY`, for an engine that takes its key in no other hidden way."""
 
 KeyWay = Literal["file", "environment", "config"]
+Runtime = Literal["process", "podman", "docker"]
 
 
 class Setting(Part):
@@ -40,7 +41,7 @@ class Recipe(Record):
     """Which engine."""
     engine_version: str | None
     """The version it was written for."""
-    runtime: Literal["process", "podman", "docker"]
+    runtime: Runtime
     """How the engine is started."""
     program: str
     """Path of the executable, or its bare command if the box was not asked or has none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 from upright import catalog
 from upright.catalog.recorded_flags import recorded_versions
@@ -15,7 +14,7 @@ from upright.errors import EngineError
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Plan
-from upright.records.recipe import Recipe
+from upright.records.recipe import Recipe, Runtime
 from upright.rendering.image import Image, image_named
 
 LOOPBACK = "127.0.0.1"
@@ -33,7 +32,7 @@ class Wishes:
     patched: bool = False
     """The image or build is known to carry the community's patches for SM 12.x."""
     draft_path: str | None = None
-    runtime: Literal["process", "podman", "docker"] = "process"
+    runtime: Runtime = "process"
     must_be_installed: bool = True
     """Refuse to name a program that the box has not."""
 
