@@ -29,7 +29,7 @@ def _lines(found: Rehearsal, width: int) -> Iterator[str]:
         return
     yield f"{'context':<10}{tokens(found.context_tokens)} tokens a user"
     if found.kv_tokens:
-        planned = f" (the plan is sure of {tokens(found.planned_kv_tokens)})" if found.planned_kv_tokens else ""
+        planned = f" (planned: {tokens(found.planned_kv_tokens)})" if found.planned_kv_tokens else ""
         yield f"{'cache':<10}{tokens(found.kv_tokens)} tokens, says the engine{planned}"
     if found.shares:
         yield ""

@@ -12,7 +12,7 @@ from upright.diagnosing.lines import said
 class Mark(NamedTuple):
     """A line that every run of an engine prints when that happens."""
 
-    means: Literal["start", "ready", "death"]
+    means: Literal["start", "ready", "shutdown", "death"]
     pattern: str
 
 
@@ -24,6 +24,8 @@ MARKS = (
     Mark("ready", r"Application startup complete"),  # vLLM, SGLang: uvicorn's words
     Mark("ready", r"server fired up and ready to roll"),
     Mark("ready", r"listening on http://|HTTP server listening"),
+    # Guard: a vLLM that is asked to stop ends with a traceback of EngineDeadError (0.32.0, core_client.py).
+    Mark("shutdown", r"received signal=SIGTERM|shutdown triggered|^INFO: +Shutting down$|SIGTERM received"),
     Mark("death", r"Segmentation fault|Segfault encountered|core dumped|Fatal Python error: "),
     Mark("death", r"terminate called after throwing|GGML_ASSERT\(|GGML_ABORT|exiting due to "),
     Mark("death", r"Engine core initialization failed|EngineDeadError|Received sigquit from a child"),

@@ -57,6 +57,8 @@ class Scan:
     dying: Sighting | None = None
     """The first line that says that the engine is going down."""
     ready: bool = False
+    ending: bool = False
+    """It was asked to stop."""
     starts: int = 0
     lines: int = 0
     bytes: int = 0
@@ -133,10 +135,13 @@ class _Reader:
 def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
     """What this line changes in what is known."""
     if "start" in meaning.marks:  # what an earlier life died of is not the question
-        seen.hits, seen.errors, seen.dying, seen.ready = {}, [], None, False
+        seen.hits, seen.errors, seen.dying, seen.ready, seen.ending = {}, [], None, False, False
         seen.starts += 1
     if "ready" in meaning.marks:
         seen.errors, seen.ready = [], True
+    seen.ending = seen.ending or "shutdown" in meaning.marks
+    if seen.ending:  # what falls while it is taken down on request was not the cause of anything
+        return
     for row in meaning.rows:
         hit = seen.hits.get(row.id)
         if hit is None:

@@ -46,7 +46,7 @@ class Rehearsal(Record):
     kv_tokens: int | None = None
     """Tokens of cache that the engine says it has (measured); None if it does not say."""
     planned_kv_tokens: int | None = None
-    """Tokens that the plan is sure of (derived)."""
+    """Tokens that the plan is sure of, or asks for where the engine takes no more than that (derived)."""
     shares: tuple[Share, ...] = ()
     """The engine's own figures, by device."""
     weights_bytes: int

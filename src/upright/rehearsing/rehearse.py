@@ -78,7 +78,7 @@ def rehearse(
         answered=found.answered,
         context_tokens=recipe.context_tokens,
         kv_tokens=found.kv_tokens,
-        planned_kv_tokens=plan.kv.low_tokens or plan.kv.capacity_tokens,
+        planned_kv_tokens=plan.kv.planned_tokens if plan.memory_fraction is None else plan.kv.low_tokens,
         shares=tuple(found.shares),
         weights_bytes=model.tensor_bytes,
         fetched_bytes=husk.fetched_bytes,
