@@ -16,7 +16,7 @@ from tests.docs.sessions import agrees, run_page, steps
 from upright import store
 from upright.launching import stop
 
-_PAGES = ("quickstart", "clients", "bundles", "residuals", "diagnosing", "rehearsing")
+_PAGES = ("quickstart", "proving", "clients", "bundles", "residuals", "diagnosing", "rehearsing")
 PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in _PAGES)]
 
 
@@ -83,6 +83,7 @@ def test_a_page_that_shows_a_session_is_executed():
         "clients.md",
         "bundles.md",
         "residuals.md",
+        "proving.md",
     }
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     assert {page.name for page in pages if "```console" in page.read_text()} == executed

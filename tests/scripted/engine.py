@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import random
 import re
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,6 +57,8 @@ class ScriptedEngine:
     model: str = "tiny-kimi"
     seed: int = 0
     has_tokenizer: bool = True
+    delay_seconds: float = 0.0
+    """How long each answer takes."""
     requests: int = 0
     held: int = 0
     """Tokens of requests that others keep open."""
@@ -89,7 +93,8 @@ class ScriptedEngine:
             def _reply(self, body: dict[str, Any]) -> None:
                 status, content, kind = engine.answer(self.command, self.path, body)
                 if content is None:
-                    self.connection.close()
+                    self.close_connection = True
+                    self.connection.shutdown(socket.SHUT_RDWR)
                     return
                 self.send_response(status)
                 self.send_header("content-type", kind)
@@ -112,6 +117,8 @@ class ScriptedEngine:
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, bytes | None, str]:
         """Status, content and its type; None for a connection that closes without a word."""
+        if self.fault and self.fault.kind == "disconnect" and self.requests > self.fault.after_requests:
+            return 200, None, ""  # gone for good
         if path == "/v1/models":
             card = {"id": self.model, "owned_by": "vllm", "max_model_len": self.context_tokens}
             return _json({"data": [card]})
@@ -143,6 +150,7 @@ class ScriptedEngine:
             prefix = json.dumps(body["messages"])
             shared = len(_WORD.findall(_common(prefix, self._before)))
             self._before, self.busy = prefix, tokens
+        time.sleep(self.delay_seconds)
         if tokens + body.get("max_tokens", 16) > self.context_tokens:
             return _json({"error": {"message": f"{tokens} tokens are too many", "type": "exceed_context"}}, 400)
         broken = self._is_broken(number, tokens)

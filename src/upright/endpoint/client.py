@@ -53,7 +53,8 @@ class Answer:
     @property
     def logprobs(self) -> list[dict[str, Any]] | None:
         """One entry a token; None if the server sent none."""
-        content = (self._choice.get("logprobs") or {}).get("content")
+        given = self._choice.get("logprobs")
+        content = given.get("content") if isinstance(given, dict) else None
         return [item for item in content if isinstance(item, dict)] if isinstance(content, list) else None
 
     @property

@@ -24,6 +24,7 @@ FULL = 0.9
 MOST_OTHERS = 32
 """Parallel requests that are tried to fill it."""
 _AIM = 0.95
+_LOOK_SECONDS = 0.1
 _HELD_SHARE = 0.9
 """How much of its context an other request fills by its prompt; the rest is what it goes on writing."""
 
@@ -60,7 +61,7 @@ class Gauge:
         self._look()
 
     def _watch(self) -> None:
-        while self._look() and not self._stop.wait(0.02):
+        while self._look() and not self._stop.wait(_LOOK_SECONDS):
             pass
 
     def _look(self) -> bool:
@@ -75,10 +76,14 @@ def others_needed(usage: float) -> int:
     return math.ceil((_AIM - usage) / (_HELD_SHARE * usage))
 
 
+def shares(count: int, usage: float) -> tuple[float, ...]:
+    """How much of its context each of them fills: just enough first, then as much as it can hold."""
+    return min(_HELD_SHARE, (_AIM - usage) / (count * usage)), _HELD_SHARE
+
+
 @contextmanager
-def others(stand: Stand, count: int, usage: float, context_tokens: int, patience_seconds: float) -> Iterator[int]:
+def others(stand: Stand, count: int, share: float, context_tokens: int, patience_seconds: float) -> Iterator[int]:
     """That many requests, each holding its part of the cache; yields how many really began."""
-    share = min(_HELD_SHARE, (_AIM - usage) / (count * usage))
     stop, begun = threading.Event(), [threading.Event() for _ in range(count)]
     threads = [
         threading.Thread(target=_hold, args=(stand, number, share, context_tokens, stop, begun[number]), daemon=True)

@@ -1,6 +1,7 @@
 """A value + a JSON schema -> why it does not fit, or None.
 
-The part of JSON schema that tools declare: type, properties, required, additionalProperties, items, enum, const.
+The part of JSON schema that tools declare: type, properties, required, additionalProperties, items and their number,
+enum, const.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ def misfit(value: Any, schema: Mapping[str, Any], place: str = "") -> str | None
         return f"{where} is {value!r}, not {schema['const']!r}"
     if isinstance(value, dict):
         return _object_misfit(value, schema, place)
+    if isinstance(value, list) and not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        return f"{where} has {len(value)} items"
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         found = (misfit(item, schema["items"], f"{place}[{index}]") for index, item in enumerate(value))
         return next((each for each in found if each), None)

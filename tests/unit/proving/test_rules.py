@@ -11,7 +11,7 @@ SCHEMA = {
     "type": "object",
     "properties": {
         "n": {"type": "integer"},
-        "tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+        "tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "maxItems": 2},
     },
     "required": ["n"],
     "additionalProperties": False,
@@ -46,6 +46,7 @@ WRONG = [
     ("schema", '{"n": true}', SCHEMA, "n is True, not integer"),
     ("schema", '{"n": 1, "tags": ["c"]}', SCHEMA, "tags[0] is 'c', not one of"),
     ("schema", '{"tags": []}', SCHEMA, "lacks n"),
+    ("schema", '{"n": 1, "tags": ["a", "b", "a"]}', SCHEMA, "tags has 3 items"),
     ("schema", '{"n": 1, "m": 2}', SCHEMA, "which the schema does not know"),
     ("schema", "Rome is a city.", SCHEMA, "not JSON"),
     ("code", "```python\ndef twice(n):\n    return n\n```", "assert twice(4) == 8, 'wrong'", "its code fails"),

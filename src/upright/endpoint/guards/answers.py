@@ -104,8 +104,8 @@ def _logprobs(entries: list[dict[str, Any]] | None) -> Iterator[Complaint]:
 
 def _arguments(call: dict[str, Any]) -> Iterator[Complaint]:
     function = call.get("function")
-    name = str((function or {}).get("name") or "")
-    arguments = (function or {}).get("arguments")
+    function = function if isinstance(function, dict) else {}
+    name, arguments = str(function.get("name") or ""), function.get("arguments")
     if not name:
         yield Complaint("arguments", "a tool call without a name")
         return

@@ -11,8 +11,9 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 
-# Rulers of prose and code (-----, =====, ....) are allowed to be longer than anything else; base64 has long runs of A.
-_FLOOD = re.compile(r"([^\s\w\-=_*#~.+/|─━═·•█░▒▓])\1{23,}|([\w+/|])\2{79,}|(\S)\3{199,}")
+# Rulers of prose and code (-----, =====, ....) are allowed to be longer than anything else; so are runs of letters:
+# base64 of zero bytes is all A.
+_FLOOD = re.compile(r"([^\s\w\-=_*#~.+/|─━═·•█░▒▓])\1{23,}|(\S)\2{199,}")
 _ANCHOR_CHARACTERS = 12
 _ANCHOR_STRIDE = 16
 _LONGEST_PERIOD = 4_000
@@ -33,8 +34,9 @@ def loop(text: str, *, cut: bool = False) -> str | None:
         if again > 0:
             unit = text[start:again]
             end = _run_end(text, start, again - start)
-            if _is_loop(unit, end - start, at_end=cut and len(text) - end < len(unit)):
-                return f"a loop of {_shown(unit)!r}, {(end - start) // len(unit)} times"
+            length = end - _run_begin(text, start, again - start)
+            if _is_loop(unit, length, at_end=cut and len(text) - end < len(unit)):
+                return f"a loop of {_shown(unit)!r}, {length // len(unit)} times"
             if end - start > 2 * len(unit):
                 start = max(start + _ANCHOR_STRIDE, end - len(unit))
                 continue
@@ -66,6 +68,12 @@ def _run_end(text: str, start: int, period: int) -> int:
     while end < len(text) and text[end] == text[end - period]:
         end += 1
     return end
+
+
+def _run_begin(text: str, start: int, period: int) -> int:
+    while start > 0 and text[start - 1] == text[start - 1 + period]:
+        start -= 1
+    return start
 
 
 def _is_loop(unit: str, length: int, *, at_end: bool) -> bool:

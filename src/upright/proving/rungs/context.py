@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from upright.endpoint.client import Answer
 from upright.proving.asking import Asked, Judge, Judgement, Slot, note, observe
 from upright.proving.estimating import Cost
-from upright.proving.filling import FULL, MOST_OTHERS, Gauge, others, others_needed
+from upright.proving.filling import FULL, MOST_OTHERS, Gauge, others, others_needed, shares
 from upright.proving.long_text import LongText, lengths, long_text
 from upright.proving.prompts import Dialogue, Needles, Question
 from upright.proving.rules import judge as rule
@@ -122,7 +122,7 @@ def _ask(stand: Stand, place: _Place, question: str, max_tokens: int, judge: Jud
     needles, text, count = _text(stand, place.length)
 
     def judge_whole(answer: Answer) -> Judgement:
-        meant = count * (stand.tokens_per_sentence or _SENTENCE_TOKENS)
+        meant = count * _per_sentence(stand)
         if (answer.prompt_tokens or 0) < _LEAST_SHARE * meant:
             return (
                 "failed",
@@ -156,7 +156,7 @@ def _learn(stand: Stand, seen: Observation, needles: Needles, count: int) -> Non
     tokens = seen.measured.get("prompt_tokens")
     if tokens and seen.guard is None and seen.verdict != "failed" and count > stand.notes.get("witness", 0):
         stand.notes["witness"] = count
-        stand.tokens_per_sentence = (tokens - _ASIDE_TOKENS - _declared_tokens(stand, needles)) / count
+        stand.notes["per_sentence"] = (tokens - _ASIDE_TOKENS - _declared_tokens(stand, needles)) / count
 
 
 def _with_full_cache(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> Observation:
@@ -173,8 +173,11 @@ def _with_full_cache(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> Ob
             said = f"one request fills {alone:.0%} of the cache: {count} more would be needed at once"
             return seen.model_copy(update={"verdict": "unsupported", "reason": said})
         patience = 30 + 4 * count * asked.about_prompt_tokens / (stand.rates.prefill or 100)
-        with others(stand, count, alone, asked.about_prompt_tokens, patience), Gauge(stand.endpoint) as gauge:
-            seen = observe(stand, slot, asked, judge)
+        for share in shares(count, alone):
+            with others(stand, count, share, asked.about_prompt_tokens, patience), Gauge(stand.endpoint) as gauge:
+                seen = observe(stand, slot, asked, judge)
+            if seen.verdict == "failed" or (gauge.peak or 0) >= FULL:
+                break
     usage = gauge.peak or 0.0
     measured = {**seen.measured, "cache_usage": round(usage, 4)}
     words = f"{seen.reason}, the cache {usage:.0%} full"
@@ -189,7 +192,7 @@ def _text(stand: Stand, length: int) -> tuple[Needles, LongText, int]:
     needles, context = stand.prompts.needles, stand.target.context_tokens
     assert needles is not None
     assert context is not None
-    per_sentence = stand.tokens_per_sentence or _SENTENCE_TOKENS
+    per_sentence = _per_sentence(stand)
     room = [needles.max_tokens, *(each.max_tokens for each in needles.follow_ups)]
     aside = _MARGIN_TOKENS + _declared_tokens(stand, needles)
     slack = 1.03 if "shorter" in stand.notes else 1.005
@@ -200,7 +203,14 @@ def _text(stand: Stand, length: int) -> tuple[Needles, LongText, int]:
     total = stand.notes.setdefault("sentences", int(1.1 * count(context)))  # more than it will take
     if "text" not in stand.notes:
         stand.notes["text"] = long_text(needles, total, stand.seed)
-    return needles, stand.notes["text"], min(count(length), total)
+    counts = stand.notes.setdefault(f"counts {slack}", {})  # one text a length, whatever is learned meanwhile
+    return needles, stand.notes["text"], counts.setdefault(length, min(count(length), total))
+
+
+def _per_sentence(stand: Stand) -> float:
+    """Facts are longer than plain sentences, so a walk learns its own figure."""
+    learned: float | None = stand.notes.get("per_sentence")
+    return learned or stand.tokens_per_sentence or _SENTENCE_TOKENS
 
 
 def _declared_tokens(stand: Stand, needles: Needles) -> int:

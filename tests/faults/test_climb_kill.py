@@ -1,0 +1,130 @@
+"""`kill -9` of a climb at any moment: it goes on where it was, nothing is lost, and nothing is passed that was not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scripted.engine import Fault, ScriptedEngine
+from upright.proving.ladder import rung_names
+from upright.proving.prompts import prompt_set
+from upright.records.evidence import Climb, Observation
+from upright.store import DeploymentDir
+from upright.store.journal import lines
+
+TO = "context"
+
+
+def start(url: str, home: Path, to: str = TO) -> subprocess.Popen[str]:
+    words = ["prove", "--base-url", url, "--model", "tiny-kimi", "--prompts", "tiny", "--to", to, "--json"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "upright", *words],
+        env={**os.environ, "UPRIGHT_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def directory(home: Path) -> DeploymentDir:
+    return DeploymentDir(next((home / "servers").iterdir()))
+
+
+def asked(home: Path) -> list[str]:
+    """Every probe in the journal, in order; reading it checks the chain."""
+    return [f"{seen.rung} {seen.probe}" for seen in directory(home).entries(Observation)]
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.timeout(600)
+def test_a_climb_killed_at_random_moments_goes_on(kills: int, tmp_path: Path) -> None:
+    chance, engine = random.Random(kills), ScriptedEngine(prompt_set("tiny"))
+    engine.delay_seconds = 0.02
+    with engine.serving() as url:
+        whole = start(url, tmp_path / "whole")
+        expected = json.loads(whole.communicate(timeout=120)[0])
+        took = [item["probe"] for item in expected["observations"]]
+        killed = finished = 0
+        while killed < kills:
+            climb = start(url, tmp_path / "home")
+            moment = chance.uniform(0.3, 4)
+            try:
+                climb.communicate(timeout=moment)
+                finished += 1
+            except subprocess.TimeoutExpired:
+                climb.send_signal(signal.SIGKILL)
+                climb.communicate()
+                killed += 1
+        last = start(url, tmp_path / "home")
+        evidence = json.loads(last.communicate(timeout=120)[0])
+    assert last.returncode == 0
+    assert [item["probe"] for item in evidence["observations"]] == took
+    assert {item["verdict"] for item in evidence["observations"] if item["rung"] != "arguments"} == {"passed"}
+    assert_each_climb_asked_everything_once(tmp_path / "home", took, finished + 1)
+
+
+def assert_each_climb_asked_everything_once(home: Path, took: list[str], climbs: int) -> None:
+    """Between a beginning and an end every probe is there once, whoever was killed in between."""
+    begun, ended, probes = 0, 0, []
+    for line in lines(directory(home).evidence_file):
+        if line.kind == Climb.kind:
+            begun += line.content["event"] == "begun"
+            if line.content["event"] == "ended":
+                ended += 1
+                assert [probe for probe in probes if probe != "recipe"] == [
+                    probe for probe in took if probe != "recipe"
+                ]
+                probes = []
+        elif line.kind == Observation.kind:
+            probes.append(line.content["probe"])
+    assert (begun, ended) == (climbs, climbs)
+
+
+def test_a_climb_that_was_killed_has_passed_nothing_yet(tmp_path: Path) -> None:
+    engine = ScriptedEngine(prompt_set("tiny"))
+    engine.delay_seconds = 0.3
+    with engine.serving() as url:
+        climb = start(url, tmp_path)
+        while engine.requests < 6:
+            assert climb.poll() is None
+            time.sleep(0.02)
+        climb.send_signal(signal.SIGKILL)
+        climb.communicate()
+        assert not (directory(tmp_path).path / "evidence.json").exists(), "no record of a climb that did not end"
+        seen = asked(tmp_path)
+        assert seen
+        engine.fault, engine.delay_seconds = Fault("garbage"), 0.0
+        again = start(url, tmp_path)
+        evidence = json.loads(again.communicate(timeout=60)[0])
+    assert again.returncode == 1
+    assert [f"{item['rung']} {item['probe']}" for item in evidence["observations"]][: len(seen)] == seen
+    assert "failed" in {item["verdict"] for item in evidence["observations"] if item["rung"] == "smoke"}
+
+
+@pytest.mark.parametrize("rung", [name for name in rung_names() if name not in ("arguments", "endurance", "task")])
+def test_a_server_that_dies_inside_a_rung(rung: str, tmp_path: Path) -> None:
+    """It is never passed; and when the server is back, the climb is done anew."""
+    engine = ScriptedEngine(prompt_set("tiny"))
+    first = {"boot": 1, "smoke": 8, "tools": 20, "context": 40}[rung]
+    engine.fault = Fault("disconnect", after_requests=first)
+    with engine.serving() as url:
+        climb = start(url, tmp_path)
+        evidence: Any = json.loads(climb.communicate(timeout=60)[0])
+        assert climb.returncode == 1
+        last = evidence["observations"][-1]
+        assert (last["rung"], last["verdict"]) == (rung, "failed")
+        assert "cannot be reached" in last["reason"]
+        assert evidence["ended"].startswith("the server is gone")
+        engine.fault = None
+        again = start(url, tmp_path)
+        assert json.loads(again.communicate(timeout=60)[0])["observations"]
+    assert again.returncode == 0
