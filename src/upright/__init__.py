@@ -19,11 +19,13 @@ _HOMES = {
     "Model": "upright.records.model",
     "Plan": "upright.records.plan",
     "Recipe": "upright.records.recipe",
+    "Residuals": "upright.records.residuals",
     "UprightError": "upright.errors",
     "plan": "upright.planning",
     "probe": "upright.probing",
     "read": "upright.reading",
     "bundle": "upright.bundling",
+    "read_back": "upright.launching.readback",
     "read_bundle": "upright.bundling",
     "connect": "upright.connecting",
     "fetch": "upright.fetching",
@@ -45,6 +47,7 @@ __all__ = [
     "Model",
     "Plan",
     "Recipe",
+    "Residuals",
     "UprightError",
     "__version__",
     "bundle",
@@ -56,6 +59,7 @@ __all__ = [
     "probe",
     "prove",
     "read",
+    "read_back",
     "read_bundle",
     "render",
     "report",
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from upright.errors import UprightError
     from upright.fetching import fetch
     from upright.launching import launch, restart, stop
+    from upright.launching.readback import read_back
     from upright.planning import plan
     from upright.probing import probe
     from upright.proving import prove
@@ -81,6 +86,7 @@ if TYPE_CHECKING:
     from upright.records.model import Model
     from upright.records.plan import Goal, Plan
     from upright.records.recipe import Recipe
+    from upright.records.residuals import Residuals
     from upright.rendering import render
     from upright.reporting import report
 
