@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Depth": {
         "explain": "Explain anything: a failure, a flag, a field, a term, a GPU, a model, a line of a log.",
+        "calibrate": "Fit the constants of speed on your own measurements.",
         "catalog": "Look up facts: GPUs, boxes, models, failures, flags, measurements.",
         "store": "Look after the directories that deployments leave.",
         "kernels": "Prove without a GPU that an engine's kernels fit a silicon.",

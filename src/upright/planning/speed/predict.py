@@ -11,7 +11,7 @@ from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.speed import Errors, SpeedRow
 from upright.planning.speed.decode import Amount, Step, step_amounts, total
 from upright.planning.speed.layered import Host, Layered, layered_prompt, layered_step
-from upright.planning.speed.prompt import prompt_amounts
+from upright.planning.speed.prompt import CHUNK_TOKENS, prompt_amounts
 from upright.planning.speed.rows import Chosen, choose, wires
 from upright.planning.speed.words import term_words
 from upright.planning.speed.work import Silicon, Work, rank_work
@@ -39,36 +39,38 @@ class Case:
     layered: Layered | None
 
     def step(self, context: float, *, more_layers: int = 0) -> Step:
-        plan, spread = self.plan, self.row.constants.expert_spread
-        amounts: Iterable[Amount]
+        spread, users = self.row.constants.expert_spread, self.plan.goal.users
+        return total(self.amounts(users, context, spread, more_layers=more_layers), self.row.constants)
+
+    def amounts(self, batch: int, context: float, spread: float, *, more_layers: int = 0) -> Iterable[Amount]:
         if self.layered is not None:
             placed = self.layered
             moved = Layered(
                 placed.work, placed.silicon, placed.host, placed.expert_layers, placed.host_layers - more_layers
             )
-            amounts = layered_step(moved, batch=plan.goal.users, context=context, spread=spread)
-        else:
-            assert self.silicon is not None
-            amounts = step_amounts(
-                self.work, self.silicon, self.row.kernels, batch=plan.goal.users, context=context,
-                guesses=GUESSES if plan.goal.draft else 0, spread=spread,
-            )  # fmt: skip
-        return total(amounts, self.row.constants)
+            return layered_step(moved, batch=batch, context=context, spread=spread)
+        assert self.silicon is not None
+        guesses = GUESSES if self.plan.goal.draft else 0
+        return step_amounts(
+            self.work, self.silicon, self.row.kernels, batch=batch, context=context, guesses=guesses, spread=spread
+        )
 
     def prompt(self, tokens: int) -> Step | None:
-        if self.layered is not None:
-            found = layered_prompt(self.layered, self.row.kernels, tokens, self.plan.ubatch_tokens or 512)
-        else:
-            assert self.silicon is not None
-            found = prompt_amounts(self.work, self.silicon, tokens, self.plan.ubatch_tokens or 8192)
+        found = self.prompt_amounts(tokens)
         return None if found is None else total(found, self.row.constants)
+
+    def prompt_amounts(self, tokens: int) -> Iterable[Amount] | None:
+        if self.layered is not None:
+            return layered_prompt(self.layered, self.row.kernels, tokens, self.plan.ubatch_tokens or 512)
+        assert self.silicon is not None
+        return prompt_amounts(self.work, self.silicon, tokens, self.plan.ubatch_tokens or CHUNK_TOKENS)
 
 
 def speed(plan: Plan, model: Model, box: Box) -> Speed | None:
     """None if the catalogue has no constants for the engine, or not the figures of the silicon."""
     ranks = plan.parallel.tensor * plan.parallel.pipeline
     chosen = constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
-    if chosen is None or (case := _case(plan, model, box, chosen.row)) is None:
+    if chosen is None or (case := case_of(plan, model, box, chosen.row)) is None:
         return None
     half = max(1, plan.context_tokens // 2)
     step, prompt = case.step(half), case.prompt(half)
@@ -133,7 +135,8 @@ def band_of(errors: Errors) -> tuple[float, float]:
     return (min(low, 1 / high), max(high, 1 / low)) if errors.rows < FEW_ROWS else (low, high)
 
 
-def _case(plan: Plan, model: Model, box: Box, row: SpeedRow) -> Case | None:
+def case_of(plan: Plan, model: Model, box: Box, row: SpeedRow) -> Case | None:
+    """None if a figure that the constants are shares of is not known."""
     first = box.gpus[0] if box.gpus else None
     silicon = silicon_of(first) if first else None
     work = rank_work(model, plan.parallel, plan.kv.dtype)

@@ -1,0 +1,137 @@
+"""A person's own measurements -> a row of constants that their plans use, and how far it is off.
+
+Few measurements tell few constants: what they cannot tell stays as the catalogue has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from upright.catalog.rows.speed import Constants, Errors, SpeedRow
+from upright.errors import UprightError
+from upright.planning.speed.decode import Amount
+from upright.planning.speed.fitting import FITTED, PROMPT, Sample, errors, fit, leave_out, miss
+from upright.planning.speed.predict import GUESSES, Case, case_of, constants
+from upright.records.benchmark import Cell
+from upright.records.box import Box
+from upright.records.model import Model
+from upright.records.plan import Plan
+
+# Rows from which so many constants can be told; each is the one that explains most of what is left.
+_TOLD = (
+    (3, ("layer_us", "host_efficiency", "host_measured_efficiency")),
+    (6, ("weight_efficiency", "cache_efficiency")),
+    (12, ("hop_us", "one_shot_gb_s", "expert_spread")),
+    (24, tuple(sorted(FITTED))),
+)
+FEWEST = _TOLD[0][0]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was found out."""
+
+    start: SpeedRow
+    constants: Constants
+    fitted: tuple[str, ...]
+    rows: int
+    before: Errors
+    """Of the catalogue's constants on these rows."""
+    held_out: Errors
+    """Of constants that were fitted without the row they predict."""
+
+
+@dataclass(frozen=True)
+class CellSample:
+    """A cell of a benchmark against the plan that the engine was started by."""
+
+    id: str
+    case: Case
+    batch: int
+    context: float
+    tokens_per_second: float
+    output_tokens: float
+    acceptance: float | None
+
+    @property
+    def tokens(self) -> float:
+        return self.batch * (1 + (GUESSES * (self.acceptance or 0.0) if self.case.plan.goal.draft else 0.0))
+
+    def amounts(self, spread: float) -> Iterator[Amount]:
+        yield from self.case.amounts(self.batch, self.context, spread)
+        # While it answers, each request waits once for the prompt of every other one.
+        share = (self.batch - 1) / max(1.0, self.output_tokens)
+        for each in self.case.prompt_amounts(max(1, int(self.context))) or ():
+            yield Amount("prompts", each.constant, share * each.amount)
+
+
+def calibrate(samples: Sequence[Sample], start: SpeedRow) -> Calibration:
+    if len(samples) < FEWEST:
+        raise UprightError(
+            f"{len(samples)} usable measurements tell no constant", hint=f"measure at least {FEWEST}: upright bench"
+        )
+    told = {name for least, names in _TOLD if len(samples) >= least for name in names}
+    used = {each.constant for sample in samples for each in sample.amounts(1.0) if each.amount}
+    fitted = tuple(sorted(name for name in told if name in used or name == "expert_spread"))
+    if len(samples) >= 24 and any(name in used for name in PROMPT):
+        fitted = tuple(sorted({*fitted, *(name for name in PROMPT if name in used)}))
+    misses = leave_out(samples, start.constants, lambda sample: sample.id, fitted)
+    return Calibration(
+        start=start,
+        constants=fit(samples, start.constants, fitted),
+        fitted=fitted,
+        rows=len(samples),
+        before=errors([miss(sample, start.constants) for sample in samples], "the catalogue's constants"),
+        held_out=errors([off for _, off in misses], "each of your measurements left out in turn"),
+    )
+
+
+def cell_samples(
+    cells: Iterable[Cell], plan: Plan, model: Model, box: Box
+) -> tuple[SpeedRow, tuple[CellSample, ...], tuple[str, ...]]:
+    """The row to start from, the cells that can be used, and why others cannot."""
+    chosen = constants(
+        box, plan.engine, plan.engine_version, plan.parallel.tensor * plan.parallel.pipeline, plan.goal.image
+    )
+    case = case_of(plan, model, box, chosen.row) if chosen else None
+    if chosen is None or case is None:
+        raise UprightError(
+            f"nothing to calibrate: bandwidths of {box.name} are not known, and constants are shares of them",
+            hint="upright probe --bandwidth measures main memory; a GPU needs a row in the catalogue",
+        )
+    used, left = [], []
+    for number, cell in enumerate(cells, 1):
+        rate, name = cell.user_tokens_per_second, f"{cell.run} cell {number}"
+        if not cell.complete or cell.marks or rate is None:
+            left.append(f"{name}: {', '.join(cell.marks) or 'incomplete, or too few tokens'}")
+            continue
+        accepted = cell.engine.acceptance if cell.engine else None
+        if plan.goal.draft and accepted is None:
+            left.append(f"{name}: speculates, and nobody counted what was accepted")
+            continue
+        batch = max(1, round(cell.in_flight_mean) or cell.shape.concurrency)
+        written = cell.output_tokens.mean if cell.output_tokens else float(cell.shape.output_tokens)
+        context = (cell.prompt_tokens.mean if cell.prompt_tokens else cell.shape.prompt_tokens) + written / 2
+        used.append(CellSample(name, case, batch, context, rate * batch, written, accepted))
+    return chosen.row, tuple(used), tuple(left)
+
+
+def own_row(found: Calibration, name: str, capability: str | None, sources: Sequence[str]) -> SpeedRow:
+    """As it is written into the person's own catalogue."""
+    rounded = {key: float(f"{value:.4g}") for key, value in found.constants.model_dump().items()}
+    return found.start.model_copy(
+        update={
+            "id": name,
+            "capability": f"=={capability}" if capability else found.start.capability,
+            "constants": Constants(**rounded),
+            "fitted_on": (),
+            "errors": found.held_out,
+            "transfer": None,
+            "basis": "measured",
+            "why": f"fitted on {found.rows} measurements of your own: {', '.join(found.fitted)}; "
+            f"the rest as in speeds/{found.start.id}",
+            "grade": "A",
+            "sources": tuple(sources),
+        }
+    )

@@ -1,0 +1,53 @@
+"""Cells of a benchmark against the plan that the engine was started by."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.planning.planning_examples import box, model
+from upright.errors import UprightError
+from upright.planning import plan
+from upright.planning.speed.calibration import calibrate, cell_samples
+from upright.planning.speed.fitting import predict
+from upright.records.base import Figure
+from upright.records.benchmark import Cell, Machine, Shape, Spread
+
+
+def spread(value):
+    return Spread(count=4, mean=value, low=value, p50=value, p90=value, p99=value, high=value)
+
+
+def cell(prompt, seconds, **changed):
+    known = {
+        "run": "r1", "workload": "sweep", "api": "chat", "at": "2026-11-15T05:00:00Z", "seconds": 9.0, "sent": 4,
+        "succeeded": 4, "in_flight_mean": 1.0, "prompt_tokens": spread(prompt), "output_tokens": spread(64),
+        "tpot_seconds": spread(seconds), "machine": Machine(program="upright", version=None),
+        "shape": Shape(prompt_tokens=prompt, output_tokens=64, concurrency=1, requests=4),
+    }  # fmt: skip
+    return Cell.model_validate({**known, **changed})
+
+
+def machine():
+    known = Figure(value=40e9, basis="measured", source="a triad")
+    return box(memory_gib=64).model_copy(update={"memory_bandwidth_measured_bytes_per_second": known})
+
+
+def test_main_memory_is_calibrated_by_what_was_measured():
+    artifact = model(8)
+    found = plan(machine(), artifact)[0]
+    assert found.speed is not None
+    cells = [cell(prompt, 0.5 + prompt / 1e5) for prompt in (128, 1024, 4096, 8192)]
+    start, samples, left = cell_samples([*cells, cell(64, 0.1, marks=("too short",))], found, artifact, machine())
+    assert left == ("r1 cell 5: too short",)
+    made = calibrate(samples, start)
+    assert made.fitted == ("host_measured_efficiency",)
+    assert made.held_out.median < made.before.median
+    assert [predict(each, made.constants) for each in samples] == pytest.approx(
+        [each.tokens_per_second for each in samples], rel=0.2
+    )
+
+
+def test_without_a_bandwidth_there_is_nothing_to_be_a_share_of():
+    found = plan(box(memory_gib=64), model(8))[0]
+    with pytest.raises(UprightError, match=r"bandwidths of .* are not known"):
+        cell_samples([], found, model(8), box(memory_gib=64))
