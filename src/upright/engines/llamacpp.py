@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from upright.engines import knowledge, llamacpp_memory
 from upright.engines.engine import Case
 from upright.engines.memory_report import MemoryReport
+from upright.engines.tensor_patterns import experts_pattern
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
 from upright.records.plan import Plan
@@ -115,7 +116,7 @@ def on_gpus(case: Case) -> Iterator[Setting]:
         if place.device != "host" and knowledge.experts_in_memory(case.plan):
             yield Setting(
                 name="--override-tensor",
-                value=f"blk\\.({'|'.join(map(str, place.layers))})\\.ffn_(up|gate|down)_exps=CUDA{place.device[3:]}",
+                value=f"{experts_pattern(place.layers)}=CUDA{place.device[3:]}",
                 reason=f"routed experts of {len(place.layers)} layers on {place.device}: what the plan found room for",
                 source=LOCAL_RUN,
             )

@@ -6,8 +6,11 @@ is room, and the rest live in main memory. Without a GPU everything does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import product
+from math import prod
 
 from upright.planning.buffers import compute_buffer, padded_context
 from upright.planning.devices import HOST, Device
@@ -19,6 +22,8 @@ _LAYER_GROUPS: tuple[Group, ...] = (
     "attention", "indexer", "dense_ffn", "router", "shared_experts", "norm", "other",
 )  # fmt: skip
 _LAST: tuple[Group, ...] = ("output", "norm", "other")
+EXACT_SIZES = 3
+QUICK_STATES = 500
 
 
 @dataclass(frozen=True)
@@ -143,45 +148,115 @@ def capacity_tokens(job: Job, overheads: Overheads, *, most: int) -> int:
 
 
 def _on_gpus(job: Job, cache: int, scratch: int, overheads: Overheads, *, upload: int) -> tuple[Load, ...]:
-    dense, experts, outside = job.dense, job.experts, job.outside
+    dense, outside = job.dense, job.outside
     layers = job.model.architecture.layers
     outer = (*_LAST, "embedding") if job.unified else _LAST
-    loads, host_layers = [], []
     parts = stage_layers(layers, len(job.gpus))
-    for index, (gpu, budget, part) in enumerate(zip(job.gpus, job.gpu_budgets, parts, strict=True)):
-        last = index == len(job.gpus) - 1
-        base = Load(
+    bases = [
+        Load(
             gpu.name,
             weights=sum(dense.get(layer, 0) for layer in part)
-            + (sum(outside.get(group, 0) for group in outer) if last else 0),
+            + (sum(outside.get(group, 0) for group in outer) if index == len(job.gpus) - 1 else 0),
             cache=cache * len(part) // layers,
             compute=scratch,
             runtime=overheads.runtime,
             upload=upload,
         )
-        kept = _kept(part, experts, budget - base.bytes, from_end=last and index > 0)
-        host_layers += [layer for layer in part if layer in experts and layer not in kept]
-        loads.append(_with_experts(base, kept, experts))
+        for index, (gpu, part) in enumerate(zip(job.gpus, parts, strict=True))
+    ]
+    experts = {layer: size for layer, size in job.experts.items() if layer is not None}
+    rooms = [budget - base.bytes for budget, base in zip(job.gpu_budgets, bases, strict=True)]
+    kept = keep(parts, experts, rooms)
+    loads = [_with_experts(base, layers_here, experts) for base, layers_here in zip(bases, kept, strict=True)]
+    left = tuple(sorted(experts.keys() - {layer for layers_here in kept for layer in layers_here}))
     embedding = 0 if job.unified else outside.get("embedding", 0)
-    host = Load(HOST, weights=embedding, process=overheads.process)
-    return (*loads, _with_experts(host, tuple(host_layers), experts))
+    return (*loads, _with_experts(Load(HOST, weights=embedding, process=overheads.process), left, experts))
 
 
-def _kept(part: range, experts: dict[int | None, int], room: int, *, from_end: bool) -> tuple[int, ...]:
-    """Head and tail first: the first GPU keeps its first layers, the last one its last."""
-    kept = []
-    for layer in reversed(part) if from_end else part:
-        size = experts.get(layer)
-        if size is None:
-            continue
-        if size > room:
-            break
-        room -= size
-        kept.append(layer)
-    return tuple(sorted(kept))
+def keep(parts: Sequence[range], experts: Mapping[int, int], rooms: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Layers of experts on each GPU, as many bytes as there is room for: every byte there is one that the processor
+    need not read. First each GPU's own layers, head and tail of the model first; then what still fits anywhere."""
+    kept: list[tuple[int, ...]] = []
+    for index, (part, room) in enumerate(zip(parts, rooms, strict=True)):
+        own = part if index == 0 or index < len(parts) - 1 else reversed(part)
+        kept.append(_fill(room, [layer for layer in own if layer in experts], experts))
+    left = [layer for layer in experts if not any(layer in layers for layers in kept)]
+    for index, room in enumerate(rooms):
+        more = _fill(room - sum(experts[layer] for layer in kept[index]), left, experts)
+        kept[index] = (*kept[index], *more)
+        left = [layer for layer in left if layer not in more]
+    if left and len(set(experts.values())) > 1:
+        kept = _mixed(kept, experts, rooms)
+    return tuple(tuple(sorted(layers)) for layers in kept)
 
 
-def _with_experts(load: Load, layers: tuple[int, ...], experts: dict[int | None, int]) -> Load:
+def _mixed(kept: list[tuple[int, ...]], experts: Mapping[int, int], rooms: Sequence[int]) -> list[tuple[int, ...]]:
+    """Layers of several sizes: another split over the GPUs may hold more bytes. Tried in full where that is quick."""
+    by_size: dict[int, list[int]] = {}
+    for layer, size in experts.items():
+        by_size.setdefault(size, []).append(layer)
+    sizes = tuple(sorted(by_size, reverse=True))
+    there = tuple(len(by_size[size]) for size in sizes)
+    if prod(each + 1 for each in there) * len(rooms) > QUICK_STATES:
+        return kept
+    filled, split = _best_split(tuple(rooms), sizes, there)
+    if filled <= sum(experts[layer] for layers in kept for layer in layers):
+        return kept
+    waiting = {size: list(layers) for size, layers in by_size.items()}
+    return [
+        tuple(waiting[size].pop(0) for size, count in zip(sizes, counts, strict=True) for _ in range(count))
+        for counts in split
+    ]
+
+
+def _best_split(
+    rooms: tuple[int, ...], sizes: tuple[int, ...], there: tuple[int, ...]
+) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """The most bytes, and how many layers of each size go to each GPU."""
+
+    @cache
+    def best(index: int, left: tuple[int, ...]) -> tuple[int, tuple[tuple[int, ...], ...]]:
+        if index == len(rooms):
+            return 0, ()
+        found = []
+        for counts in product(*(range(each + 1) for each in left)):
+            here = sum(size * count for size, count in zip(sizes, counts, strict=True))
+            if here <= rooms[index]:
+                rest, split = best(index + 1, tuple(a - b for a, b in zip(left, counts, strict=True)))
+                found.append((here + rest, (counts, *split)))
+        return max(found)
+
+    return best(0, there)
+
+
+def _fill(room: int, layers: Sequence[int], experts: Mapping[int, int]) -> tuple[int, ...]:
+    """The layers that fill the room best; of layers of one size those that come first."""
+    by_size: dict[int, list[int]] = {}
+    for layer in layers:
+        by_size.setdefault(experts[layer], []).append(layer)
+    sizes = sorted(by_size, reverse=True)
+    counts = _best_counts(room, [(size, len(by_size[size])) for size in sizes]) if room > 0 and sizes else []
+    return tuple(layer for size, count in zip(sizes, counts, strict=False) for layer in by_size[size][:count])
+
+
+def _best_counts(room: int, sizes: Sequence[tuple[int, int]]) -> list[int]:
+    """How many of each size, for the most bytes. Quants have one to three sizes of layers; more are filled by turns."""
+    (size, there), *rest = sizes
+    most = min(there, room // size)
+    if not rest:
+        return [most]
+    tried = range(most, -1, -1) if len(sizes) <= EXACT_SIZES else (most,)
+    best: list[int] = []
+    best_bytes = -1
+    for count in tried:
+        found = [count, *_best_counts(room - count * size, rest)]
+        filled = sum(each * number for (each, _), number in zip(sizes, found, strict=True))
+        if filled > best_bytes:
+            best, best_bytes = found, filled
+    return best
+
+
+def _with_experts(load: Load, layers: tuple[int, ...], experts: Mapping[int, int]) -> Load:
     return Load(
         load.device,
         weights=load.weights,

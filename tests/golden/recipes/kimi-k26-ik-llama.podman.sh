@@ -73,9 +73,9 @@ arguments=(
   # tokens computed at once, as the plan counted them; larger reads prompts faster [Running Kimi-K2.6 Locally (2026-04)]
   --ubatch-size 4096
   # routed experts of 9 layers on gpu0: what the plan found room for [Running Kimi-K2.6 Locally (2026-04)]
-  --override-tensor 'blk\.(1|2|3|4|5|6|7|8|9)\.ffn_(up|gate|down)_exps=CUDA0'
+  --override-tensor 'blk\.([1-9])\.ffn_.*_exps=CUDA0'
   # routed experts of 9 layers on gpu1: what the plan found room for [Running Kimi-K2.6 Locally (2026-04)]
-  --override-tensor 'blk\.(52|53|54|55|56|57|58|59|60)\.ffn_(up|gate|down)_exps=CUDA1'
+  --override-tensor 'blk\.(5[2-9]|60)\.ffn_.*_exps=CUDA1'
   # the other routed experts in main memory; the first pattern that matches wins, so this one is last [Running Kimi-K2.6 Locally (2026-04)]
   --override-tensor exps=CPU
   # decode is bound by memory: a thread a core, one core left for the GPUs' driver [Running Kimi-K2.6 Locally (2026-04)]

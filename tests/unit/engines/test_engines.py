@@ -112,7 +112,7 @@ def test_experts_in_main_memory():
     made = recipe("kimi-k26-ik-llama")
     placed = [setting.value for setting in made.arguments if setting.name == "--override-tensor"]
     assert placed[-1] == "exps=CPU"
-    assert str(placed[0]).startswith(r"blk\.(1|")
+    assert str(placed[0]).startswith(r"blk\.([1-9])")
     assert str(placed[0]).endswith("=CUDA0")
     said = words(made)
     assert (said["-mla"], said["-amb"], said["--threads"], said["--threads-batch"]) == ("3", "512", "15", "32")

@@ -1,0 +1,102 @@
+"""Which of the ways: what the published runs found out, with reasons; quickly, and linearly in the ways."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from upright import Goal, catalog, plan
+from upright.catalog.model_records import records
+from upright.planning.ranking import counted_on, runner_up_words
+
+K26 = records(catalog.model("kimi-k2.6"))
+EIGHT, TWO, B200 = (
+    catalog.box_record(name)
+    for name in ("8x-rtx-pro-6000-server-dual-socket", "2x-rtx-pro-6000-max-q-epyc-9175f", "hgx-b200")
+)
+IMAGE = "voip-glm-kimi-canonical-20260514"
+
+
+def search(box, **goal):
+    return plan(box, K26[0], Goal(**goal), choose_from=K26[1:])
+
+
+def test_eight_cards_get_vllm_on_eight_ranks_and_the_cache_type_of_the_image():
+    best = search(EIGHT)[0]
+    assert (best.engine, best.model, best.parallel.tensor) == ("vllm", "Kimi-K2.6", 8)
+    assert (best.kv.dtype, best.parallel.decode_context) == ("bf16", 1)
+    assert any(IMAGE in (note.remedy or "") for note in best.notes)
+    assert search(EIGHT, image=IMAGE)[0].kv.dtype == "fp8"
+
+
+def test_long_contexts_share_the_cache():
+    for goal in ({}, {"image": IMAGE}):
+        assert search(EIGHT, context_tokens=262_144, **goal)[0].parallel.decode_context > 1
+
+
+def test_two_cards_and_768_gb_get_ik_llama_with_fewer_bits():
+    ranked = search(TWO)
+    assert (ranked[0].engine, ranked[0].model) == ("ik_llama.cpp", "Kimi-K2.6-GGUF:IQ3_K")
+    head, tail = (place.layers for place in ranked[0].expert_places if place.device != "host")
+    assert (head[0], tail[-1]) == (1, 60)
+    words = runner_up_words(ranked)
+    assert words.startswith("ik_llama.cpp with Kimi-K2.6-GGUF:UD-Q4_K_XL comes second: ")
+    assert " tok/s against " in words
+
+
+def test_b200_gets_its_own_answer():
+    best = search(B200)[0]
+    assert (best.engine, best.parallel.tensor, best.parallel.decode_context) == ("vllm", 8, 1)
+    assert best.speed.row == "vllm-nvlink"
+    assert best.speed.decode.best > search(EIGHT)[0].speed.decode.best
+    assert search(B200, engine="vllm", kv_dtype="fp8")[0].fits
+
+
+def test_every_speed_has_a_band_a_basis_and_a_reason():
+    for box in (EIGHT, TWO, B200):
+        for found in search(box):
+            assert found.speed.decode.low <= found.speed.decode.best <= found.speed.decode.high
+            assert found.speed.basis in ("measured", "derived")
+            assert found.speed.why.startswith(f"speeds/{found.speed.row}, ")
+            decode = sum(term.milliseconds for term in found.speed.terms if term.step == "decode")
+            assert 1000 / decode == pytest.approx(found.speed.decode.best, rel=0.01)
+
+
+def test_a_draft_without_acceptance_has_a_band_and_no_figure():
+    unknown, known = search(EIGHT, draft=True)[0].speed, search(EIGHT, draft=True, acceptance=0.4)[0].speed
+    assert unknown.decode.best is None
+    assert unknown.decode.low < known.decode.best < unknown.decode.high
+    assert "acceptance is not known" in unknown.why
+    assert "40% of the guesses accepted, as you say" in known.why
+
+
+def test_the_load_decides_what_is_counted_on():
+    few, many = search(EIGHT)[0], search(EIGHT, use="batch", users=16)[0]
+    assert counted_on(few) == few.speed.decode.low
+    assert counted_on(many) == many.speed.together.low > counted_on(few)
+    documents = search(EIGHT, use="long-documents")[0]
+    assert counted_on(documents) < documents.speed.full.low
+
+
+def test_a_speed_that_cannot_be_reached_is_an_objection():
+    assert [each.code for each in search(EIGHT, minimum_tokens_per_second=500)[0].objections] == ["too-slow"]
+    assert search(EIGHT, minimum_tokens_per_second=30)[0].fits
+
+
+@pytest.mark.timing
+def test_the_whole_search_is_quick_and_linear():
+    def spent(models):
+        start = time.process_time()
+        plan(TWO, models[0], Goal(), choose_from=models[1:])
+        return time.process_time() - start
+
+    ggufs = [each for each in K26 if each.format == "gguf"]
+    spent([K26[0], *ggufs])
+    few = min(spent([K26[0], *ggufs]) for _ in range(3))
+    copies = [each.model_copy(update={"name": f"{each.name}-{n}", "source": f"{each.source}-{n}"})
+              for n in range(4) for each in ggufs]  # fmt: skip
+    many = min(spent([K26[0], *copies]) for _ in range(3))
+    print(f"\n{len(ggufs)} artifacts {few:.3f} s of processor time, {len(copies)} {many:.3f} s")
+    assert few <= 0.5
+    assert many / few <= 1.5 * len(copies) / len(ggufs)
