@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from upright.cli.options import given
-from upright.cli.output import Output
+from upright.cli.output import Output, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,8 +47,13 @@ def command(model: str, folder: Path | None, connections: int, verify: bool, dry
             output.no()
         output.next("fetch", model, *given("folder", "connections", "verify"))
         return
-    with showing(model) as on_progress:
-        done = fetch(model, folder=folder, connections=connections, verify=verify, on_progress=on_progress)
+    try:
+        with showing(model) as on_progress:
+            done = fetch(model, folder=folder, connections=connections, verify=verify, on_progress=on_progress)
+    except KeyboardInterrupt:
+        say("stopped: what came is kept, and the next fetch goes on from there")
+        output.next("fetch", model, *given("folder", "connections", "verify"))
+        raise click.exceptions.Exit(130) from None
     output.answer({**done.model_dump(mode="json"), "path": done.path}, lambda console: _fetched_page(console, done))
     output.next("up", model if folder is None else done.path)
 
@@ -70,7 +75,7 @@ def _need_page(console: Console, wanted: Need) -> None:
             may = "" if other.writable else " (not yours to write in)"
             line(console, f"room elsewhere: {size(other.free_bytes)} free in {other.folder}{may}", 2)
         if room.elsewhere:
-            line(console, f"what would help: -o {room.elsewhere[0].folder}/DIR, or HF_HOME there", 2)
+            line(console, f"what would help: -o {Path(room.elsewhere[0].folder) / 'DIR'}, or HF_HOME there", 2)
 
 
 def _table(wanted: Need) -> object:

@@ -18,10 +18,10 @@ _EVERY_SECONDS = 5.0
 
 
 @contextmanager
-def showing(title: str) -> Iterator[Callable[[Progress], None]]:
-    """What to hand to `fetch` as its `on_progress`."""
-    if sys.stderr.isatty():
-        with _bar(title) as shown:
+def showing(title: str, *, alone: bool = True) -> Iterator[Callable[[Progress], None]]:
+    """What to hand to `fetch` as its `on_progress`; lines where others talk meanwhile."""
+    if alone and sys.stderr.isatty():
+        with _bar() as shown:
             yield shown
     else:
         yield _Lines(title)
@@ -59,21 +59,23 @@ def words(progress: Progress) -> str:
 
 
 @contextmanager
-def _bar(title: str) -> Iterator[Callable[[Progress], None]]:
+def _bar() -> Iterator[Callable[[Progress], None]]:
+    """Drawn from the first progress on: what is here already needs none."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bars
 
+    said = TextColumn("{task.fields[said]}", markup=False)
     console = Console(stderr=True, highlight=False)
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=14),
-        TextColumn("{task.fields[said]}"),
-    )
-    with Bars(*columns, console=console, transient=True, refresh_per_second=4) as bars:
-        task = bars.add_task("fetching", total=None, said=title)
+    bars = Bars(TextColumn("fetching"), BarColumn(bar_width=12), said, console=console, transient=True)
+    task = bars.add_task("", total=None, said="")
 
-        def shown(progress: Progress) -> None:
-            bars.update(task, total=progress.total_bytes, completed=progress.done_bytes, said=words(progress))
+    def shown(progress: Progress) -> None:
+        bars.update(task, total=progress.total_bytes, completed=progress.done_bytes, said=words(progress))
+        if not bars.live.is_started:
+            bars.start()
 
+    try:
         yield shown
+    finally:
+        bars.stop()

@@ -40,7 +40,7 @@ def command(
     from upright.records.plan import Goal
 
     goal = Goal(context_tokens=context, users=users)
-    with showing(model) as on_progress:
+    with showing(model, alone=False) as on_progress:
         weights = Arriving(lambda need: _ask(need, yes), on_progress)
         done = run(model, goal, LocalHost(), port=port, to=to, keep=keep, tell=say, weights=weights)
     if done.deployment is None:

@@ -1,0 +1,26 @@
+"""The README's capture of a run is what a run prints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+@pytest.mark.engine
+def test_the_capture_is_of_today() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/capture-run", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_shows_a_whole_run() -> None:
+    page = (ROOT / "README.md").read_text()
+    capture = page.partition("<!-- capture: scripts/capture-run -->\n```text\n")[2].partition("```\n")[0]
+    assert capture.startswith("$ upright run tiny-kimi-q8_0.gguf")
+    assert "\n  stands   yes\n" in capture
+    assert capture.splitlines()[-1].startswith("next: upright ")
