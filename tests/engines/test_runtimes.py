@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -122,29 +121,12 @@ def test_a_container_whose_client_or_supervisor_was_killed_is_not_left(box: Any,
     assert containers(box.environment) == []
 
 
-def test_an_image_that_is_nowhere_and_an_engine_that_is_not_in_it(box: Any, tiny_model: Path):
+def test_an_image_that_is_nowhere(box: Any, tiny_model: Path):
     options = ("--context", "1k", "--port", str(free_port()), "--runtime", "podman")
     missing = box("up", tiny_model, *options, "--image", "localhost/upright-no-such-image:1")
     assert missing.returncode == 2
     assert "pulling: localhost/upright-no-such-image:1 is not here yet" in missing.stderr
     assert "localhost/upright-no-such-image:1 could not be pulled: initializing source " in missing.stderr
-    none = box("up", tiny_model, *options)
-    assert none.returncode == 2
-    assert "error: no image of llama.cpp is known" in none.stderr
-    assert "hint:  name yours: --image NAME:TAG" in none.stderr
-
-
-def test_a_machine_without_podman(box: Any, tiny_model: Path, tmp_path: Path, llama_server: Path):
-    few = tmp_path / "few"
-    few.mkdir()
-    for program in ("sh", "cat", "uname", "lscpu", "nproc"):
-        if found := shutil.which(program):
-            (few / program).symlink_to(found)
-    done = box("up", tiny_model, "--context", "1k", "--port", str(free_port()), *in_podman(box),
-               PATH=f"{few}:{llama_server.parent}")  # fmt: skip
-    assert done.returncode == 2
-    assert "error: podman is not on " in done.stderr
-    assert answer(box("ps", "--json")) == []
 
 
 def test_a_life_on_another_machine(box: Any, tiny_model: Path, tmp_path: Path):
@@ -191,6 +173,7 @@ def test_another_machines_engine_outlives_connections_and_supervisors(box: Any, 
     assert answer(box("down", "--json"))["state"] == "stopped"
 
 
+@pytest.mark.slow
 def test_a_machine_out_of_reach_is_waited_for(box: Any, tiny_model: Path, tmp_path: Path, ssh_command: list[str]):
     """An ssh that fails while a file is there stands for a network that is down."""
     down = tmp_path / "network-is-down"
@@ -248,6 +231,7 @@ def test_a_machine_that_is_not_there(box: Any, tiny_model: Path, host: str, says
     assert answer(box("ps", "--json")) == []
 
 
+@pytest.mark.slow
 def test_weights_that_the_other_machine_has_not(box: Any, tiny_model: Path):
     done = box("up", tiny_model, "--context", "1k", "--host", "ssh:box", "--model-path", "/no/such/model.gguf")
     assert done.returncode == 2
