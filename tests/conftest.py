@@ -55,7 +55,7 @@ def tiny_model() -> Path:
 
 
 @pytest.fixture(scope="session")
-def ssh_command(tmp_path_factory, llama_server):
+def ssh_command(tmp_path_factory, llama_server, podman_settings):
     """`ssh -F OUR_CONFIG`, and `box` leads to our own sshd; nothing of the user's ~/.ssh is read or written."""
     sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     assert sshd, "install openssh-server"
@@ -71,7 +71,8 @@ def ssh_command(tmp_path_factory, llama_server):
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile none\nUsePAM no\nStrictModes no\n"
         f"AuthorizedKeysFile {folder}/authorized_keys\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-        f'SetEnv "PATH={os.environ["PATH"]}" "UPRIGHT_LLAMA_SERVER={llama_server}"\n'
+        f'SetEnv "PATH={os.environ["PATH"]}" "UPRIGHT_LLAMA_SERVER={llama_server}"'
+        f' "CONTAINERS_CONF={podman_settings}"\n'
     )
     (folder / "ssh_config").write_text(
         f"Host box\n HostName 127.0.0.1\n Port {port}\n User {getpass.getuser()}\n IdentityFile {folder}/user_key\n"
@@ -102,15 +103,20 @@ def _wait_for_sshd(port: int, server: subprocess.Popen[bytes], log: Path) -> Non
 
 
 @pytest.fixture(scope="session")
-def llama_image(tmp_path_factory, llama_server) -> tuple[str, dict[str, str]]:
-    """An image of podman with the real llama-server in it, and the environment in which podman runs it."""
-    assert shutil.which("podman"), "install podman, runc, catatonit and busybox-static"
+def podman_settings(tmp_path_factory) -> Path:
+    """crun and the default limits fail on plain virtual machines; runc with these works."""
     settings = tmp_path_factory.mktemp("podman") / "containers.conf"
-    # crun and the default limits fail on plain virtual machines; runc with these works.
     settings.write_text(
         '[containers]\ndefault_ulimits=["nofile=1024:1024","nproc=4096:4096"]\n[engine]\nruntime="runc"\n'
     )
-    environment = {"CONTAINERS_CONF": str(settings)}
+    return settings
+
+
+@pytest.fixture(scope="session")
+def llama_image(podman_settings, llama_server) -> tuple[str, dict[str, str]]:
+    """An image of podman with the real llama-server in it, and the environment in which podman runs it."""
+    assert shutil.which("podman"), "install podman, runc, catatonit and busybox-static"
+    environment = {"CONTAINERS_CONF": str(podman_settings)}
     done = subprocess.run(
         [ROOT / "scripts/make-llama-image"], capture_output=True, text=True, env={**os.environ, **environment}
     )

@@ -174,6 +174,20 @@ def test_another_machines_engine_outlives_connections_and_supervisors(box: Any, 
 
 
 @pytest.mark.slow
+def test_a_container_on_another_machine(box: Any, tiny_model: Path, tmp_path: Path):
+    where = ("--host", "ssh:box", "--port", str(free_port()), "--remote-port", str(free_port()))
+    first = answer(box("up", tiny_model, "--context", "1k", *where, *in_podman(box), "--json"))
+    assert (first["runtime"], first["machine"]) == ("podman", "box")
+    assert containers(box.environment) == [first["container"]]
+    os.kill(first["supervisor"]["pid"], signal.SIGKILL)
+    taken_up = wait_for(box, "tiny-kimi", "ready")
+    assert taken_up["process"] == first["process"]
+    until(lambda: ask(first, tmp_path / "home"), "the new supervisor opened a tunnel")
+    assert answer(box("down", "--json"))["state"] == "stopped"
+    assert containers(box.environment) == []
+
+
+@pytest.mark.slow
 def test_a_machine_out_of_reach_is_waited_for(box: Any, tiny_model: Path, tmp_path: Path, ssh_command: list[str]):
     """An ssh that fails while a file is there stands for a network that is down."""
     down = tmp_path / "network-is-down"

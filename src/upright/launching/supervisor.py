@@ -135,6 +135,7 @@ class Supervisor:
         if self.stopping:
             self._note(state="stopped", reason="stopped on request", progress=None)
         elif code == 0:
+            set_aside(self.directory)  # the pull's words are not the engine's
             self._note(state="starting", reason=None, progress=None)
             return True
         else:
