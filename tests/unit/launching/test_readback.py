@@ -113,7 +113,7 @@ def test_what_cannot_be_read_is_told_and_nothing_falls(directory: DeploymentDir)
 
 
 def test_the_memory_of_a_group_of_processes():
-    words = "import os, time; os.fork(); kept = b'x' * 2**24; print('up', flush=True); time.sleep(60)"
+    words = "import os, time; os.fork(); kept = b'x' * 2**24; os.write(1, b'up\\n'); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", words], stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert child.stdout is not None
