@@ -96,15 +96,18 @@ class Run:
 
 
 def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, tell: Tell, weights: Arriving) -> Run:
+    rehearsed: Rehearsal | None = None
     with weights:
         prepared = prepare(source, goal, host, port=port, tell=tell, locate=fetched(weights))
         if prepared.recipe is None:
             return Run(prepared)
         if weights.under_way:
             check_without_weights(prepared.recipe, tell=tell)
-            rehearse_without_weights(source, prepared, host, tell=tell)
+            rehearsed = rehearse_without_weights(source, prepared, host, tell=tell)
         weights.wait()
     directory = register(prepared)
+    if rehearsed is not None:
+        directory.write(rehearsed)
     try:
         start(prepared, directory, tell=tell, on=On(keeping=Keeping(restarts=0)))  # a crash is an answer
         evidence = climb(directory, to=to, tell=tell)
@@ -232,7 +235,11 @@ def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On 
 
     def sane(_: Deployment) -> Sighting | None:
         failed = [seen for seen in climb(directory, to="smoke", tell=tell).observations if seen.verdict == "failed"]
-        return Sighting(where="answer", text=f"smoke {failed[0].check}: failed, {failed[0].reason}") if failed else None
+        return (
+            Sighting(where="answer", text=f"{failed[0].rung} {failed[0].check}: failed, {failed[0].reason}")
+            if failed
+            else None
+        )
 
     def other_engine(recipe: Recipe, remedy: Remedy) -> Recipe | None:
         goal = prepared.plan.goal.model_copy(update={"engine": remedy.value, "context_tokens": recipe.context_tokens})
@@ -353,7 +360,7 @@ def rehearse_model(source: str, goal: Goal, host: Host, *, port: int, tell: Tell
         return Rehearsed(prepared.plan, done)
 
 
-def rehearse_without_weights(source: str, prepared: Prepared, host: Host, *, tell: Tell) -> None:
+def rehearse_without_weights(source: str, prepared: Prepared, host: Host, *, tell: Tell) -> Rehearsal:
     """The same while the weights arrive: a start that falls ends the download early."""
     assert prepared.recipe is not None
     with tempfile.TemporaryDirectory(prefix="upright-rehearsal-") as made:
@@ -367,6 +374,7 @@ def rehearse_without_weights(source: str, prepared: Prepared, host: Host, *, tel
             f"{done.engine} falls on this model without its weights too: {done.code or done.said}",
             hint=f"upright rehearse {source}",
         )
+    return done
 
 
 def check_without_weights(recipe: Recipe, *, tell: Tell) -> None:

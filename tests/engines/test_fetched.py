@@ -49,7 +49,9 @@ def test_up_says_fetch_and_then_finds_it(
     assert json.loads(offline.stdout)["model_path"] == path
 
 
-def test_run_fetches_while_it_checks(upright: Upright, environment: dict[str, str], hub: LoopbackHub) -> None:
+def test_run_fetches_while_it_checks(
+    upright: Upright, environment: dict[str, str], hub: LoopbackHub, tmp_path: Path
+) -> None:
     hub.bytes_per_second = 400_000
     done = upright("run", "tiny/kimi:Q8_0", "--context", "1k", "--port", str(free_port()), **environment)
     assert done.returncode == 0, done.stderr
@@ -62,6 +64,9 @@ def test_run_fetches_while_it_checks(upright: Upright, environment: dict[str, st
         "rehearsal: passed by allocator and hollow file",
     ]
     assert "starting" in told[8:]
+    (kept,) = tmp_path.glob("home/deployments/*/evidence.json")
+    climbed = {each["rung"]: each["verdict"] for each in json.loads(kept.read_text())["observations"]}
+    assert climbed["rehearse"] == "passed"
     assert "stands" in done.stdout
 
 

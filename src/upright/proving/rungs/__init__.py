@@ -1,10 +1,11 @@
 """One file per rung, each with its `RUNG`; the ladder is this table."""
 
 from upright.proving.rung import Rung
-from upright.proving.rungs import arguments, boot, context, endurance, smoke, task, tools
+from upright.proving.rungs import arguments, boot, context, endurance, rehearse, smoke, task, tools
 
 RUNGS: tuple[Rung, ...] = (
     arguments.RUNG,
+    rehearse.RUNG,
     boot.RUNG,
     smoke.RUNG,
     tools.RUNG,
