@@ -69,6 +69,7 @@ def test_a_life(shell, tmp_path):
     assert not any(KEY.encode() in each for each in words)
     assert remote_scripts.verdict(shell(remote_scripts.end(FOLDER, 5))) == "gone"
     assert members(process) == []
+    assert not (tmp_path / FOLDER / "key").exists(), "the key does not stay behind"
     wait_for(shell, str(-signal.SIGTERM))
 
 

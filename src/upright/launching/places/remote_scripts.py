@@ -60,10 +60,13 @@ else echo upright-verdict gone; fi
 
 
 def end(folder: str, patience_seconds: float) -> str:
-    """The whole group, also when its leader is gone; never a group that was given the same number later."""
-    return f"""ended() {{ echo upright-verdict gone; exit; }}
-{_LEFT}{_SEND}cd "$HOME/{folder}" 2>/dev/null || ended
-{_NOW}{_READ}[ -n "$pid" ] && [ "$when" = "$boot" ] || ended
+    """The whole group, also when its leader is gone; never a group that was given the same number later.
+
+    The key does not stay behind: a start brings it again.
+    """
+    return f"""cd "$HOME/{folder}" 2>/dev/null || {{ echo upright-verdict gone; exit; }}
+ended() {{ rm -f key key.yaml; echo upright-verdict gone; exit; }}
+{_LEFT}{_SEND}{_NOW}{_READ}[ -n "$pid" ] && [ "$when" = "$boot" ] || ended
 [ -z "$now" ] || [ "$now" = "$started" ] || ended
 for signal in TERM KILL; do
   left || ended
