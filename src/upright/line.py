@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright import store, units
-from upright.benchmarking import kept
+from upright.benchmarking.bench import kept
 from upright.checking import check
 from upright.connecting import ClientSettings, connect
 from upright.errors import EngineError, LaunchError, UprightError
@@ -303,6 +303,7 @@ def subject(directory: DeploymentDir) -> Subject:
         evidence=directory.read(Evidence) if directory.has(Evidence) else None,
         benchmarks=kept(directory),
         attempts=directory.read(Attempts) if directory.has(Attempts) else None,
+        residuals=directory.read(Residuals) if directory.has(Residuals) else None,
     )
 
 

@@ -16,7 +16,17 @@ from tests.docs.sessions import agrees, run_page, steps
 from upright import store
 from upright.launching import stop
 
-_PAGES = ("quickstart", "proving", "clients", "bundles", "residuals", "diagnosing", "rehearsing")
+_PAGES = (
+    "quickstart",
+    "proving",
+    "clients",
+    "bundles",
+    "residuals",
+    "diagnosing",
+    "rehearsing",
+    "benchmarking",
+    "reports",
+)
 PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in _PAGES)]
 
 
@@ -24,6 +34,7 @@ PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in _PAGES)]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_pages_sessions_do_what_they_show(page: Path, llama_server: Path, tiny_model: Path, tmp_path: Path):
     shutil.copy(tiny_model, tmp_path)
+    shutil.copytree(ROOT / "docs/examples", tmp_path / "published")
     assert steps(page), "a page without a session proves nothing"
     environment = {
         "UPRIGHT_HOME": str(tmp_path / "home"),
@@ -74,6 +85,8 @@ def test_a_page_that_shows_a_session_is_executed():
         "README.md",
         "diagnosing.md",
         "rehearsing.md",
+        "benchmarking.md",
+        "reports.md",
         "launching.md",
         "quickstart.md",
         "probing.md",

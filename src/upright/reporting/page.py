@@ -7,7 +7,7 @@ how much and how sure.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -22,6 +22,7 @@ from upright.records.evidence import Evidence
 from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
+from upright.records.residuals import Residuals
 from upright.reporting import charts, views
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ class Subject:
     evidence: Evidence | None
     benchmarks: tuple[Benchmark, ...] = ()
     attempts: Attempts | None = None
-    residuals: Any = None
-    """The Residuals record, if the engine was read back."""
+    residuals: Residuals | None = None
 
 
 @dataclass(frozen=True)
