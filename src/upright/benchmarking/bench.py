@@ -24,7 +24,14 @@ def subject(known: Known, letter: str = "a") -> Subject:
     """Ask the server what words cost, and whether it will ignore the end of an answer."""
     with Server(known.target) as server:
         target, _ = server.told_to_ignore_the_end()
-        return Subject(target, gauge(server.prompt_tokens), known.metrics_path, known.recipe, letter, known.enter)
+        return Subject(
+            target,
+            gauge(server.prompt_tokens, server.text_tokens),
+            known.metrics_path,
+            known.recipe,
+            letter,
+            known.enter,
+        )
 
 
 def bench(

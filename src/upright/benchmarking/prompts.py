@@ -18,6 +18,8 @@ from upright.records.benchmark import Shape
 
 Count = Callable[[list[Message]], int]
 """What a server says that a prompt has."""
+Tokenize = Callable[[str], int | None]
+"""What a server says that a bare text has; None if it cannot say."""
 _FIRST = "go"
 _TEXT = (
     "time year people way day man thing woman life child world school state family student group country problem hand "
@@ -64,16 +66,18 @@ class Gauge:
         return [], 0
 
 
-def gauge(count: Count) -> Gauge:
-    """Ask the server what words cost: two questions if every word is one token, else one for each."""
+def gauge(count: Count, tokenize: Tokenize | None = None) -> Gauge:
+    """Ask the server what words cost: two questions if every word is one token, else one for each.
+
+    A server that tokenizes without answering is asked that way, and believed if its answers count the same.
+    """
     base = count(_user(_FIRST))
-    if count(_user(" ".join([_FIRST, *_CANDIDATES]))) == base + len(_CANDIDATES):
+    together = count(_user(" ".join([_FIRST, *_CANDIDATES])))
+    if together == base + len(_CANDIDATES):
         return Gauge(base, tuple(_CANDIDATES), 1)
-    costs = {}
-    for word in (*_CANDIDATES, *_FILLERS):
-        extra = count(_user(" ".join([_FIRST, *[word] * _REPEATS]))) - base
-        if extra > 0 and extra % _REPEATS == 0:  # otherwise the tokenizer joins it with its neighbours
-            costs[word] = extra // _REPEATS
+    costs = _costs(tokenize) if tokenize is not None else {}
+    if not costs or together != base + sum(costs.get(word, 0) for word in _CANDIDATES):
+        costs = _costs(lambda text: count(_user(text)))
     if not costs:
         raise EndpointError("the server counts no word twice alike, so prompts cannot be measured by it")
     usual, _ = min(Counter(costs.values()).most_common(), key=lambda item: (-item[1], item[0]))
@@ -83,6 +87,17 @@ def gauge(count: Count) -> Gauge:
         usual,
         tuple(sorted((cost, word) for word, cost in costs.items() if cost != usual)),
     )
+
+
+def _costs(count: Callable[[str], int | None]) -> dict[str, int]:
+    """What each word adds; words that a tokenizer joins with their neighbours are left out."""
+    base = count(_FIRST)
+    costs: dict[str, int] = {}
+    for word in (*_CANDIDATES, *_FILLERS) if base is not None else ():
+        extra = (count(" ".join([_FIRST, *[word] * _REPEATS])) or 0) - (base or 0)
+        if extra > 0 and extra % _REPEATS == 0:
+            costs[word] = extra // _REPEATS
+    return costs
 
 
 def _user(text: str) -> list[Message]:

@@ -44,6 +44,24 @@ class Server:
             raise EndpointError(f"{self.target.base_url} does not say how many tokens a prompt has")
         return int(counted)
 
+    def text_tokens(self, text: str) -> int | None:
+        """What the server's own tokenizer counts, without an answer; None if it has no such page."""
+        # vLLM and SGLang take `prompt` and answer `count`, llama.cpp takes `content` and answers `tokens`.
+        body = {"model": self.target.model, "prompt": text, "content": text}
+        try:
+            answer = self._http.post(
+                f"{self.target.base_url.rstrip('/')}/tokenize", json=body, headers=self._headers(), timeout=30
+            )
+            found = answer.json() if answer.status_code == 200 else {}
+        except (httpx2.HTTPError, ValueError):
+            return None
+        if not isinstance(found, dict):
+            return None
+        tokens = found.get("tokens")
+        return (
+            found["count"] if isinstance(found.get("count"), int) else len(tokens) if isinstance(tokens, list) else None
+        )
+
     def told_to_ignore_the_end(self) -> tuple[Target, bool]:
         """The target with `ignore_eos`, if the server takes it: else answers end when the model ends them."""
         if self.target.api == "messages":

@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from upright import units
-from upright.benchmarking.rows import Row, rows
+from upright.benchmarking.comparison import place_words
 from upright.cli.output import Output, say
 from upright.records.benchmark import Benchmark, Shape
+from upright.reporting.views import milliseconds, sweep
 
 if TYPE_CHECKING:
     from upright.benchmarking.cell import Subject
@@ -39,93 +40,30 @@ def workloads_page(output: Output) -> None:
     output.next("bench", "--workload", "knee")
 
 
+_SHORT = {"total tok/s": "total", "peak tok/s": "peak", "mean TTFT": "TTFT", "mean TPOT": "TPOT", "recipe": ""}
+
+
 def benchmark_page(console: Console, record: Benchmark) -> None:
+    item = sweep(record, draw=False)
     console.print(Text.assemble((record.title, "bold"), f"  {record.workload}: {record.about}"))
-    found = rows(record.cells)
-    if found:
-        console.print(_table(record, found))
-    for row in found:
-        for words in row.marks:
-            console.print(Text(f"  ! {_name(record, row)}: {words}", style="yellow"))
-        for words in row.notes:
-            console.print(Text(f"    {_name(record, row)}: {words}", style="dim"))
-    for item in record.skipped:
-        console.print(Text(f"  not measured, {_words(item.shape)}: {item.reason}", style="dim"))
+    if item.lines:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for heading in item.headings:
+            table.add_column(_SHORT.get(heading, heading), justify="right")
+        for line in item.lines:
+            place = item.headings.index("output tok/s")
+            cells = [f"{cell}!" if line.marked and at == place else cell for at, cell in enumerate(line.cells)]
+            table.add_row(*cells, style="yellow" if line.marked else None)
+        console.print(table)
+    for words in item.marks:
+        console.print(Text(f"  ! {words}", style="yellow"))
+    for words in item.notes:
+        console.print(Text(f"    {words}", style="dim"))
+    for left_out in record.skipped:
+        console.print(Text(f"  not measured, {place_words(left_out.shape)}: {left_out.reason}", style="dim"))
     if record.finding:
         console.print(Text(record.finding, style="bold"))
-    console.print(Text(_generator(record), style="dim"))
-
-
-def _table(record: Benchmark, found: list[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    several = len({(row.shape.prompt_tokens, row.shape.output_tokens) for row in found}) > 1
-    open_arrival = any(row.shape.arrival == "open" for row in found)
-    headings = [
-        "rate" if open_arrival else "at once",
-        "output tok/s",
-        "total",
-        "peak",
-        "TTFT",
-        "TPOT",
-        "p99 ITL",
-        "failed",
-    ]
-    if record.subjects:
-        table.add_column("")
-    if several:
-        table.add_column("in/out", justify="right")
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for row in found:
-        cells = [
-            f"{row.shape.requests_per_second:g}/s" if row.shape.arrival == "open" else f"{row.shape.concurrency:,}"
-        ]
-        cells += [_number(row, "output"), _number(row, "total", plain=True), _number(row, "peak", plain=True)]
-        cells += [_time(row, name) for name in ("ttft", "tpot", "itl_p99")]
-        cells.append(f"{sum(cell.failed for cell in row.cells):,}")
-        before = [row.subject] if record.subjects else []
-        before += [f"{row.shape.prompt_tokens:,}/{row.shape.output_tokens:,}"] if several else []
-        table.add_row(*before, *cells, style="yellow" if row.marked else None)
-    return table
-
-
-def _number(row: Row, metric: str, *, plain: bool = False) -> str:
-    found = row.mean(metric)
-    if found is None:
-        return "-"
-    digits = 1 if found.value < 100 else 0
-    half = "" if plain or found.high is None else f" ±{found.high - found.value:,.{digits}f}"
-    return f"{found.value:,.{digits}f}{half}{'!' if row.marked and not plain else ''}"
-
-
-def _time(row: Row, metric: str) -> str:
-    found = row.mean(metric)
-    return "-" if found is None else milliseconds(found.value)
-
-
-def milliseconds(seconds: float) -> str:
-    """`12.3 ms`, `123 ms`, `1,234 ms`: one unit down a column."""
-    value = 1000 * seconds
-    return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f} ms"
-
-
-def _name(record: Benchmark, row: Row) -> str:
-    return (f"{row.subject}, " if record.subjects else "") + _words(row.shape)
-
-
-def _words(shape: Shape) -> str:
-    how = f"{shape.requests_per_second:g} a second" if shape.arrival == "open" else f"{shape.concurrency:,} at once"
-    return f"{shape.prompt_tokens:,}/{shape.output_tokens:,} {how}"
-
-
-def _generator(record: Benchmark) -> str:
-    test = record.self_test
-    if test is None:
-        return "the generator was not tested on this machine"
-    return (
-        f"the generator's own error here, {test.concurrency:,} streams: TTFT {1000 * test.ttft_error_seconds:+.1f} ms,"
-        f" ITL {test.itl_error_percent:+.2f} %, throughput {test.throughput_error_percent:+.2f} % ({test.loop})"
-    )
+    console.print(Text(item.generator, style="dim"))
 
 
 @contextmanager
@@ -162,7 +100,7 @@ def _watch(bar: object, task: object, asked: Asked) -> Watch:
         place.update(done=done, of=of or done + 1, requests=shape.requests * shape.turns)
         again = f", {repeat} of {asked.repeats}" if asked.repeats > 1 else ""
         bar.update(
-            number, description=f"{_words(shape)}{again}", completed=0, total=place["requests"], state="warming up"
+            number, description=f"{place_words(shape)}{again}", completed=0, total=place["requests"], state="warming up"
         )
         bar.refresh()
 
@@ -187,7 +125,7 @@ def _say_cell(cell: Cell, remembered: bool) -> None:
 
 
 def _cell_words(cell: Cell, remembered: bool) -> str:
-    words = f"{_words(cell.shape)}: {cell.output_tokens_per_second:,.1f} tok/s"
+    words = f"{place_words(cell.shape)}: {cell.output_tokens_per_second:,.1f} tok/s"
     if cell.ttft_seconds is not None:
         words += f", first token {milliseconds(cell.ttft_seconds.mean)}"
     if cell.marks:

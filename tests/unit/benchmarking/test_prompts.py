@@ -43,6 +43,21 @@ def test_where_every_word_is_a_token_two_questions_are_enough():
     assert len(asked) == 2
 
 
+def test_a_server_that_tokenizes_is_asked_that_way_and_held_against_its_answers():
+    asked = []
+
+    def count(messages: list[Message]) -> int:
+        asked.append(messages)
+        return letters(messages)
+
+    def tokenize(text: str) -> int:
+        return letters([{"content": text}]) - 7 + 1  # with a token of its own at the start
+
+    assert gauge(count, tokenize) == gauge(letters)
+    assert len(asked) == 2
+    assert gauge(count, lambda text: 2 * len(text.split())) == gauge(letters), "not believed"
+
+
 def test_a_server_that_counts_nothing_alike_is_told_so():
     numbers = iter(range(1, 1000, 3))
     with pytest.raises(EndpointError, match="counts no word twice alike"):
