@@ -28,6 +28,8 @@ from upright.store.journal import Journal, Line, last, lines
 R = TypeVar("R", bound=Record)
 E = TypeVar("E", bound=Entry)
 
+_TEACHERS = 64
+"""Starts that a plan learns from: every plan reads them all."""
 _PATIENCE_SECONDS = 5.0
 """How long a single append waits for another one to finish."""
 
@@ -126,9 +128,10 @@ def listing() -> list[Listed]:
 
 
 def measured() -> tuple[Residuals, ...]:
-    """Every start that was measured; a record that cannot be read teaches nothing."""
+    """The newest starts that were measured; a record that cannot be read teaches nothing."""
+    files = sorted((home() / "deployments").glob(f"*/{Residuals.kind}.json"), key=_written_at, reverse=True)
     found = []
-    for file in (home() / "deployments").glob(f"*/{Residuals.kind}.json"):
+    for file in files[:_TEACHERS]:
         try:
             found.append(DeploymentDir(file.parent).read(Residuals))
         except UprightError:
@@ -188,6 +191,13 @@ def _listed(directory: DeploymentDir) -> Listed:
         return Listed(directory, directory.read(Deployment), None)
     except UprightError as error:
         return Listed(directory, None, error.message)
+
+
+def _written_at(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _created_at(file: Path) -> str:
