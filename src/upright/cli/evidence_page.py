@@ -117,11 +117,12 @@ def _telling(seen: tuple[Observation, ...]) -> str:
 
 
 def _print_others(console: Console, evidence: Evidence) -> None:
-    """What was not passed, the worst first; the same reason once."""
-    groups = Counter((item.verdict, item.rung, item.check, item.reason) for item in evidence.observations)
+    """What was not passed, the worst first; a check once, with its first reason."""
+    groups = Counter((item.verdict, item.rung, item.check) for item in evidence.observations)
+    reasons = {(item.verdict, item.rung, item.check): item.reason for item in reversed(evidence.observations)}
     others = [key for verdict in _ORDER for key in groups if key[0] == verdict]
-    for verdict, rung, check, reason in others[:_MOST_LINES]:
-        times = groups[verdict, rung, check, reason]
+    for verdict, rung, check in others[:_MOST_LINES]:
+        times, reason = groups[verdict, rung, check], reasons[verdict, rung, check]
         count = f" ({times} times)" if times > 1 else ""
         line = Text.assemble(f"  {rung} {check} ", (verdict, _COLOURS.get(verdict, "")), f"{count}: {reason}")
         console.print(line, soft_wrap=False, overflow="ellipsis", no_wrap=True)

@@ -24,6 +24,8 @@ LONG_CHARACTERS = 4_000
 """A message longer than this is kept by its digest; the probe's name and the set make it again."""
 _LEAST_TIMEOUT_SECONDS = 120.0
 _UNKNOWN_RATE_TIMEOUT_SECONDS = 3_600.0
+_WITNESS_TOKENS = 200
+"""Fewer tokens than this say little about the speed of reading."""
 _REFUSED = (400, 404, 405, 415, 422, 501)
 
 
@@ -117,7 +119,7 @@ def learn(stand: Stand, answer: Answer) -> None:
     """Rates, where the answer is long enough to be a witness."""
     seen = figures(answer)
     computed = (answer.prompt_tokens or 0) - (answer.cached_tokens or 0)
-    prefill = seen.get("prefill_tokens_per_second") if computed >= 256 else None
+    prefill = seen.get("prefill_tokens_per_second") if computed >= _WITNESS_TOKENS else None
     decode = seen.get("decode_tokens_per_second") if (answer.completion_tokens or 0) >= 8 else None
     stand.rates.learn(prefill=prefill, decode=decode)
 

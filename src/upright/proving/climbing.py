@@ -22,6 +22,8 @@ from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
 
 Tell = Callable[[str], None]
+_NAMED = 4
+"""Groups that are named one by one; more are counted."""
 _LONG_SECONDS = 5
 """An answer that took longer is told of, so that a walk of minutes is seen to move."""
 
@@ -68,9 +70,10 @@ def telling(tell: Tell) -> Listener:
     def on_schedule(schedule: list[Chosen]) -> None:
         seconds, out = total_seconds(schedule), [each for each in schedule if not each.runs]
         if seconds is not None:
-            tell(f"about {units.duration(seconds)} to go" + (f", {len(out)} groups do not fit" if out else ""))
-        for each in out:
-            tell(f"  left out: {each.group.rung} {each.group.name}, {each.reason}")
+            tell(f"about {units.duration(seconds)} to go" + (", and not all of it fits" if out else ""))
+        for rung in dict.fromkeys(each.group.rung for each in out):
+            names = [each.group.name for each in out if each.group.rung == rung]
+            tell(f"  left out of {rung}: " + (", ".join(names) if len(names) <= _NAMED else f"{len(names)} questions"))
 
     return Listener(on_observation, on_schedule, tell)
 

@@ -116,6 +116,8 @@ class _Climb:
     on_observation: OnObservation | None
     on_schedule: OnSchedule | None
     started: float = field(default_factory=time.monotonic)
+    left_out: int = 0
+    """Questions that did not fit the budget."""
 
     def run(self) -> str:
         """Returns why it ended."""
@@ -139,6 +141,8 @@ class _Climb:
                 return gone
             if any(item.verdict == "failed" for item in self.stand.observations):
                 return f"{rung.name} failed"
+        if self.left_out:
+            return f"the budget left out {self.left_out} questions"
         return "every rung that was asked for was climbed"
 
     def _climb(self, rung: Rung) -> str | None:
@@ -154,10 +158,11 @@ class _Climb:
                 elif rung.in_order and failed:
                     self._take(note(self.stand, slot, "skipped", "pointless after the failure before it"))
                 elif cut and rung.in_order:
+                    self.left_out += 1
                     self._take(note(self.stand, slot, "skipped", AFTER_LEFT_OUT))
                 elif left is not None and seconds is not None and seconds > left and rung.name != _MEASURES:
                     self._take(note(self.stand, slot, "skipped", unaffordable(seconds, left)))
-                    dear = True
+                    self.left_out, dear = self.left_out + 1, True
                 else:
                     observation = probe.ask(self.stand)
                     self._take(observation)

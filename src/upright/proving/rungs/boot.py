@@ -58,9 +58,6 @@ def _rates(stand: Stand) -> Observation:
     if answer is not None and answer.prompt_tokens and sentences:
         bare = Asked([{"role": "user", "content": first.ask}], max_tokens=first.max_tokens)
         stand.tokens_per_sentence = (answer.prompt_tokens - _bare_tokens(stand, bare)) / len(sentences)
-        stand.rates.learn(
-            prefill=seen.measured.get("prefill_tokens_per_second"), decode=seen.measured.get("decode_tokens_per_second")
-        )
         measured = {**seen.measured, "tokens_per_sentence": round(stand.tokens_per_sentence, 3)}
         return seen.model_copy(update={"measured": measured})
     return seen
@@ -77,7 +74,7 @@ def _bare_tokens(stand: Stand, asked: Asked) -> int:
 def _filler(stand: Stand, count: int) -> list[str]:
     if stand.prompts.needles is None:
         return []
-    chance = random.Random("rates")  # noqa: S311 (not a secret)
+    chance = random.Random(f"rates {stand.seed}")  # noqa: S311 (not a secret); new for each climb: no cache has it
     return [sentence(stand.prompts.needles, chance) for _ in range(count)]
 
 
