@@ -220,8 +220,10 @@ def test_an_engine_killed_during_the_proof_fails_the_rung(box: Upright, tiny_mod
     os.kill(engine, signal.SIGKILL)
     evidence = json.loads(proof.communicate(timeout=30)[0])
     assert proof.returncode == 1
-    assert {item["verdict"] for item in evidence["observations"]} == {"failed"}
-    assert "cannot be reached" in evidence["observations"][0]["reason"]
+    last = evidence["observations"][-1]
+    assert (last["rung"], last["verdict"]) == ("boot", "failed")
+    assert "cannot be reached" in last["reason"]
+    assert "smoke" not in {item["rung"] for item in evidence["observations"]}, "nobody was left to ask"
 
 
 def test_a_supervisor_killed_takes_its_engine_along(box: Upright, tiny_model: Path):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from upright import store, units
 from upright.endpoint.client import Endpoint
-from upright.errors import LaunchError
+from upright.errors import LaunchError, UprightError
 from upright.launching import status
+from upright.launching.readback import residuals_of
 from upright.proving.estimating import Chosen, total_seconds
 from upright.proving.journaled import Listener, Wish, climb
 from upright.proving.ladder import rung_named, target_of
@@ -19,6 +21,7 @@ from upright.proving.stepping import Change, step, undo_interrupted
 from upright.records.deployment import RUNNING
 from upright.records.evidence import Evidence, Observation
 from upright.records.recipe import Recipe
+from upright.records.residuals import Residuals
 from upright.store import DeploymentDir
 
 Tell = Callable[[str], None]
@@ -88,5 +91,11 @@ def _climb_once(directory: DeploymentDir, wish: Wish, tell: Tell) -> Evidence:
             else "start one: upright up MODEL",
         )
     with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
-        target = target_of(deployment, directory.read(Recipe))
+        target = replace(target_of(deployment, directory.read(Recipe)), residuals=_residuals(directory))
         return climb(directory, target, endpoint, wish, telling(tell))
+
+
+def _residuals(directory: DeploymentDir) -> Residuals | None:
+    with suppress(UprightError):
+        return residuals_of(directory)
+    return None

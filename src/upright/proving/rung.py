@@ -16,6 +16,7 @@ from upright.proving.prompts import PromptSet
 from upright.records.deployment import Deployment
 from upright.records.evidence import Observation
 from upright.records.recipe import Recipe
+from upright.records.residuals import Residuals
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Target:
     engine_version: str | None = None
     recipe: Recipe | None = None
     deployment: Deployment | None = None
+    residuals: Residuals | None = None
+    """What the engine's memory was against its plan, where that could be read back."""
 
 
 @dataclass

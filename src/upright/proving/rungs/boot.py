@@ -20,12 +20,34 @@ _RATE_SENTENCES = 160
 
 
 def _probes(stand: Stand) -> list[Probe]:
+    ours = [Probe("state", "state", _state), Probe("memory", "memory", _memory)] if stand.target.deployment else []
     return [
+        *ours,
         Probe("served name", "served name", _name),
         Probe("rates", "rates", _rates, Cost(prompt_tokens=2_000, answer_tokens=16)),
         Probe("token count", "token count", _count, Cost(prompt_tokens=64, answer_tokens=16)),
         Probe("logprobs", "logprobs", _logprobs, Cost(prompt_tokens=64, answer_tokens=16)),
     ]
+
+
+def _state(stand: Stand) -> Observation:
+    deployment = stand.target.deployment
+    assert deployment is not None
+    took = "" if deployment.ready_seconds is None else f" after {deployment.ready_seconds} s"
+    ready = deployment.state == "ready"
+    said = f"{deployment.state}{took}" + ("" if ready else f": {deployment.reason}")
+    return note(stand, Slot(NAME, "state", "state"), "passed" if ready else "failed", said)
+
+
+def _memory(stand: Stand) -> Observation:
+    """Another memory than was planned is no fault of the engine; it is said, and the next plan learns from it."""
+    slot, residuals = Slot(NAME, "memory", "memory"), stand.target.residuals
+    if residuals is None:
+        return note(stand, slot, "skipped", "the engine's memory could not be read back")
+    known = [each for each in residuals.lines if each.within is not None]
+    inside = sum(bool(each.within) for each in known)
+    said = f"{inside} of {len(known)} terms of memory are within the plan's band (upright residuals)"
+    return note(stand, slot, "passed" if known else "skipped", said)
 
 
 def _name(stand: Stand) -> Observation:
