@@ -32,7 +32,7 @@ _starts = pytest.StashKey[Path]()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            for mark in (pytest.mark.vllm, pytest.mark.engine, pytest.mark.timeout(420)):
+            for mark in (pytest.mark.vllm, pytest.mark.engine, pytest.mark.timeout(900)):
                 item.add_marker(mark)
 
 
@@ -109,7 +109,7 @@ def in_home(vllm_bin: Path) -> Callable[[Path], Upright]:
     """A home -> the command as a person there would run it, with vLLM on the PATH."""
 
     def runner(home: Path) -> Upright:
-        def run(*args: str | Path, timeout: float = 300, **env: str) -> subprocess.CompletedProcess[str]:
+        def run(*args: str | Path, timeout: float = 600, **env: str) -> subprocess.CompletedProcess[str]:
             ours = {"UPRIGHT_HOME": str(home), "NO_COLOR": "1", "PATH": f"{vllm_bin}:{os.environ['PATH']}"}
             return subprocess.run(
                 [sys.executable, "-m", "upright", *map(str, args)],

@@ -87,7 +87,8 @@ def _ask(directory: DeploymentDir, deployment: Deployment, recipe: Recipe) -> _A
                 tokens = _slots(endpoint)
     except EndpointError as error:
         return _Asked(unknown(error.message), unknown(error.message), (error.message,))
-    return _Asked(tokens, _figure(said.kv_bytes, f"{recipe.metrics_path}"))
+    # Guard: SGLang says 0 for the pools of DeepSeek V4 (https://github.com/sgl-project/sglang/issues/37852)
+    return _Asked(tokens, _figure(said.kv_bytes or None, f"{recipe.metrics_path}"))
 
 
 def _slots(endpoint: Endpoint) -> Figure:

@@ -102,7 +102,7 @@ def _line(plan: Plan, device: str, term: str, of: tuple[str, ...], read: Reading
 def _cache(plan: Plan, seen: Seen, device: str) -> Iterator[Residual]:
     """Engines that take a fraction fill it: there the pool is compared, not the part that the goal needs."""
     read = seen.report.of("kv_cache", device)
-    if seen.pool_bytes.value is not None:
+    if seen.pool_bytes.value is not None and _sum(plan, device, ("kv_cache",)):
         read = Reading("kv_cache", float(seen.pool_bytes.value), seen.pool_bytes.source or "", device)
     if plan.memory_fraction is None or device == HOST:
         yield from _line(plan, device, "kv_cache", ("kv_cache",), read)

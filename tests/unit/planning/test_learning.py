@@ -220,6 +220,14 @@ def test_sglang_tells_what_was_gone_before_loading():
     assert again.measured_bytes.value == pytest.approx(3.5 * GIB, abs=0.02 * GIB)
 
 
+def test_metrics_tell_the_cache_of_every_rank_and_of_no_other_device():
+    first = vllm_plan()
+    told = Figure(value=3 * GIB, basis="measured", source="/metrics")
+    found = started(first, "", pool_bytes=told)
+    caches = {line.device: line.measured_bytes.value for line in found.lines if line.term == "kv_cache"}
+    assert caches == {f"gpu{rank}": 3 * GIB for rank in range(8)}
+
+
 def test_nothing_read_is_nothing_learned():
     first = vllm_plan()
     found = started(first, "no such words")
