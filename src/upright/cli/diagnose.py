@@ -30,6 +30,7 @@ def command(log: str | None, engine: str | None, output: Output) -> None:
     found = _diagnosis(log, engine)
     output.answer(found)
     output.show(diagnosis_page(found, page_width()))
+    _tell_the_way(output, log)
     _next(output, found, log)
     if found.failed:
         output.no()
@@ -55,6 +56,19 @@ def _diagnosis(log: str | None, engine: str | None) -> Diagnosis:
     from upright.launching.healing import why
 
     return why(store.find(log), LocalHost())
+
+
+def _tell_the_way(output: Output, log: str | None) -> None:
+    """The attempts that healing made, where the subject is a deployment that was healed."""
+    if log == "-" or (log is not None and Path(log).is_file()):
+        return
+    from upright import store
+    from upright.cli.diagnosis_page import attempts_page
+    from upright.records.diagnosis import Attempts
+
+    directory = store.find(log)
+    if directory.has(Attempts):
+        output.show("\n" + attempts_page(directory.read(Attempts), page_width()))
 
 
 def _spooled() -> BinaryIO:
