@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import anthropic
+import httpx2
 import openai
 import pytest
+
+from upright.endpoint.client import Endpoint
+from upright.endpoint.metrics import Metrics, read_metrics
+from upright.proving import prove
+from upright.proving.ladder import target_of
+from upright.proving.prompts import prompt_set
+from upright.records.deployment import Deployment
+from upright.store import DeploymentDir
 
 GREEDY = {"temperature": 0}  # the SDK of this day has no such parameter
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
@@ -89,3 +100,36 @@ def walk_anthropic(model: str, tool_choice: Any) -> int:
     ):
         stranger.messages.create(model=model, messages=QUESTION, max_tokens=8)
     return second.usage.cache_read_input_tokens or 0
+
+
+def climb_clients(directory: DeploymentDir) -> dict[str, str]:
+    """The rung `clients` on a deployment: what each check found."""
+    deployment = directory.read(Deployment)
+    with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
+        evidence = prove(target_of(deployment), endpoint, prompt_set("tiny"), rungs=["clients"])
+    return {seen.check: f"{seen.verdict}: {seen.reason}" for seen in evidence.observations}
+
+
+def after_cancelling(directory: DeploymentDir, streams: int, at_once: int) -> tuple[Metrics, Metrics]:
+    """The engine's own metrics before and after so many streams were left after their first piece."""
+    deployment = directory.read(Deployment)
+    headers = {"Authorization": f"Bearer {directory.key()}"}
+    asked = {"model": deployment.served_name, "messages": LONG, "max_tokens": 1000, "stream": True, "ignore_eos": True}
+
+    def leave(_: int) -> None:
+        with (
+            httpx2.Client(headers=headers, timeout=120, trust_env=False) as client,
+            client.stream("POST", f"{deployment.base_url}/v1/chat/completions", json=asked) as response,
+        ):
+            next(line for line in response.iter_lines() if line.startswith("data:"))
+
+    with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
+        before = read_metrics(endpoint.text("/metrics"))
+        with ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(leave, range(streams)))
+        deadline = time.monotonic() + 20
+        while True:
+            after = read_metrics(endpoint.text("/metrics"))
+            if not (after.running or after.waiting) or time.monotonic() > deadline:
+                return before, after
+            time.sleep(0.2)

@@ -13,7 +13,8 @@ import pytest
 
 from tests.conftest import Upright
 from tests.engines.test_line import free_port
-from tests.sdk_clients import environment_of, walk_anthropic, walk_openai
+from tests.sdk_clients import after_cancelling, climb_clients, environment_of, walk_anthropic, walk_openai
+from upright.store import DeploymentDir
 
 pytestmark = pytest.mark.engine
 
@@ -41,6 +42,16 @@ def test_the_official_sdks(settings: Any, monkeypatch: pytest.MonkeyPatch):
     told = settings("anthropic")
     environment_of(told, monkeypatch)
     assert walk_anthropic(told["model"], {"type": "auto"}) > 400
+
+
+def test_the_protocols_are_kept_and_streams_that_are_left_free_their_slots(settings: Any, tmp_path: Path):
+    directory = DeploymentDir(next((tmp_path / "home/deployments").iterdir()))
+    found = climb_clients(directory)
+    assert [words for words in found.values() if not words.startswith("passed")] == []
+    before, after = after_cancelling(directory, 100, 4)
+    assert (after.running, after.waiting) == (0, 0)
+    generated = (after.generation_tokens or 0) - (before.generation_tokens or 0)
+    assert generated < 100 * 100, "each was asked for a thousand tokens"
 
 
 def test_every_client_gets_settings_that_hold_no_key(settings: Any, upright: Upright, tmp_path: Path):

@@ -39,9 +39,11 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
     settings = connect(state, directory.key_file, client)
     if state.state not in RUNNING:
         raise LaunchError(f"{state.name} is {state.state}", hint="upright ps")
-    try_settings(settings, directory.key())
+    faults = try_settings(settings, directory.key())
     say(f"{state.name} answered a request with these settings")
-    shown = settings.model_dump(mode="json")
+    for fault in faults:
+        say(f"warning: its stream is not as clients expect it: {fault}")
+    shown = {**settings.model_dump(mode="json"), "faults": faults}
     text = settings.text
     if show_key:
         shown["key"] = directory.key()

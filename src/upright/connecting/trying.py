@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from upright.connecting.settings import ClientSettings
+from upright.connecting.streams import anthropic_faults, openai_faults
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError
 
@@ -10,19 +11,15 @@ _QUESTION = [{"role": "user", "content": "Say OK."}]
 _ANSWER_TOKENS = 8
 
 
-def try_settings(settings: ClientSettings, key: str, *, timeout_seconds: float = 120) -> None:
-    """EndpointError if the engine does not answer these settings."""
+def try_settings(settings: ClientSettings, key: str, *, timeout_seconds: float = 120) -> list[str]:
+    """What in the stream breaks the client's protocol; EndpointError if the engine does not answer at all."""
     root = settings.base_url.removesuffix("/v1") if settings.protocol == "openai" else settings.base_url
+    asked = {"model": settings.model, "messages": _QUESTION, "max_tokens": _ANSWER_TOKENS, "stream": True}
     with Endpoint(root, settings.model, key=key, timeout_seconds=timeout_seconds) as endpoint:
         served = endpoint.models()
         if settings.model not in served:
             raise EndpointError(f"{root} serves {', '.join(served) or 'nothing'}, not {settings.model}")
-        if settings.protocol == "openai":
-            endpoint.chat(_QUESTION, max_tokens=_ANSWER_TOKENS)
-        else:
-            asked = {"model": settings.model, "messages": _QUESTION, "max_tokens": _ANSWER_TOKENS}
-            answered = endpoint.post("/v1/messages", asked)
-            if answered.get("type") != "message":
-                raise EndpointError(
-                    f"{root}/v1/messages answered with no message", hint="its Messages API is not whole"
-                )
+        if settings.protocol == "anthropic":
+            return anthropic_faults(endpoint.raw_lines("/v1/messages", asked))
+        counted = {**asked, "stream_options": {"include_usage": True}}
+        return openai_faults(endpoint.raw_lines("/v1/chat/completions", counted))

@@ -193,6 +193,21 @@ class Endpoint:
             raise self._refusal(path, response)
         return response
 
+    def raw_lines(self, path: str, body: dict[str, Any]) -> list[str]:
+        """A stream's own lines, as they came."""
+        response = self._opened(path, body, None)
+        try:
+            if response.status_code != 200:
+                response.read()
+                raise self._refusal(path, response)
+            return list(response.iter_lines())
+        except httpx2.TimeoutException:
+            raise UnansweredError(f"{self.base_url}{path} did not answer in time") from None
+        except httpx2.HTTPError as error:
+            raise EndpointError(f"{self.base_url}{path} ended inside its answer: {error}") from None
+        finally:
+            response.close()
+
     def _opened(self, path: str, body: dict[str, Any], timeout_seconds: float | None) -> httpx2.Response:
         return self._answered(path, "POST", body, timeout_seconds, stream=True)
 

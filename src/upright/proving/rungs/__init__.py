@@ -1,7 +1,7 @@
 """One file per rung, each with its `RUNG`; the ladder is this table."""
 
 from upright.proving.rung import Rung
-from upright.proving.rungs import arguments, boot, context, endurance, rehearse, smoke, task, tools
+from upright.proving.rungs import arguments, boot, clients, context, endurance, rehearse, smoke, task, tools
 
 RUNGS: tuple[Rung, ...] = (
     arguments.RUNG,
@@ -12,5 +12,6 @@ RUNGS: tuple[Rung, ...] = (
     context.RUNG,
     endurance.RUNG,
     task.RUNG,
+    clients.RUNG,
 )
 """In the order they are climbed."""

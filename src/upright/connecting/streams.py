@@ -1,0 +1,214 @@
+"""The raw lines of a stream -> what in it breaks the protocol that clients rely on, each fault in words.
+
+Clients forgive little: an event out of order hangs an editor, a wrong finish reason drops a tool call. These are the
+protocols as their makers document them; what an engine adds beyond is no fault.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+_DONE = "[DONE]"
+_DELTA_OF = {"text": "text_delta", "tool_use": "input_json_delta", "thinking": "thinking_delta"}
+_BESIDE = {"signature_delta", "citations_delta"}
+
+
+def openai_faults(lines: Iterable[str]) -> list[str]:
+    """Of `POST /v1/chat/completions` with `stream` and `stream_options.include_usage`."""
+    seen = _Chat()
+    for _, data in _events(lines):
+        seen.take(data)
+    return [*seen.faults, *seen.missing()]
+
+
+def anthropic_faults(lines: Iterable[str]) -> list[str]:
+    """Of `POST /v1/messages` with `stream`."""
+    seen = _Message()
+    for name, data in _events(lines):
+        seen.take(name, data)
+    return [*seen.faults, *seen.missing()]
+
+
+def _events(lines: Iterable[str]) -> Iterator[tuple[str | None, str]]:
+    """(event, data) of each event; lines that begin with a colon are comments."""
+    name, data = None, list[str]()
+    for line in (*lines, ""):
+        if line.startswith("event:"):
+            name = line.removeprefix("event:").strip()
+        elif line.startswith("data:"):
+            data.append(line.removeprefix("data:").strip())
+        elif not line.strip() and data:
+            yield name, "\n".join(data)
+            name, data = None, []
+
+
+@dataclass
+class _Chat:
+    faults: list[str] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    calls: dict[int, tuple[str | None, str]] = field(default_factory=dict)
+    finish: str | None = None
+    spoke: bool = False
+    usage: bool = False
+    done: bool = False
+    error: bool = False
+
+    def take(self, data: str) -> None:
+        if self.done:
+            self.faults.append("data after [DONE]")
+        elif data == _DONE:
+            self.done = True
+            if self.error:
+                self.faults.append("[DONE] after an error, as if all were well")
+        elif (chunk := _object(data)) is None:
+            self.faults.append(f"a chunk is not JSON: {data[:40]}")
+        elif "error" in chunk:
+            self.error = True
+        else:
+            self._chunk(chunk)
+
+    def _chunk(self, chunk: dict[str, Any]) -> None:
+        self.ids.add(str(chunk.get("id")))
+        if isinstance(chunk.get("usage"), dict):
+            self.usage = True
+        for choice in chunk.get("choices") or ():
+            delta = choice.get("delta") or {}
+            if not self.spoke and delta.get("role") != "assistant":
+                self.faults.append("the first delta does not say the role")
+            self.spoke = True
+            if self.finish is not None and (delta.get("content") or delta.get("tool_calls")):
+                self.faults.append("content after the finish reason")
+            for call in delta.get("tool_calls") or ():
+                self._call(call)
+            self.finish = choice.get("finish_reason") or self.finish
+
+    def _call(self, call: dict[str, Any]) -> None:
+        index, name = call.get("index"), call.get("id")
+        if not isinstance(index, int):
+            self.faults.append("a tool call has no index")
+            return
+        before, arguments = self.calls.get(index, (None, ""))
+        if before is not None and name not in (None, "", before):
+            self.faults.append(f"two tool calls share index {index}")
+        piece = (call.get("function") or {}).get("arguments") or ""
+        self.calls[index] = (before or name, arguments + piece)
+
+    def missing(self) -> Iterator[str]:
+        if self.error:
+            return
+        if len(self.ids) > 1:
+            yield "the id changes within the stream"
+        if self.finish is None:
+            yield "no finish reason"
+        if self.calls and self.finish == "stop":
+            yield "a tool call that finishes with `stop`"
+        if self.finish == "tool_calls" and not self.calls:
+            yield "finishes with `tool_calls` and calls no tool"
+        for index, (_, arguments) in self.calls.items():
+            if self.finish != "length" and _object(arguments) is None:
+                yield f"the arguments of tool call {index} are not JSON"
+        if not self.usage:
+            yield "no usage, though it was asked for"
+        if not self.done:
+            yield "no [DONE]"
+
+
+@dataclass
+class _Message:
+    faults: list[str] = field(default_factory=list)
+    started: bool = False
+    stopped: bool = False
+    error: bool = False
+    block: tuple[int, str] | None = None
+    blocks: list[str] = field(default_factory=list)
+    json_text: str = ""
+    stop_reason: str | None = None
+    usage: bool = False
+
+    def take(self, name: str | None, data: str) -> None:
+        event = _object(data)
+        if event is None:
+            self.faults.append(f"an event is not JSON: {data[:40]}")
+            return
+        kind = str(event.get("type"))
+        if name is not None and name != kind:
+            self.faults.append(f"the event {name} says that it is {kind}")
+        if kind == "ping":
+            return
+        if self.stopped:
+            self.faults.append(f"{kind} after message_stop")
+        if not self.started and kind not in ("message_start", "error"):
+            self.faults.append(f"{kind} before message_start")
+        handler = getattr(self, f"_{kind}", None)
+        if handler is not None:
+            handler(event)
+
+    def _error(self, event: dict[str, Any]) -> None:
+        self.error = True
+
+    def _message_start(self, event: dict[str, Any]) -> None:
+        if self.started:
+            self.faults.append("a second message_start")
+        self.started = True
+
+    def _content_block_start(self, event: dict[str, Any]) -> None:
+        index, kind = event.get("index"), str((event.get("content_block") or {}).get("type"))
+        if self.block is not None:
+            self.faults.append(f"block {index} starts before block {self.block[0]} has stopped")
+        if index != len(self.blocks):
+            self.faults.append(f"block {index} where block {len(self.blocks)} is next")
+        self.blocks.append(kind)
+        self.block, self.json_text = (len(self.blocks) - 1 if not isinstance(index, int) else index, kind), ""
+
+    def _content_block_delta(self, event: dict[str, Any]) -> None:
+        delta = event.get("delta") or {}
+        if self.block is None or event.get("index") != self.block[0]:
+            self.faults.append(f"a delta for block {event.get('index')}, which is not open")
+            return
+        wanted = _DELTA_OF.get(self.block[1])
+        if wanted is not None and delta.get("type") not in {wanted, *_BESIDE}:
+            self.faults.append(f"a {delta.get('type')} in a block of {self.block[1]}")
+        self.json_text += str(delta.get("partial_json") or "")
+
+    def _content_block_stop(self, event: dict[str, Any]) -> None:
+        if self.block is None or event.get("index") != self.block[0]:
+            self.faults.append(f"block {event.get('index')} stops, which is not open")
+        elif self.block[1] == "tool_use" and self.json_text and _object(self.json_text) is None:
+            self.faults.append(f"the input of tool_use block {self.block[0]} is not JSON")
+        self.block = None
+
+    def _message_delta(self, event: dict[str, Any]) -> None:
+        self.stop_reason = (event.get("delta") or {}).get("stop_reason") or self.stop_reason
+        self.usage = self.usage or isinstance((event.get("usage") or {}).get("output_tokens"), int)
+
+    def _message_stop(self, event: dict[str, Any]) -> None:
+        self.stopped = True
+
+    def missing(self) -> Iterator[str]:
+        if self.error:
+            if self.stopped:
+                yield "message_stop after an error, as if all were well"
+            return
+        if self.block is not None:
+            yield f"block {self.block[0]} never stops"
+        if self.stop_reason is None:
+            yield "no stop reason"
+        if "tool_use" in self.blocks and self.stop_reason == "end_turn":
+            yield "a tool_use that stops with `end_turn`"
+        if self.stop_reason == "tool_use" and "tool_use" not in self.blocks:
+            yield "stops with `tool_use` and uses no tool"
+        if not self.usage:
+            yield "no usage in message_delta"
+        if not self.stopped:
+            yield "no message_stop"
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,32 @@
+"""Streams as engines send them, each broken in one way: every fault is named, and a whole stream has none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scripted.protocol import FAULTS, Fault, lines_of, message, said
+from upright.connecting.streams import anthropic_faults, openai_faults
+
+
+@pytest.mark.parametrize("stream", ["text", "tool"])
+def test_a_whole_stream(stream: str) -> None:
+    assert openai_faults([": keep-alive", "", *lines_of("chat", stream)]) == []
+    assert anthropic_faults(["event: ping", 'data: {"type": "ping"}', "", *lines_of("messages", stream)]) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.words)
+def test_every_fault_is_named(fault: Fault) -> None:
+    lines = lines_of(fault.protocol, fault.stream, fault)
+    (named,) = openai_faults(lines) if fault.protocol == "chat" else anthropic_faults(lines)
+    assert named.startswith(fault.words)
+
+
+def test_an_event_under_another_name() -> None:
+    assert anthropic_faults(said(message(), {2: "content_block_stop"})) == [
+        "the event content_block_stop says that it is content_block_delta"
+    ]
+
+
+def test_nothing_at_all() -> None:
+    assert "no [DONE]" in openai_faults([])
+    assert "no message_stop" in anthropic_faults([])
