@@ -21,7 +21,7 @@ from upright.errors import UprightError
 from upright.host import LocalHost
 from upright.launching import restart, status, stop
 from upright.launching.launch import changed
-from upright.launching.processes import alive, members
+from upright.launching.processes import alive, identify, leader, members
 from upright.line import On, prepare
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.plan import Goal
@@ -107,8 +107,6 @@ def test_after_a_reboot_nothing_is_taken_for_ours(process_recipe, tmp_path, monk
     assert here.process is not None
     stop(directory)
     with subprocess.Popen(["sleep", "300"], start_new_session=True) as stranger:
-        from upright.launching.processes import leader
-
         theirs = leader(stranger.pid).model_copy(update={"boot_id": "11111111-2222-3333-4444-555555555555"})
         directory.write(changed(here, state="ready", supervisor=theirs, process=theirs))
         after = status(directory)
@@ -174,6 +172,8 @@ def kill(directory: DeploymentDir, starting: subprocess.Popen[bytes], victims: t
     for pid in found:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    while any(identify(pid) for pid in found):  # on a busy machine it takes its time to die
+        time.sleep(0.005)
     return [*victims]
 
 
