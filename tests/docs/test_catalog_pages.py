@@ -1,4 +1,4 @@
-"""docs/explain.md and docs/catalog.md are executed: what they show is what the verbs print."""
+"""docs/explain.md, docs/catalog.md and docs/speed.md are executed: what they show is what the verbs print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from tests.docs.sessions import run_page, steps
 
 
-@pytest.mark.parametrize(("name", "least"), [("explain.md", 10), ("catalog.md", 5)])
+@pytest.mark.parametrize(("name", "least"), [("explain.md", 10), ("catalog.md", 5), ("speed.md", 6)])
 def test_the_page_does_what_it_shows(name: str, least: int, tmp_path: Path) -> None:
     page = ROOT / "docs" / name
     assert len(steps(page)) >= least

@@ -31,7 +31,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "measurements": ("model", "gpu_count", "gpu", "engine", "concurrency", "decode_tokens_per_second"),
     "overheads": ("engine", "term", "why"),
     "pools": ("model", "gpu", "tokens"),
-    "speeds": ("engine", "wires", "why"),
+    "speeds": ("engine", "capability", "wires", "basis"),
     "patches": ("engine", "versions", "name"),
 }
 HEADINGS = {
