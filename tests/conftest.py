@@ -17,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TINY_MODEL = ROOT / "tests/assets/tiny-kimi/tiny-kimi-q8_0.gguf"
+TINY_FOLDER = ROOT / "tests/assets/tiny-kimi/safetensors"
 hypothesis.settings.register_profile("house", deadline=None, max_examples=60)  # busy machines are not bugs
 hypothesis.settings.load_profile("house")
 os.environ.setdefault("LLAMA_ARG_THREADS", "1")  # the tiny model needs no more, and threads that spin starve the others

@@ -19,7 +19,7 @@ from upright.reading.gguf import parse
 def test_the_tiny_kimi_is_what_it_is(tiny_model: Path) -> None:
     model = read(str(tiny_model))
     assert model.name == "tiny-kimi"
-    assert model.architecture.context_limit_tokens == 8192
+    assert model.architecture.context_limit_tokens == 8704
     (mla,) = model.architecture.attention
     assert (mla.kind, mla.layers, mla.kv_lora_rank, mla.rope_head_dim, mla.nope_head_dim) == ("mla", 4, 64, 32, 32)
     assert model.chat_template is True
