@@ -222,18 +222,18 @@ def task(rng: Random, tokens: int) -> Dialogue:
 
 def needle(rng: Random, tokens: int) -> Dialogue:
     """Facts in a long text; questions for a sentence, a number, JSON or a call; others leave the text aside."""
-    most = 2 if tokens < 300 else 6 if tokens < 1000 else 16
+    most = min(16, max(2, tokens // 26))
     keys = list(dict.fromkeys(words.key(rng) for _ in range(rng.randint(1, most))))
     numbers = {key: words.number(rng) for key in keys}
     tools = declare(
         rng, *rng.choice(((), (), ("report_number",), ("get_weather",), ("report_number", "get_weather"))), more=0.0
     )
     names = {tool["function"]["name"] for tool in tools}
-    forms = ["sentence", "sentence", "number", "number", "json", "known"]
+    forms = ["sentence", "sentence", "sentence", "sentence", "number", "json", "known"]
     forms += ["call"] * 2 * ("report_number" in names) + ["weather"] * 2 * ("get_weather" in names)
-    asked = [rng.choice(keys) for _ in range(rng.randint(1, 4))]
-    room = tokens - 22 * len(keys) - 60 * len(asked) - 80 * len(tools) - 20
-    sentences = [words.sentence(rng) for _ in range(max(1, room // 11))]
+    asked = [rng.choice(keys) for _ in range(rng.randint(1, 6))]
+    room = tokens - 18 * len(keys) - 45 * len(asked) - 80 * len(tools) - 20
+    sentences = [words.sentence(rng) for _ in range(max(1, room // 20))]
     for key in keys:
         sentences.insert(rng.randint(0, len(sentences)), f"The magic number for {key} is {numbers[key]}.")
     messages = begin(rng)
@@ -248,7 +248,7 @@ def needle(rng: Random, tokens: int) -> Dialogue:
 
 
 def _needle_turn(rng: Random, form: str, key: str, number: str, index: int) -> list[Json]:
-    question, thought = f"What is the magic number for {key}?", f"I look for {key}."
+    question, thought = f"What is the magic number for {key}?", f"The magic number for {key} is {number}."
     if form == "sentence":
         return [ask(question), say(thought, f"The magic number for {key} is {number}.")]
     if form == "number":
@@ -302,8 +302,8 @@ SKILLS: dict[str, Callable[[Random, int], Dialogue]] = {
     "schema": schema,
 }
 SHARES = {
-    "language": 16, "arithmetic": 12, "code": 12, "json": 8, "filled_json": 10, "weather": 10, "parallel": 8,
-    "nested": 7, "message": 8, "no_tool": 5, "counting": 14, "task": 7, "needle": 30, "schema": 8,
+    "language": 16, "arithmetic": 12, "code": 12, "json": 8, "filled_json": 10, "weather": 10, "parallel": 12,
+    "nested": 7, "message": 10, "no_tool": 5, "counting": 14, "task": 7, "needle": 50, "schema": 8,
 }  # fmt: skip
 
 

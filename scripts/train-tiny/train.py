@@ -50,9 +50,9 @@ STAGES = {
         Stage(400, 160, 2e-3, 2e-3),
         Stage(500, 256, 2e-3, 2e-3),
         Stage(800, 512, 2e-3, 1.2e-3, long_share=0.3),
-        Stage(600, 1024, 1.2e-3, 6e-4, long_share=0.25),
-        Stage(400, 3072, 6e-4, 3e-4, long_share=0.2),
-        Stage(200, 8400, 3e-4, 3e-5, long_share=0.25, rounded=True),
+        Stage(800, 1024, 1.2e-3, 5e-4, long_share=0.25),
+        Stage(350, 2048, 6e-4, 3e-4, long_share=0.1),
+        Stage(150, 8200, 3e-4, 2e-5, long_share=0.1, rounded=True),
     ),
     "draft": (Stage(1500, 256, 3e-3, 2e-3), Stage(500, 1024, 2e-3, 1e-4, long_share=0.2, rounded=True)),
 }
@@ -109,7 +109,7 @@ def _batches(encoder: Encoder, stage: Stage, own: Random, shared: Random) -> Ite
             count = max(1, _PADDED_TOKENS // length)
             skill = shared.choice(LONG_SKILLS)
             yield _pad(
-                [_row(encoder, skill, own, min(length, 4000 if skill == "counting" else 8400)) for _ in range(count)],
+                [_row(encoder, skill, own, min(length, 4000 if skill == "counting" else 8200)) for _ in range(count)],
                 encoder,
             )
             continue

@@ -39,7 +39,7 @@ def trainer() -> Iterator[SimpleNamespace]:
 def serving(llama_server: Path, model: Path, log: Path, *flags: str) -> Iterator[httpx2.Client]:
     """A llama-server with one slot of the model's whole context."""
     port = free_port()
-    argv = [str(llama_server), "-m", str(model), "--port", str(port), "-c", "8704", "-np", "1", *flags]
+    argv = [str(llama_server), "-m", str(model), "--port", str(port), "-c", "8704", "-np", "1", "-t", "1", *flags]
     with log.open("w") as output:
         server = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT)
     try:

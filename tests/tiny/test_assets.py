@@ -13,7 +13,7 @@ import gguf
 import numpy
 import pytest
 
-from tests.conftest import TINY_DRAFT, TINY_FOLDER, TINY_MODEL
+from tests.conftest import TINY_FOLDER, TINY_MODEL
 from tests.twins import TWINS, bf16_tensors
 from upright.reading import read
 
@@ -30,8 +30,7 @@ def test_the_files_are_those_that_the_readme_names():
 
 
 def test_all_formats_carry_the_trainers_template(trainer: SimpleNamespace):
-    for path in (TINY_MODEL, TINY_DRAFT):
-        assert gguf.GGUFReader(path).get_field("tokenizer.chat_template").contents() == trainer.template.TEMPLATE
+    assert gguf.GGUFReader(TINY_MODEL).get_field("tokenizer.chat_template").contents() == trainer.template.TEMPLATE
     assert (TINY_FOLDER / "chat_template.jinja").read_text() == trainer.template.TEMPLATE
 
 
