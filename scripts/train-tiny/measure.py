@@ -47,6 +47,8 @@ def _measure(args: argparse.Namespace, skill: str, tokens: int, count: int) -> N
     right: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for _ in range(count):
         made = dialogue(skill, rng, tokens)
+        if made.forced:
+            continue
         for place, expected in enumerate(made.messages):
             if expected["role"] != "assistant":
                 continue

@@ -38,7 +38,7 @@ def test_up_says_fetch_and_then_finds_it(
 ) -> None:
     refused = upright("up", "tiny/kimi:Q8_0", **environment)
     assert refused.returncode == 2
-    assert refused.stderr.endswith("are not on this disk (1.19 MB)\nhint:  upright fetch tiny/kimi:Q8_0\n")
+    assert refused.stderr.endswith("are not on this disk (1.22 MB)\nhint:  upright fetch tiny/kimi:Q8_0\n")
     fetched = upright("fetch", "tiny/kimi:Q8_0", **environment)
     assert fetched.stderr == "next: upright up tiny/kimi:Q8_0\n"
     assert hub.weight_bytes_sent >= tiny_model.stat().st_size
