@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upright.connecting.settings import ClientSettings
+from upright.connecting.settings import ClientSettings, Protocol
 from upright.errors import UsageError
 from upright.records.deployment import Deployment
 
@@ -36,6 +36,10 @@ class Served:
         """The longest answer to ask for: a quarter of the context; clients would else ask for more than fits."""
         return max(1, min(_MOST_OUTPUT_TOKENS, self.context_tokens // 4))
 
+    def address(self, protocol: Protocol) -> str:
+        """What clients of that protocol call the base URL."""
+        return f"{self.base_url}/v1" if protocol == "openai" else self.base_url
+
     @property
     def key(self) -> str:
         """How a shell reads it."""
@@ -52,14 +56,12 @@ def connect(deployment: Deployment, key_file: Path, client: str = "openai") -> C
 
 
 def _openai(served: Served) -> ClientSettings:
-    base_url = f"{served.base_url}/v1"
     return _by_shell(
         served,
         "openai",
         "openai",
-        base_url,
-        {"OPENAI_BASE_URL": base_url},
-        ("OPENAI_API_KEY",),
+        {"OPENAI_BASE_URL": served.address("openai")},
+        "OPENAI_API_KEY",
         source="https://github.com/openai/openai-python#readme",
     )
 
@@ -69,9 +71,8 @@ def _anthropic(served: Served) -> ClientSettings:
         served,
         "anthropic",
         "anthropic",
-        served.base_url,
         {"ANTHROPIC_BASE_URL": served.base_url},
-        ("ANTHROPIC_AUTH_TOKEN",),
+        "ANTHROPIC_AUTH_TOKEN",
         # Guard: vLLM takes only `Authorization: Bearer`; ANTHROPIC_AUTH_TOKEN sends that, ANTHROPIC_API_KEY does not.
         notes=("ANTHROPIC_API_KEY must not be set: it is sent in a header that vLLM does not read, and answers 401",),
         source="https://github.com/anthropics/anthropic-sdk-python#readme",
@@ -98,9 +99,8 @@ def _claude_code(served: Served) -> ClientSettings:
         served,
         "claude-code",
         "anthropic",
-        served.base_url,
         environment,
-        ("ANTHROPIC_AUTH_TOKEN",),
+        "ANTHROPIC_AUTH_TOKEN",
         last="claude",
         file=".claude/settings.local.json",
         # The helper's answer is sent as `Authorization: Bearer` too, so that the file holds no key.
@@ -111,7 +111,6 @@ def _claude_code(served: Served) -> ClientSettings:
 
 
 def _zed(served: Served) -> ClientSettings:
-    base_url = f"{served.base_url}/v1"
     model = {
         "name": served.model,
         "display_name": f"{served.model} (upright)",
@@ -119,66 +118,56 @@ def _zed(served: Served) -> ClientSettings:
         "max_output_tokens": served.output_tokens,
         "capabilities": {"tools": True, "images": False, "parallel_tool_calls": False, "prompt_cache_key": False},
     }
-    provider = {"api_url": base_url, "available_models": [model]}
+    provider = {"api_url": served.address("openai"), "available_models": [model]}
     settings = {
         "language_models": {"openai_compatible": {_PROVIDER: provider}},
         "agent": {"default_model": {"provider": _PROVIDER, "model": served.model}},
     }
     variable = f"{_PROVIDER.upper()}_API_KEY"
-    return ClientSettings(
-        client="zed",
-        protocol="openai",
-        base_url=base_url,
-        model=served.model,
-        key_file=served.key_file,
-        environment={},
+    text = (
+        f"{json.dumps(settings, indent=2, ensure_ascii=False)}\n"
+        "# start Zed with its key, which it never keeps in that file:\n"
+        f"export {variable}={served.key}\nzed\n"
+    )
+    return _settings(
+        served,
+        "zed",
+        "openai",
+        text,
         key_variables=(variable,),
-        context_tokens=served.context_tokens,
-        output_tokens=served.output_tokens,
         file="~/.config/zed/settings.json",
         settings=settings,
-        text=f"{_json(settings)}\n# start Zed with its key, which it never keeps in that file:\n"
-        f"export {variable}={served.key}\nzed\n",
         source="https://zed.dev/docs/ai/use-api-access#openai-compatible",
     )
 
 
 def _cline(served: Served) -> ClientSettings:
-    base_url = f"{served.base_url}/v1"
     text = (
         "# In Cline's settings (it keeps the key in the system's own store):\n"
         "API Provider             OpenAI Compatible\n"
-        f"Base URL                 {base_url}\n"
+        f"Base URL                 {served.address('openai')}\n"
         f"API Key                  the content of {served.key_file}\n"
         f"Model ID                 {served.model}\n"
         f"Context Window Size      {served.context_tokens}\n"
         f"Max Output Tokens        {served.output_tokens}\n"
         "Supports Images          off\n"
     )
-    return ClientSettings(
-        client="cline",
-        protocol="openai",
-        base_url=base_url,
-        model=served.model,
-        key_file=served.key_file,
-        environment={},
-        key_variables=(),
-        context_tokens=served.context_tokens,
-        output_tokens=served.output_tokens,
-        text=text,
-        source="https://docs.cline.bot/provider-config/openai-compatible",
-    )
+    source = "https://docs.cline.bot/provider-config/openai-compatible"
+    return _settings(served, "cline", "openai", text, source=source)
 
 
 def _open_webui(served: Served) -> ClientSettings:
-    base_url = f"{served.base_url}/v1"
+    environment = {
+        "OPENAI_API_BASE_URL": served.address("openai"),
+        "ENABLE_OLLAMA_API": "false",
+        "ENABLE_PERSISTENT_CONFIG": "false",
+    }
     return _by_shell(
         served,
         "open-webui",
         "openai",
-        base_url,
-        {"OPENAI_API_BASE_URL": base_url, "ENABLE_OLLAMA_API": "false", "ENABLE_PERSISTENT_CONFIG": "false"},
-        ("OPENAI_API_KEY",),
+        environment,
+        "OPENAI_API_KEY",
         last="open-webui serve",
         notes=(
             "without ENABLE_PERSISTENT_CONFIG=false it keeps the first address that it was ever given",
@@ -189,37 +178,24 @@ def _open_webui(served: Served) -> ClientSettings:
 
 
 def _curl(served: Served) -> ClientSettings:
-    base_url = f"{served.base_url}/v1"
     body = json.dumps({"model": served.model, "messages": [{"role": "user", "content": "Say OK."}]})
     # The header goes through a pipe: an argument of curl could be read in the list of processes.
     text = (
         f"printf 'Authorization: Bearer %s' {served.key} |\n"
         f"  curl -s -H @- -H 'Content-Type: application/json' \\\n"
         f"    -d {shlex.quote(body)} \\\n"
-        f"    {shlex.quote(base_url + '/chat/completions')}\n"
+        f"    {shlex.quote(served.address('openai') + '/chat/completions')}\n"
     )
-    return ClientSettings(
-        client="curl",
-        protocol="openai",
-        base_url=base_url,
-        model=served.model,
-        key_file=served.key_file,
-        environment={},
-        key_variables=(),
-        context_tokens=served.context_tokens,
-        output_tokens=served.output_tokens,
-        text=text,
-        source="https://curl.se/docs/manpage.html",
-    )
+    file = f"{served.name}-curl.sh"
+    return _settings(served, "curl", "openai", text, file=file, source="https://curl.se/docs/manpage.html")
 
 
 def _by_shell(
     served: Served,
     client: str,
-    protocol: Any,
-    base_url: str,
+    protocol: Protocol,
     environment: dict[str, str],
-    key_variables: tuple[str, ...],
+    key_variable: str,
     *,
     source: str,
     last: str | None = None,
@@ -228,29 +204,48 @@ def _by_shell(
     notes: tuple[str, ...] = (),
 ) -> ClientSettings:
     lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
-    lines += [f"export {name}={served.key}" for name in key_variables]
-    lines += [f"# {note}" for note in notes]
-    lines.append(f"# model: {served.model}")
+    lines += [f"export {key_variable}={served.key}", *(f"# {note}" for note in notes), f"# model: {served.model}"]
     lines += [last] if last else []
-    return ClientSettings(
-        client=client,
-        protocol=protocol,
-        base_url=base_url,
-        model=served.model,
-        key_file=served.key_file,
+    return _settings(
+        served,
+        client,
+        protocol,
+        "\n".join(lines) + "\n",
         environment=environment,
-        key_variables=key_variables,
-        context_tokens=served.context_tokens,
-        output_tokens=served.output_tokens,
+        key_variables=(key_variable,),
         file=file or f"{served.name}-{client}.sh",
         settings=settings,
-        text="\n".join(lines) + "\n",
         source=source,
     )
 
 
-def _json(settings: dict[str, Any]) -> str:
-    return json.dumps(settings, indent=2, ensure_ascii=False)
+def _settings(
+    served: Served,
+    client: str,
+    protocol: Protocol,
+    text: str,
+    *,
+    source: str,
+    environment: dict[str, str] | None = None,
+    key_variables: tuple[str, ...] = (),
+    file: str | None = None,
+    settings: dict[str, Any] | None = None,
+) -> ClientSettings:
+    return ClientSettings(
+        client=client,
+        protocol=protocol,
+        base_url=served.address(protocol),
+        model=served.model,
+        key_file=served.key_file,
+        environment=environment or {},
+        key_variables=key_variables,
+        context_tokens=served.context_tokens,
+        output_tokens=served.output_tokens,
+        file=file,
+        settings=settings,
+        text=text,
+        source=source,
+    )
 
 
 CLIENTS: dict[str, Callable[[Served], ClientSettings]] = {

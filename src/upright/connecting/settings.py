@@ -6,13 +6,15 @@ from typing import Any, Literal
 
 from upright.records.base import Part
 
+Protocol = Literal["openai", "anthropic"]
+
 
 class ClientSettings(Part):
     """Settings for one client; the key is not among them."""
 
     client: str
     """Whose settings these are."""
-    protocol: Literal["openai", "anthropic"]
+    protocol: Protocol
     """What it speaks: chat completions, or messages."""
     base_url: str
     """What this client calls its base URL."""
