@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from tests.engines.test_line import free_port
 from tests.golden.deployments import recipe as golden
 from upright import store
 from upright.errors import LaunchError
-from upright.launching import launch, logs, status, stop
+from upright.launching import launch, logs, restart, status, stop
 from upright.records.deployment import Deployment, Keeping
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
@@ -163,6 +164,20 @@ def test_healthy_and_never_answering_is_not_ready(engine: Scripted):
     states = [step.state for step in status(engine.directory).history]
     assert "ready" not in states
     assert states[-1] == "failed"
+
+
+def test_a_recipe_that_cannot_be_started_leaves_the_engine_running(engine: Scripted):
+    engine.is_("ok")
+    before = engine.launch()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = engine.recipe.model_copy(update={"port": other.getsockname()[1]})
+        with pytest.raises(LaunchError, match="cannot be had"):
+            restart(engine.directory, taken)
+    now = status(engine.directory)
+    assert (now.state, now.process) == ("ready", before.process)
+    assert engine.directory.read(Recipe) == engine.recipe
 
 
 def test_only_one_writes(engine: Scripted):

@@ -70,11 +70,17 @@ def launch(
 
 
 def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change: Progress | None = None) -> Deployment:
-    """Stop the engine if it runs, and start it again, by another recipe if one is given; the old one is kept."""
-    stopped = stop(directory)
-    old = directory.read(Recipe)
+    """Stop the engine if it runs, and start it again, by another recipe if one is given; the old one is kept.
+
+    A recipe that cannot be started is refused while the engine still runs.
+    """
+    present, old = status(directory), directory.read(Recipe)
     wanted = recipe or old
-    base_url = wanted.base_url if stopped.machine is None else stopped.base_url
+    base_url = wanted.base_url if present.machine is None else present.base_url
+    refuse_missing_runtime(wanted, LocalHost() if present.machine is None else SshHost(present.machine))
+    if base_url != present.base_url:
+        refuse_taken_port(base_url)
+    stopped = stop(directory)
     refuse_taken_port(base_url)
     with supervising(directory) as ours:
         if not ours:
@@ -229,7 +235,11 @@ def _remove_container(deployment: Deployment) -> None:
 def _taken_up(directory: DeploymentDir) -> Deployment:
     """An engine on another machine does not die with its supervisor here: a new one takes it up."""
     if not _is_supervised(directory):
-        _start_supervisor(directory)
+        try:
+            _start_supervisor(directory)
+        except LaunchError:
+            if not _is_supervised(directory):  # else somebody else was quicker, and all is well
+                raise
     return directory.read(Deployment)
 
 
