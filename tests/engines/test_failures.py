@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -181,11 +182,14 @@ def test_the_prompt_is_longer_than_the_context(serving: Callable[..., tuple[str,
 # Healing: the same failures, and nobody there to mend them.
 
 
-@pytest.fixture
-def recipe(upright: Callable[..., subprocess.CompletedProcess[str]], llama_server: Path, tiny_model: Path) -> Recipe:
-    path = f"{llama_server.parent}:{os.environ['PATH']}"
+@pytest.fixture(scope="module")
+def recipe(llama_server: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    """What `upright up` would start, before anything is broken in it."""
+    home, path = tmp_path_factory.mktemp("home"), f"{llama_server.parent}:{os.environ['PATH']}"
     words = ("up", tiny_model, "--context", "2k", "--port", str(free_port()), "--dry-run", "--json")
-    done = upright(*words, PATH=path)
+    argv = [sys.executable, "-m", "upright", *map(str, words)]
+    environment = {**os.environ, "UPRIGHT_HOME": str(home), "PATH": path}
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return from_json(Recipe, done.stdout)
 
