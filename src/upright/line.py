@@ -16,6 +16,7 @@ from upright import store, units
 from upright.benchmarking.bench import kept
 from upright.checking import check
 from upright.connecting import ClientSettings, connect
+from upright.endpoint.client import Endpoint
 from upright.errors import EngineError, LaunchError, UprightError
 from upright.fetching import Arriving, find_weights
 from upright.host import Host, LocalHost, SshHost
@@ -25,6 +26,7 @@ from upright.launching.readback import read_back
 from upright.planning import plan
 from upright.planning.artifacts import Choice, choice
 from upright.probing import probe
+from upright.proving import prove
 from upright.proving.climbing import climb_deployment
 from upright.proving.journaled import Wish
 from upright.proving.prompts import PromptSet, prompt_set_for
@@ -233,13 +235,13 @@ def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On 
         begun = directory.has(Deployment)
         return restart(directory, recipe) if begun else launch(recipe, directory, keeping=keeping)
 
-    def sane(_: Deployment) -> Sighting | None:
-        failed = [seen for seen in climb(directory, to="smoke", tell=tell).observations if seen.verdict == "failed"]
-        return (
-            Sighting(where="answer", text=f"{failed[0].rung} {failed[0].check}: failed, {failed[0].reason}")
-            if failed
-            else None
-        )
+    def sane(deployment: Deployment) -> Sighting | None:
+        """The smoke rung alone, as a look and not as evidence."""
+        tell(f"smoke: {deployment.engine} answers, and is it sane?")
+        with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
+            seen = prove(deployment, endpoint, prompt_set_for(prepared.model), rungs=("smoke",)).observations
+        failed = [each for each in seen if each.verdict == "failed"]
+        return Sighting(where="answer", text=f"smoke {failed[0].check}: failed, {failed[0].reason}") if failed else None
 
     def other_engine(recipe: Recipe, remedy: Remedy) -> Recipe | None:
         goal = prepared.plan.goal.model_copy(update={"engine": remedy.value, "context_tokens": recipe.context_tokens})
