@@ -31,9 +31,9 @@ class LongText:
     def beginning(self, count: int) -> str:
         return " ".join(self.sentences[:count])
 
-    def fact_at(self, depth: float, count: int, besides: str | None = None) -> Fact:
+    def fact_at(self, depth: float, count: int, besides: frozenset[str] = frozenset()) -> Fact:
         """The fact nearest to that share of the first `count` sentences, and inside them."""
-        inside = [fact for fact in self.facts if fact.place < count and fact.key != besides]
+        inside = [fact for fact in self.facts if fact.place < count and fact.key not in besides]
         return min(inside, key=lambda fact: abs(fact.place - depth * count))
 
 

@@ -108,6 +108,8 @@ class Needles(_Row):
     """What numbers are hidden for; as many facts as keys, evenly spread over the longest text."""
     digits: int
     """Length of a number."""
+    looks: int = 2
+    """Facts that are asked for, one after the other, before a depth counts as lost: even a sound model misses one."""
     depths: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
     """Where in each text a needle is looked for: the fact nearest to each share of it."""
     lengths: tuple[int, ...]

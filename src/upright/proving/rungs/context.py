@@ -76,17 +76,27 @@ def _full(needles: Needles, context: int, users: int) -> list[Probe]:
 
 def _needle(place: _Place, depth: float, cost: Cost, group: str) -> Probe:
     def ask(stand: Stand) -> Observation:
-        first = _look(stand, place, depth, None)
-        if first.verdict != "failed" or first.guard is not None or first.response is None:
-            return first
-        missed = str(first.request["long_text"]["key"])
-        again = _look(stand, place, depth, missed)
-        return again.model_copy(update={"reason": f"{again.reason}, after a miss: {first.reason}"})
+        missed: dict[str, str] = {}
+        while True:
+            seen = _look(stand, place, depth, frozenset(missed))
+            if missed:
+                words = "; ".join(missed.values())
+                seen = seen.model_copy(update={"reason": f"{seen.reason}, after {len(missed)} missed: {words}"})
+            is_miss = seen.verdict == "failed" and seen.guard is None and seen.response is not None
+            if not is_miss or len(missed) + 1 >= _looks(stand, place):
+                return seen
+            missed[str(seen.request["long_text"]["key"])] = seen.reason.partition(", after")[0]
 
     return Probe(place.check, place.name, ask, cost, group)
 
 
-def _look(stand: Stand, place: _Place, depth: float, missed: str | None) -> Observation:
+def _looks(stand: Stand, place: _Place) -> int:
+    """As many as the set allows and the text holds."""
+    needles, text, count = _text(stand, place.length)
+    return min(needles.looks, sum(fact.place < count for fact in text.facts))
+
+
+def _look(stand: Stand, place: _Place, depth: float, missed: frozenset[str]) -> Observation:
     """The needle nearest to that depth; after a miss the next nearest, since even a sound model misses one."""
     needles, text, count = _text(stand, place.length)
     fact = text.fact_at(depth, count, besides=missed)
