@@ -157,6 +157,11 @@ def _asked(
         changes |= {"prompt_tokens": prompt_tokens, "contexts": ()}
     if output_tokens:
         changes["output_tokens"] = output_tokens
+    if prompt_tokens or output_tokens:
+        tokens = prompt_tokens or row.prompt_tokens
+        changes["about"] = f"{tokens:,} tokens in, {output_tokens or row.output_tokens:,} out" + (
+            f", {row.turns} turns" if row.turns > 1 else ""
+        )
     row = row.model_copy(update=changes)
     shapes = row.shapes()
     if requests is not None:

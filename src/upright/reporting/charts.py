@@ -162,7 +162,11 @@ def _curve(points: list[dict[str, Any]], names: list[str], x_words: str, title: 
         "field": "x", "type": "quantitative", "title": x_words, "scale": scale,
         "axis": {"values": xs, "format": "~s" if xs[-1] >= 4096 else ",~g", "labelOverlap": True},
     }  # fmt: skip
-    y = {"field": "y", "type": "quantitative", "title": None, "axis": {"format": form, "tickCount": 5}}
+    y: dict[str, Any] = {"field": "y", "type": "quantitative", "title": None, "axis": {"format": form, "tickCount": 5}}
+    highest = max(point["y"] for point in points)
+    if most > 2 * highest:  # two repeats can be very unsure: the interval ends at the edge, the curve keeps its shape
+        y["scale"] = {"domain": [0, 1.4 * highest], "nice": False}
+        points = [{**point, "high": min(point["high"], 1.4 * highest)} for point in points]
     colour = _colours(names)
     if len(names) == 1:
         colour = {**colour, "legend": None}
