@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Benchmark": "upright.records.benchmark",
+    "bench": "upright.benchmarking.bench",
     "Box": "upright.records.box",
     "Deployment": "upright.records.deployment",
     "Evidence": "upright.records.evidence",
@@ -39,6 +41,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Benchmark",
     "Box",
     "Deployment",
     "Evidence",
@@ -50,6 +53,7 @@ __all__ = [
     "Residuals",
     "UprightError",
     "__version__",
+    "bench",
     "bundle",
     "connect",
     "fetch",
@@ -68,6 +72,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from upright.benchmarking.bench import bench
     from upright.bundling import bundle, read_bundle
     from upright.connecting import connect
     from upright.errors import UprightError
@@ -79,6 +84,7 @@ if TYPE_CHECKING:
     from upright.proving import prove
     from upright.reading import read
     from upright.records.base import Figure
+    from upright.records.benchmark import Benchmark
     from upright.records.box import Box
     from upright.records.deployment import Deployment
     from upright.records.evidence import Evidence

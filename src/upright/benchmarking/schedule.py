@@ -184,7 +184,7 @@ class Stream:
         self.server, self.connection, self.path = server, connection, path
         self.read_at = read_at
         self.prompt_tokens = words_in(body)
-        self.tokens = server.schedule.tokens or int(body.get("max_tokens") or 16)
+        self.tokens = server.schedule.tokens or int(body.get("max_tokens") or body.get("max_completion_tokens") or 16)
         self.written = 0
         self.first_at = 0.0
         self.number = server.requests
@@ -260,7 +260,8 @@ _CHAT, _COMPLETIONS, _MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1
 
 def _openai(choice: dict[str, Any] | None, usage: dict[str, int] | None = None) -> bytes:
     choices = [] if choice is None else [{"index": 0, **choice}]
-    data: dict[str, Any] = {"id": "s", "object": "chunk", "created": 0, "model": "scheduled", "choices": choices}
+    kind = "text_completion" if choice is not None and "text" in choice else "chat.completion.chunk"
+    data: dict[str, Any] = {"id": "s", "object": kind, "created": 0, "model": "scheduled", "choices": choices}
     return event(data if usage is None else {**data, "usage": usage})
 
 

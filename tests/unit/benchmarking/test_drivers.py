@@ -28,6 +28,24 @@ def test_llama_bench():
     assert (tokens.machine.program, tokens.machine.version, tokens.sent) == ("llama-bench", "11669", 3)
 
 
+def test_vllm_bench_serve():
+    """On a server that wrote a token every 20 ms: its ITL counts the role and the ending as pieces, its TPOT does not."""
+    (cell,) = imported(RECORDED / "vllm-bench-0.32.0.json").cells
+    assert (cell.sent, cell.succeeded, cell.shape.concurrency) == (12, 12, 4)
+    assert cell.tpot_seconds.mean == pytest.approx(0.020, rel=0.01)
+    assert cell.itl_seconds.mean == pytest.approx(0.0177, rel=0.01)
+    assert cell.ttft_seconds.mean == pytest.approx(0.108, rel=0.01)
+    assert cell.marks == ()
+
+
+def test_aiperf():
+    (cell,) = imported(RECORDED / "aiperf-0.13.0.json").cells
+    assert (cell.sent, cell.succeeded, cell.machine.version) == (12, 12, "0.13.0")
+    assert cell.tpot_seconds.mean == pytest.approx(0.0195, rel=0.01)
+    assert cell.ttft_seconds.mean == pytest.approx(0.170, rel=0.01)
+    assert cell.output_tokens_per_second == pytest.approx(135.5, rel=0.01)
+
+
 def test_a_published_table():
     record = imported(ROOT / "docs/examples/kimi-k2.5-int4.csv")
     assert record.source.startswith('"Kimi K2 on RTX PRO 6000 Blackwell')
