@@ -29,7 +29,7 @@ def test_llama_bench():
 
 
 def test_vllm_bench_serve():
-    """On a server that wrote a token every 20 ms: its ITL counts the role and the ending as pieces, its TPOT does not."""
+    """A token every 20 ms: its ITL counts the role and the ending as pieces too, its TPOT does not."""
     (cell,) = imported(RECORDED / "vllm-bench-0.32.0.json").cells
     assert (cell.sent, cell.succeeded, cell.shape.concurrency) == (12, 12, 4)
     assert cell.tpot_seconds.mean == pytest.approx(0.020, rel=0.01)
@@ -41,6 +41,8 @@ def test_vllm_bench_serve():
 def test_aiperf():
     (cell,) = imported(RECORDED / "aiperf-0.13.0.json").cells
     assert (cell.sent, cell.succeeded, cell.machine.version) == (12, 12, "0.13.0")
+    assert (cell.shape.prompt_tokens, cell.shape.output_tokens, cell.shape.concurrency) == (64, 20, 4)
+    assert cell.marks[0] == "prompts had 24 tokens, not 64"
     assert cell.tpot_seconds.mean == pytest.approx(0.0195, rel=0.01)
     assert cell.ttft_seconds.mean == pytest.approx(0.170, rel=0.01)
     assert cell.output_tokens_per_second == pytest.approx(135.5, rel=0.01)

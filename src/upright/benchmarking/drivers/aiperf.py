@@ -80,7 +80,7 @@ def read(data: dict[str, Any]) -> list[Foreign]:
 
 def _asked(data: dict[str, Any]) -> dict[str, int]:
     """What its own copy of the command line says was asked for."""
-    words = str(pick(data, "input_config", "cli_command", default="")).replace("=", " ").split()
+    words = str(pick(data, "run_info", "cli_command", default="")).replace("=", " ").split()
     found = {}
     for name in ("isl", "osl", "concurrency"):
         flag = f"--{name}"
