@@ -122,9 +122,10 @@ class _Message:
     started: bool = False
     stopped: bool = False
     error: bool = False
-    block: tuple[int, str] | None = None
+    open: dict[int, str] = field(default_factory=dict)
+    """Index -> kind of the blocks that have started and not stopped; more than one is a fault, and told once."""
     blocks: list[str] = field(default_factory=list)
-    json_text: str = ""
+    inputs: dict[int, str] = field(default_factory=dict)
     stop_reason: str | None = None
     usage: bool = False
 
@@ -155,30 +156,31 @@ class _Message:
         self.started = True
 
     def _content_block_start(self, event: dict[str, Any]) -> None:
-        index, kind = event.get("index"), str((event.get("content_block") or {}).get("type"))
-        if self.block is not None:
-            self.faults.append(f"block {index} starts before block {self.block[0]} has stopped")
+        index, kind = _index(event), str((event.get("content_block") or {}).get("type"))
+        if self.open:
+            self.faults.append(f"block {index} starts before block {next(iter(self.open))} has stopped")
         if index != len(self.blocks):
             self.faults.append(f"block {index} where block {len(self.blocks)} is next")
         self.blocks.append(kind)
-        self.block, self.json_text = (len(self.blocks) - 1 if not isinstance(index, int) else index, kind), ""
+        self.open[index] = kind
 
     def _content_block_delta(self, event: dict[str, Any]) -> None:
-        delta = event.get("delta") or {}
-        if self.block is None or event.get("index") != self.block[0]:
-            self.faults.append(f"a delta for block {event.get('index')}, which is not open")
+        index, delta = _index(event), event.get("delta") or {}
+        if index not in self.open:
+            self.faults.append(f"a delta for block {index}, which is not open")
             return
-        wanted = _DELTA_OF.get(self.block[1])
+        wanted = _DELTA_OF.get(self.open[index])
         if wanted is not None and delta.get("type") not in {wanted, *_BESIDE}:
-            self.faults.append(f"a {delta.get('type')} in a block of {self.block[1]}")
-        self.json_text += str(delta.get("partial_json") or "")
+            self.faults.append(f"a {delta.get('type')} in a block of {self.open[index]}")
+        self.inputs[index] = self.inputs.get(index, "") + str(delta.get("partial_json") or "")
 
     def _content_block_stop(self, event: dict[str, Any]) -> None:
-        if self.block is None or event.get("index") != self.block[0]:
-            self.faults.append(f"block {event.get('index')} stops, which is not open")
-        elif self.block[1] == "tool_use" and self.json_text and _object(self.json_text) is None:
-            self.faults.append(f"the input of tool_use block {self.block[0]} is not JSON")
-        self.block = None
+        index = _index(event)
+        kind, text = self.open.pop(index, None), self.inputs.get(index)
+        if kind is None:
+            self.faults.append(f"block {index} stops, which is not open")
+        elif kind == "tool_use" and text and _object(text) is None:
+            self.faults.append(f"the input of tool_use block {index} is not JSON")
 
     def _message_delta(self, event: dict[str, Any]) -> None:
         self.stop_reason = (event.get("delta") or {}).get("stop_reason") or self.stop_reason
@@ -192,8 +194,8 @@ class _Message:
             if self.stopped:
                 yield "message_stop after an error, as if all were well"
             return
-        if self.block is not None:
-            yield f"block {self.block[0]} never stops"
+        for index in self.open:
+            yield f"block {index} never stops"
         if self.stop_reason is None:
             yield "no stop reason"
         if "tool_use" in self.blocks and self.stop_reason == "end_turn":
@@ -204,6 +206,12 @@ class _Message:
             yield "no usage in message_delta"
         if not self.stopped:
             yield "no message_stop"
+
+
+def _index(event: dict[str, Any]) -> int:
+    """-1, which no block has, if the event names none."""
+    index = event.get("index")
+    return index if isinstance(index, int) else -1
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -14,7 +14,13 @@ _ANSWER_TOKENS = 8
 def try_settings(settings: ClientSettings, key: str, *, timeout_seconds: float = 120) -> list[str]:
     """What in the stream breaks the client's protocol; EndpointError if the engine does not answer at all."""
     root = settings.base_url.removesuffix("/v1") if settings.protocol == "openai" else settings.base_url
-    asked = {"model": settings.model, "messages": _QUESTION, "max_tokens": _ANSWER_TOKENS, "stream": True}
+    asked = {
+        "model": settings.model,
+        "messages": _QUESTION,
+        "max_tokens": _ANSWER_TOKENS,
+        "temperature": 0,
+        "stream": True,
+    }
     with Endpoint(root, settings.model, key=key, timeout_seconds=timeout_seconds) as endpoint:
         served = endpoint.models()
         if settings.model not in served:

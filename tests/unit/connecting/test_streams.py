@@ -27,6 +27,17 @@ def test_an_event_under_another_name() -> None:
     ]
 
 
+def test_blocks_that_overlap_are_told_once() -> None:
+    """As llama.cpp b11669 streams a thought and its answer."""
+    events = message()
+    events[3:3] = [
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text"}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "OK"}},
+    ]
+    events.insert(6, {"type": "content_block_stop", "index": 1})
+    assert anthropic_faults(said(events)) == ["block 1 starts before block 0 has stopped"]
+
+
 def test_nothing_at_all() -> None:
     assert "no [DONE]" in openai_faults([])
     assert "no message_stop" in anthropic_faults([])
