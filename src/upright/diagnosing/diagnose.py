@@ -30,6 +30,8 @@ class Around:
     """The engine's; None if it runs, or nobody knows."""
     failed: bool | None = None
     """Whether it is known to have failed; None if the log must say so."""
+    hung: bool = False
+    """Whether it is there and no longer answers."""
     reason: str | None = None
     """Why, in the supervisor's words."""
     silent_seconds: float | None = None
@@ -103,7 +105,7 @@ def _machine_hits(said: Sequence[Sighting]) -> list[Hit]:
 
 def _hang(seen: Scan, rows: Sequence[FailureRow], around: Around) -> list[Hit]:
     """The log ends with lines that are normal while something follows them, and nothing has followed."""
-    if around.failed or around.exit_code is not None or seen.dying is not None or not seen.tail:
+    if (around.failed and not around.hung) or around.exit_code is not None or seen.dying is not None or not seen.tail:
         return []
     hangs = [row for row in rows if row.severity == "hang"]
     last: Hit | None = None

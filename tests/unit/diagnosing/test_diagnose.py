@@ -166,6 +166,9 @@ def test_silence_after_a_normal_line_is_a_hang_only_when_it_lasts():
     assert told("x", last, other, around=Around(silent_seconds=500)).code == "vllm-nccl-version-then-silence"
     assert told(last, "INFO 05-15 03:31:22 [x.py:1] Loading model weights took 14 GB").failed is False
     assert told("x", last, around=Around(exit_code=1, failed=True)).code is None
+    hung = Around(failed=True, hung=True, silent_seconds=500)
+    assert told("x", last, around=hung).code == "vllm-nccl-version-then-silence"
+    assert told("x", "another line", around=hung).failed is True
 
 
 def test_a_traceback_that_was_survived_is_no_failure():
