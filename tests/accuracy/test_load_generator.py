@@ -20,6 +20,8 @@ from upright.benchmarking.selftest import Repeated, scheduled
 from upright.records.benchmark import Shape
 
 TTFT_SECONDS = 0.2
+STARVED_SECONDS = 1.0
+"""A server that is this late has no processor to run on, and so has its client."""
 PROMPT = "one two three four " * 64
 
 
@@ -70,6 +72,8 @@ def measure(case: Case) -> None:
     )
     assert (tally.succeeded, dict(tally.errors)) == (case.requests, {})
     assert flight.in_flight_peak == truth["peak"] == case.streams
+    if truth["lag_seconds"] > STARVED_SECONDS:
+        pytest.skip(f"the server itself was late by {truth['lag_seconds']:.1f} s: this machine is too busy to tell")
     assert ttft - truth["ttft_mean"] == pytest.approx(0, abs=case.ttft_limit_seconds)
     assert itl == pytest.approx(truth["itl_mean"], rel=0.01)
     assert rate == pytest.approx(truth["tokens_per_second"], rel=0.01)
