@@ -1,6 +1,7 @@
 """A real vLLM on CPU: one deployment that stands for the whole session, and a count of every start.
 
 UPRIGHT_TEST_VLLM names a virtual environment that has vLLM; without it scripts/get-vllm makes one in .cache/vllm.
+UPRIGHT_TEST_VLLM_MODEL names another checkpoint than the tiny one.
 A start costs most of a minute, so all tests here that are not slow may start `vllm serve` only `MOST_STARTS` times.
 """
 
@@ -19,10 +20,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Upright
+from tests.conftest import ROOT, TINY_FOLDER, Upright
 
 HERE = Path(__file__).parent
-ASSETS = ROOT / "tests/assets/tiny-kimi"
 MOST_STARTS = 6
 CONTEXT, USERS = 4096, 4
 _starts = pytest.StashKey[Path]()
@@ -77,11 +77,8 @@ def vllm_environment() -> Path:
 @pytest.fixture(scope="session")
 def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny trained model as vLLM reads it, in a folder of its own."""
-    named = os.environ.get("UPRIGHT_TEST_VLLM_MODEL")
-    found = [Path(named)] if named else sorted({path.parent for path in ASSETS.rglob("*.safetensors")})
-    if not found:
-        pytest.skip(f"no checkpoint in {ASSETS}, and UPRIGHT_TEST_VLLM_MODEL is not set")
-    return Path(shutil.copytree(found[0], tmp_path_factory.mktemp("model") / "tiny-kimi"))
+    found = os.environ.get("UPRIGHT_TEST_VLLM_MODEL", TINY_FOLDER)
+    return Path(shutil.copytree(found, tmp_path_factory.mktemp("model") / "tiny-kimi"))
 
 
 @pytest.fixture(scope="session")
