@@ -84,18 +84,18 @@ def noise(layer: int, sigmas: float, seed: int = 13) -> Change:
     return change
 
 
-def silent_attention(layer: int) -> Change:
-    """The attention of one layer writes nothing."""
+def flat_attention(factor: float) -> Change:
+    """Every query of every layer times the factor, and so every score of the attention."""
 
     def change(name: str, weights: Weights) -> Weights:
-        mute = name in (f"blk.{layer}.attn_output.weight", f"model.layers.{layer}.self_attn.o_proj.weight")
-        return numpy.zeros_like(weights) if mute else weights
+        queries = name.endswith(("attn_q_b.weight", "self_attn.q_b_proj.weight"))
+        return weights * numpy.float32(factor) if queries else weights
 
     return change
 
 
-def _base_10000(config: Config) -> None:
-    config["rope_theta"] = 10000.0
+def _base_500000(config: Config) -> None:
+    config["rope_theta"] = 500000.0
 
 
 def _plain_rope(config: Config) -> None:
@@ -105,7 +105,7 @@ def _plain_rope(config: Config) -> None:
 TWINS = {
     twin.name: twin
     for twin in (
-        Twin("noise", "smoke", "noise of two sigmas in every matrix of layer 1", weights=noise(1, 2.0)),
+        Twin("noise", "boot", "noise of two sigmas in every matrix of layer 1", weights=noise(1, 2.0)),
         Twin("swapped-digits", "smoke", "the tokenizer takes 4 for 5 and 5 for 4", tokens=("4", "5")),
         Twin(
             "plain-rope",
@@ -115,17 +115,23 @@ TWINS = {
             formats=("folder",),
         ),
         Twin(
-            "no-tools",
+            "no-results",
             "tools",
-            "the template does not declare the tools",
-            template=("{%- if tools -%}", "{%- if stool -%}"),
+            "the template forgets what the tools returned",
+            template=("elif message['role'] == 'tool'", "elif message['role'] == 'took'"),
+        ),
+        Twin(
+            "flat-attention",
+            "context",
+            "queries of 0.65 times their size, as when an engine forgets a factor of the softmax: far words blur",
+            weights=flat_attention(0.65),
         ),
         Twin(
             "rope-base",
-            "context",
-            "a RoPE base of 10,000 instead of 50,000: near words in order, far ones lost",
-            config=_base_10000,
-            flags=("--rope-freq-base", "10000"),
+            "tools",
+            "a RoPE base of 500,000 instead of 50,000: short answers are right, the second city and turn are lost",
+            config=_base_500000,
+            flags=("--rope-freq-base", "500000"),
         ),
     )
 }

@@ -77,7 +77,7 @@ def test_a_gguf_twin_has_one_fault(name: str, tmp_path: Path):
     assert fields == (
         ["tokenizer.chat_template"] if TWINS[name].template else ["tokenizer.ggml.tokens"] if TWINS[name].tokens else []
     )
-    assert {tensor.split(".")[1] for tensor in changed} <= {"1"}
+    assert len({tensor.split(".")[1 if name == "noise" else 2] for tensor in changed}) <= 1, changed
 
 
 @pytest.mark.parametrize("name", [name for name, twin in TWINS.items() if "folder" in twin.formats])
