@@ -149,7 +149,7 @@ def _ask(stand: Stand, place: _Place, question: str, max_tokens: int, judge: Jud
     )
     slot = Slot(NAME, place.check, place.name)
     seen = _with_full_cache(stand, slot, asked, judge_whole) if place.full else observe(stand, slot, asked, judge_whole)
-    if _is_too_long(seen) and "shorter" not in stand.notes:  # the estimate was off: once a little shorter
+    if _is_too_long(seen, max_tokens) and "shorter" not in stand.notes:  # the estimate was off: once a little shorter
         stand.notes["shorter"] = True
         return _ask(stand, place, question, max_tokens, judge)
     _learn(stand, seen, needles, count)
@@ -157,8 +157,12 @@ def _ask(stand: Stand, place: _Place, question: str, max_tokens: int, judge: Jud
     return seen.model_copy(update={"request": {**seen.request, "long_text": made}})
 
 
-def _is_too_long(seen: Observation) -> bool:
-    return seen.response is None and "HTTP 400" in seen.reason
+def _is_too_long(seen: Observation, max_tokens: int) -> bool:
+    """Refused, or cut before the room that was asked for was used: llama.cpp does the one, others the other."""
+    if seen.response is None:
+        return "HTTP 400" in seen.reason
+    answer = Answer({}, seen.response, 0)
+    return answer.finish_reason == "length" and (answer.completion_tokens or 0) < max_tokens
 
 
 def _learn(stand: Stand, seen: Observation, needles: Needles, count: int) -> None:
@@ -218,9 +222,13 @@ def _text(stand: Stand, length: int) -> tuple[Needles, LongText, int]:
 
 
 def _per_sentence(stand: Stand) -> float:
-    """Facts are longer than plain sentences, so a walk learns its own figure."""
+    """Facts are longer than plain sentences: a token a digit at worst, until the walk has learned its own figure."""
     learned: float | None = stand.notes.get("per_sentence")
-    return learned or stand.tokens_per_sentence or _SENTENCE_TOKENS
+    plain, needles = stand.tokens_per_sentence or _SENTENCE_TOKENS, stand.prompts.needles
+    if learned is not None or needles is None:
+        return learned or plain
+    sentences = max((stand.target.context_tokens or 0) / plain, len(needles.keys))
+    return plain + len(needles.keys) / sentences * (needles.digits + 4)
 
 
 def _declared_tokens(stand: Stand, needles: Needles) -> int:
