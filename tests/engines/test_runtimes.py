@@ -20,7 +20,9 @@ from tests.conftest import Upright
 from tests.engines.test_line import answer, free_port, last_line, left_running
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError
+from upright.launching.launch import container_name
 from upright.launching.processes import identify
+from upright.store import DeploymentDir
 
 pytestmark = pytest.mark.engine
 
@@ -44,13 +46,17 @@ def box(upright: Upright, llama_server: Path, llama_image, ssh_command, tmp_path
     for item in json.loads(run("ps", "--json").stdout):
         run("down", item["name"])
     assert left_running(tmp_path) == []
-    assert containers(podman) == []
+    assert containers(podman, tmp_path / "home") == []
 
 
-def containers(podman: dict[str, str]) -> list[str]:
+def containers(podman: dict[str, str], home: Path | None = None) -> list[str]:
+    """Those of ours; with a home, those of its deployments alone."""
     argv = ["podman", "ps", "--all", "--filter", "label=upright.deployment", "--format", "{{.Names}}"]
     done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, **podman}, check=True)
-    return done.stdout.split()
+    if home is None:
+        return done.stdout.split()
+    own = {container_name(DeploymentDir(path.parent)) for path in home.glob("deployments/*/deployment.json")}
+    return [name for name in done.stdout.split() if name in own]
 
 
 def in_podman(box: Any) -> list[str]:
@@ -60,7 +66,7 @@ def in_podman(box: Any) -> list[str]:
 def ask(deployment: dict[str, Any], home: Path) -> str:
     key = (home / "deployments" / deployment["name"] / "key").read_text().strip()
     with Endpoint(deployment["base_url"], deployment["served_name"], key=key) as endpoint:
-        return endpoint.chat([{"role": "user", "content": "Say OK."}], max_tokens=4).text
+        return endpoint.chat([{"role": "user", "content": "Say OK."}], max_tokens=4).finish_reason or ""
 
 
 def planted(home: Path, name: str = "tiny-kimi") -> str:
@@ -81,7 +87,7 @@ def test_a_life_in_a_container(box: Any, tiny_model: Path, tmp_path: Path):
     up = box("up", tiny_model, "--context", "1k", "--port", port, *in_podman(box), "--json")
     first = answer(up)
     assert (first["state"], first["runtime"]) == ("ready", "podman")
-    assert containers(box.environment) == [first["container"]]
+    assert containers(box.environment, tmp_path / "home") == [first["container"]]
     assert ask(first, home)
     inspected = subprocess.run(
         ["podman", "inspect", first["container"]], capture_output=True, text=True, env=box.environment, check=True
@@ -98,7 +104,7 @@ def test_a_life_in_a_container(box: Any, tiny_model: Path, tmp_path: Path):
         env=box.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     second = answer(box("restart", "--json"))
-    assert containers(box.environment) == [second["container"]]
+    assert containers(box.environment, tmp_path / "home") == [second["container"]]
     assert identify(first["process"]["pid"]) is None
     assert box("logs", "--previous").stdout.count("listening on") == 1
     down = answer(box("down", "--json"))
@@ -108,17 +114,17 @@ def test_a_life_in_a_container(box: Any, tiny_model: Path, tmp_path: Path):
     assert talk.endswith("next: upright ps\n")
 
 
-def test_a_container_whose_client_or_supervisor_was_killed_is_not_left(box: Any, tiny_model: Path):
+def test_a_container_whose_client_or_supervisor_was_killed_is_not_left(box: Any, tiny_model: Path, tmp_path: Path):
     options = ("--context", "1k", *in_podman(box), "--restarts", "0", "--json")
     first = answer(box("up", tiny_model, "--port", str(free_port()), *options))
     os.kill(first["process"]["pid"], signal.SIGKILL)  # podman's client: its container knows nothing of it
     wait_for(box, "tiny-kimi", "failed")
-    assert containers(box.environment) == []
+    assert containers(box.environment, tmp_path / "home") == []
     second = answer(box("up", tiny_model, "--port", str(free_port()), *options))
     os.kill(second["supervisor"]["pid"], signal.SIGKILL)
     state = wait_for(box, "tiny-kimi-2", "failed")
     assert state["reason"] == "the supervisor was killed; its engine was ended too"
-    assert containers(box.environment) == []
+    assert containers(box.environment, tmp_path / "home") == []
 
 
 def test_an_image_that_is_nowhere(box: Any, tiny_model: Path):
@@ -178,13 +184,13 @@ def test_a_container_on_another_machine(box: Any, tiny_model: Path, tmp_path: Pa
     where = ("--host", "ssh:box", "--port", str(free_port()), "--remote-port", str(free_port()))
     first = answer(box("up", tiny_model, "--context", "1k", *where, *in_podman(box), "--json"))
     assert (first["runtime"], first["machine"]) == ("podman", "box")
-    assert containers(box.environment) == [first["container"]]
+    assert containers(box.environment, tmp_path / "home") == [first["container"]]
     os.kill(first["supervisor"]["pid"], signal.SIGKILL)
     taken_up = wait_for(box, "tiny-kimi", "ready")
     assert taken_up["process"] == first["process"]
     until(lambda: ask(first, tmp_path / "home"), "the new supervisor opened a tunnel")
     assert answer(box("down", "--json"))["state"] == "stopped"
-    assert containers(box.environment) == []
+    assert containers(box.environment, tmp_path / "home") == []
 
 
 @pytest.mark.slow

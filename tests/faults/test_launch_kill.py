@@ -215,5 +215,5 @@ def untrue(now: Deployment | None, directory: DeploymentDir, tmp_path: Path) -> 
 
 def nothing_left(directory: DeploymentDir, tmp_path: Path) -> list[str]:
     """Neither a process that names this test's directory, nor a container that names this deployment."""
-    names = containers({}) if "CONTAINERS_CONF" in os.environ else []
-    return [*left_running(tmp_path), *(name for name in names if name.startswith("upright-kill-"))]
+    names = containers({}, tmp_path / "home") if "CONTAINERS_CONF" in os.environ else []
+    return [*left_running(tmp_path), *names]

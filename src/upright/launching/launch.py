@@ -119,7 +119,7 @@ def status(directory: DeploymentDir) -> Deployment:
         if not ours or deployment.state not in RUNNING:
             return deployment
         if deployment.process is not None:
-            end_group(deployment.process)
+            end_group(deployment.process, patience_seconds=ending_seconds(deployment.runtime))
         _remove_container(deployment)
         words = "the supervisor was killed; its engine was ended too"
         if deployment.supervisor is not None and deployment.supervisor.boot_id not in (None, boot_id()):
@@ -129,7 +129,7 @@ def status(directory: DeploymentDir) -> Deployment:
         return failed
 
 
-def stop(directory: DeploymentDir, *, patience_seconds: float = 60) -> Deployment:
+def stop(directory: DeploymentDir, *, patience_seconds: float = 120) -> Deployment:
     """Ask the supervisor to end the engine, and wait for it."""
     deployment = status(directory)
     if deployment.state not in RUNNING or deployment.supervisor is None:
@@ -143,6 +143,11 @@ def stop(directory: DeploymentDir, *, patience_seconds: float = 60) -> Deploymen
             send(deployment.supervisor, signal.SIGKILL)  # `status` ends what it leaves
         time.sleep(0.05)
     return status(directory)
+
+
+def ending_seconds(runtime: str) -> float:
+    """How long an engine may take to end. A container's client takes its network down too; killed, it leaves it."""
+    return 10 if runtime == "process" else 40
 
 
 def goes_on(directory: DeploymentDir, *, patience_seconds: float = 5) -> bool:

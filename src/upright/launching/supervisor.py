@@ -17,7 +17,7 @@ from types import FrameType
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError, HostError, UnansweredError
 from upright.launching.causes import last_words, why_ended
-from upright.launching.launch import changed, container_name, supervising
+from upright.launching.launch import changed, container_name, ending_seconds, supervising
 from upright.launching.logs import ProgressReader, set_aside
 from upright.launching.places import place_of
 from upright.launching.processes import identify
@@ -220,7 +220,7 @@ class Supervisor:
         code = None
         if not self.stopping and self.broken is None:
             code = self.place.exit_code()
-        self.place.end(self.deployment.process)
+        self.place.end(self.deployment.process, patience_seconds=ending_seconds(self.recipe.runtime))
         if (left := self.runtime.remove(container_name(self.directory))) is not None:
             self.place.run(left)
         if self.stopping:
