@@ -38,15 +38,18 @@ class LongText:
 
 
 def long_text(needles: Needles, sentences: int, seed: int) -> LongText:
-    """The facts are evenly spread, in a random order, the first one at the very beginning."""
+    """The facts are evenly spread, in a random order, the first one at the very beginning.
+
+    Up to nine numbers differ in their first digit: a model that is only small is not led astray halfway through one.
+    """
     chance = random.Random(seed)  # noqa: S311 (not a secret)
     lines = [sentence(needles, chance) for _ in range(sentences)]
     keys = chance.sample(needles.keys, len(needles.keys))
-    spacing = max(1, sentences // len(keys))
-    facts = []
+    spacing, firsts = max(1, sentences // len(keys)), chance.sample("123456789", 9)
+    facts: list[Fact] = []
     for place, key in zip(range(0, sentences, spacing), keys, strict=False):
         digits = "".join(chance.choice("0123456789") for _ in range(needles.digits - 1))
-        fact = Fact(place, key, chance.choice("123456789") + digits)
+        fact = Fact(place, key, firsts[len(facts) % 9] + digits)
         lines[place] = needles.fact.format(key=fact.key, number=fact.number)
         facts.append(fact)
     return LongText(tuple(lines), tuple(facts))
