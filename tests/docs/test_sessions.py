@@ -89,6 +89,7 @@ def test_a_page_that_shows_a_session_is_executed():
         "reports.md",
         "launching.md",
         "quickstart.md",
+        "speed.md",
         "probing.md",
         "catalog.md",
         "explain.md",

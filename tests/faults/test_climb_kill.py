@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.scripted.engine import Fault, ScriptedEngine
+from upright.proving.ladder import rung_names
 from upright.proving.prompts import prompt_set
 from upright.records.evidence import Climb, Observation
 from upright.store import DeploymentDir
@@ -113,10 +114,9 @@ def test_a_climb_that_was_killed_has_passed_nothing_yet(tmp_path: Path) -> None:
 def test_a_server_that_dies_inside_a_rung(rung: str, tmp_path: Path) -> None:
     """It is never passed; and when the server is back, the climb is done anew."""
     engine = ScriptedEngine(prompt_set("tiny"))
-    first = {"boot": 1, "smoke": 8, "tools": 20, "context": 40}[rung]
-    engine.fault = Fault("disconnect", after_requests=first)
+    engine.fault = Fault("disconnect", after_requests=requests_before(rung, tmp_path) + 1)
     with engine.serving() as url:
-        climb = start(url, tmp_path)
+        climb = start(url, tmp_path / "home")
         evidence: Any = json.loads(climb.communicate(timeout=60)[0])
         assert climb.returncode == 1
         last = evidence["observations"][-1]
@@ -124,6 +124,17 @@ def test_a_server_that_dies_inside_a_rung(rung: str, tmp_path: Path) -> None:
         assert "cannot be reached" in last["reason"]
         assert evidence["ended"].startswith("the server is gone")
         engine.fault = None
-        again = start(url, tmp_path)
+        again = start(url, tmp_path / "home")
         assert json.loads(again.communicate(timeout=60)[0])["observations"]
     assert again.returncode == 0
+
+
+def requests_before(rung: str, folder: Path) -> int:
+    """How many requests the rungs below take."""
+    below = rung_names().index(rung) - 1
+    if rung == "boot":
+        return 0
+    engine = ScriptedEngine(prompt_set("tiny"))
+    with engine.serving() as url:
+        start(url, folder / "below", to=rung_names()[below]).communicate(timeout=60)
+    return engine.requests

@@ -3,11 +3,11 @@
 from upright.benchmarking.load.apis import Message as Message
 from upright.benchmarking.load.apis import Target as Target
 from upright.benchmarking.load.generator import Flight as Flight
-from upright.benchmarking.load.generator import Load as Load
-from upright.benchmarking.load.generator import Request as Request
-from upright.benchmarking.load.generator import Source as Source
 from upright.benchmarking.load.generator import loop_factory as loop_factory
 from upright.benchmarking.load.generator import loop_name as loop_name
 from upright.benchmarking.load.generator import run as run
+from upright.benchmarking.load.requests import Load as Load
+from upright.benchmarking.load.requests import Request as Request
+from upright.benchmarking.load.requests import Source as Source
 from upright.benchmarking.load.tally import Tally as Tally
 from upright.benchmarking.load.tally import spread_of as spread_of
