@@ -38,7 +38,7 @@ def heading(recipe: Recipe, how: str = "") -> list[str]:
 
 
 def variables(recipe: Recipe, draft: str | None = None) -> list[str]:
-    """The seeds' variables, with what was planned as their defaults."""
+    """The variables that field reports use, with what was planned as their defaults."""
     lines = []
     for setting in recipe.arguments:
         name = _VARIABLES.get(setting.name)
