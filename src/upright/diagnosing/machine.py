@@ -53,7 +53,8 @@ def ask(host: Host, question: Question) -> tuple[Sighting, ...]:
         _NVIDIA_SMI,
     ]
     journal, ring, disks, listeners, gpus = host.gather(commands, timeout_seconds=8)
-    found = [Sighting(where="kernel", text=text) for text in _kernel(journal, ring, since)]
+    lines = [text for text in _kernel(journal, ring, since) if question.died or not _is_of_another(text, question)]
+    found = [Sighting(where="kernel", text=text) for text in lines]
     said = [*_driver(gpus)]
     if question.died:
         said += [*_memory(host.read_text(_MEMORY_EVENTS)), *_disks(disks), *_listeners(listeners, question)]
@@ -70,6 +71,12 @@ def _kernel(journal: Result, ring: Result, since: int) -> Iterator[str]:
         stamp, _, text = line.partition(" ")
         if _KERNEL.search(text) and _epoch(stamp.replace(",", ".")) >= since - _DRIFT_SECONDS:
             yield text.strip()
+
+
+def _is_of_another(text: str, question: Question) -> bool:
+    """A kill for memory that does not name a process of a run that goes on."""
+    named = {int(pid) for pid in re.findall(r"(?:pid=|process )(\d+)", text)}
+    return bool(re.search(r"oom|killed process|out of memory", text, re.IGNORECASE)) and not named & set(question.pids)
 
 
 def _memory(events: str | None) -> Iterator[str]:

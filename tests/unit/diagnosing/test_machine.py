@@ -61,6 +61,12 @@ def test_what_the_kernel_said_before_the_start_is_about_others():
     assert told(Said(dmesg=Result(0, ring, ""))) == []
 
 
+def test_a_kill_of_somebody_else_is_no_failure_of_a_run_that_goes_on():
+    journal = Said(journalctl=Result(0, f"{KILLED}\n", ""))
+    assert told(journal, died=False, pids=(4711,)) == []
+    assert told(journal, died=False, pids=(15883,)) == [KILLED]
+
+
 def test_the_cgroups_own_count():
     files = {"/sys/fs/cgroup/memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"}
     assert code(Said(files), -9) == "host-cgroup-out-of-memory"
