@@ -86,7 +86,7 @@ def assert_each_climb_asked_everything_once(home: Path, took: list[str], climbs:
                 probes = []
         elif line.kind == Observation.kind:
             probes.append(line.content["probe"])
-    assert (begun, ended) == (climbs, climbs)
+    assert begun == ended >= climbs  # one that was killed after its end was written has ended too
 
 
 def test_a_climb_that_was_killed_has_passed_nothing_yet(tmp_path: Path) -> None:
