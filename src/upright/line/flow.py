@@ -1,0 +1,68 @@
+"""box + model -> plan -> recipe -> deployment -> evidence -> report: the whole flow on one screen.
+
+`upright run` executes `run`; the other verbs stop along the way. Nothing here decides anything: each arrow is a verb of
+its room, each record is on disk before the next one is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from upright.connecting import ClientSettings, connect
+from upright.fetching import Arriving
+from upright.host import Host
+from upright.launching import status, stop
+from upright.line.climbing import climb
+from upright.line.preparing import On, Prepared, Tell, prepare
+from upright.line.rehearsing import check_without_weights, rehearse_without_weights
+from upright.line.starting import register, start
+from upright.line.telling import write_report
+from upright.line.weights import fetched
+from upright.records.deployment import Deployment, Keeping
+from upright.records.evidence import Evidence
+from upright.records.plan import Goal
+from upright.records.rehearsal import Rehearsal
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that one run made. Without a recipe the answer was no, and nothing was started."""
+
+    prepared: Prepared
+    deployment: Deployment | None = None
+    evidence: Evidence | None = None
+    settings: ClientSettings | None = None
+    page: Path | None = None
+
+    @property
+    def stands(self) -> bool:
+        return self.evidence is not None and self.evidence.passed
+
+
+def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, tell: Tell, weights: Arriving) -> Run:
+    rehearsed: Rehearsal | None = None
+    with weights:
+        prepared = prepare(source, goal, host, port=port, tell=tell, locate=fetched(weights))
+        if prepared.recipe is None:
+            return Run(prepared)
+        if weights.under_way:
+            check_without_weights(prepared.recipe, tell=tell)
+            rehearsed = rehearse_without_weights(source, prepared, host, tell=tell)
+        weights.wait()
+    directory = register(prepared)
+    if rehearsed is not None:
+        directory.write(rehearsed)
+    try:
+        start(prepared, directory, tell=tell, on=On(keeping=Keeping(restarts=0)))  # a crash is an answer
+        evidence = climb(directory, to=to, tell=tell)
+        settings = connect(directory.read(Deployment), directory.key_file)
+    except BaseException:  # Ctrl-C too: what `run` started, `run` ends
+        if directory.has(Deployment):
+            stop(directory)
+        raise
+    if not keep:
+        tell("stopping")
+        stop(directory)
+    page = write_report(directory)
+    return Run(prepared, status(directory), evidence, settings, page)

@@ -1,0 +1,55 @@
+"""What was prepared -> a deployment that stands and answers sanely, mended on the way where the catalogue knows how."""
+
+from __future__ import annotations
+
+from upright.endpoint.client import Endpoint
+from upright.errors import EngineError, LaunchError
+from upright.host import LocalHost
+from upright.launching import launch, restart
+from upright.launching.healing import Healed, Mover, heal
+from upright.line.preparing import On, Prepared, Tell, best
+from upright.planning import plan
+from upright.proving import prove
+from upright.proving.prompts import prompt_set_for
+from upright.records.deployment import Deployment, Keeping
+from upright.records.diagnosis import Attempt, Remedy, Sighting
+from upright.records.recipe import Recipe
+from upright.rendering import render
+from upright.store import DeploymentDir
+
+
+def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On | None = None) -> Healed:
+    """Start it, and mend what the catalogue can, one change at a time; sane first answers are part of standing."""
+    if prepared.recipe is None:
+        raise LaunchError("a plan with objections cannot be started")
+    keeping = (on.keeping if on and on.keeping else Keeping()).model_copy(
+        update={"restarts": 0}
+    )  # a crash is an answer
+
+    def again(recipe: Recipe) -> Deployment:
+        begun = directory.has(Deployment)
+        return restart(directory, recipe) if begun else launch(recipe, directory, keeping=keeping)
+
+    def sane(deployment: Deployment) -> Sighting | None:
+        """The smoke rung alone, as a look and not as evidence."""
+        tell(f"smoke: {deployment.engine} answers, and is it sane?")
+        with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
+            seen = prove(deployment, endpoint, prompt_set_for(prepared.model), rungs=("smoke",)).observations
+        failed = [each for each in seen if each.verdict == "failed"]
+        return Sighting(where="answer", text=f"smoke {failed[0].check}: failed, {failed[0].reason}") if failed else None
+
+    def other_engine(recipe: Recipe, remedy: Remedy) -> Recipe | None:
+        goal = prepared.plan.goal.model_copy(update={"engine": remedy.value, "context_tokens": recipe.context_tokens})
+        try:
+            made = best(plan(prepared.box, prepared.model, goal))
+            return render(made, prepared.model, prepared.box, model_path=recipe.model_path, port=recipe.port)
+        except EngineError:  # not on this box, or not for this model
+            return None
+
+    def on_attempt(attempt: Attempt) -> None:
+        outcome = "stands" if attempt.result == "ready" else attempt.code or attempt.said or attempt.result
+        tell(f"attempt {attempt.number}: {outcome}")
+
+    movers: dict[str, Mover] = {"use_engine": other_engine}
+    host = on.host() if on else LocalHost()
+    return heal(prepared.recipe, directory, host, start=again, check=sane, movers=movers, on_attempt=on_attempt)

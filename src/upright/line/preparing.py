@@ -1,0 +1,118 @@
+"""A source + a Goal + a Host -> box, model, plan and recipe: everything that is known before an engine is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from upright import store
+from upright.errors import EngineError, LaunchError
+from upright.host import Host, LocalHost, SshHost
+from upright.line.weights import Locate, on_disk
+from upright.planning import plan
+from upright.planning.artifacts import Choice, choice
+from upright.probing import probe
+from upright.reading import read
+from upright.records.box import Box
+from upright.records.deployment import Keeping
+from upright.records.model import Model
+from upright.records.plan import Goal, Plan
+from upright.records.recipe import Recipe, Runtime
+from upright.rendering import render
+from upright.rendering.recipe import Wishes
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class On:
+    """Where an engine is started, and how it is kept. Nothing said means here, as a process."""
+
+    machine: str | None = None
+    """As ssh calls it."""
+    port: int | None = None
+    """Where another machine's engine answers here; without one, the recipe's."""
+    runtime: Runtime = "process"
+    image: str | None = None
+    model_path: str | None = None
+    """Where the weights are on that machine, if not where they are here."""
+    keeping: Keeping | None = None
+
+    def host(self) -> Host:
+        return LocalHost() if self.machine is None else SshHost(self.machine)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that is known before an engine is started."""
+
+    box: Box
+    model: Model
+    plan: Plan
+    recipe: Recipe | None
+    """None when the plan has objections."""
+
+
+def prepare(
+    source: str,
+    goal: Goal,
+    host: Host,
+    *,
+    port: int,
+    tell: Tell,
+    on: On | None = None,
+    locate: Locate | None = None,
+    box: Box | None = None,
+) -> Prepared:
+    """Probe (unless the box is given), read, plan, render: no engine is started. `locate` is asked for the weights of a
+    plan that fits."""
+    on = on or On()
+    if box is None:
+        tell(f"probing {on.machine or 'this machine'}")
+        box = probe(host)
+    tell(f"reading {source}")
+    found = Choice(read(source)) if Path(source).exists() else choice(source, read)
+    tell("planning")
+    known = store.measured()
+    chosen = best(plan(box, found.model, goal, choose_from=found.choose_from, others=found.others, measured=known))
+    model = next(each for each in (found.model, *found.choose_from) if each.name == chosen.model)
+    if not chosen.fits:
+        return Prepared(box, model, chosen, None)
+    path = on.model_path or (locate or on_disk)(source, model)
+    _refuse_missing(path, host, on)
+    contained = on.runtime != "process"
+    wishes = Wishes(image=on.image, runtime=on.runtime, must_be_installed=not contained)
+    return Prepared(box, model, chosen, render(chosen, model, box, model_path=path, port=port, wishes=wishes))
+
+
+def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = None) -> Prepared:
+    """A recipe from a file, with the records that a deployment is told by; those it was not made from it forgets."""
+    on = on or On()
+    tell(f"probing {on.machine or 'this machine'}")
+    box = probe(host)
+    tell(f"reading {recipe.model_path}")
+    model = read(recipe.model_path)
+    goal = Goal(context_tokens=recipe.context_tokens, users=recipe.users, engine=recipe.engine)
+    chosen = best(plan(box, model, goal))
+    _refuse_missing(recipe.model_path, host, on)
+    here = {record.reference for record in (box, model, chosen)}
+    return Prepared(
+        box,
+        model,
+        chosen,
+        recipe.model_copy(update={"made_from": tuple(each for each in recipe.made_from if each in here)}),
+    )
+
+
+def best(plans: list[Plan]) -> Plan:
+    if not plans:
+        raise EngineError("no engine can serve this model")
+    return plans[0]
+
+
+def _refuse_missing(path: str, host: Host, on: On) -> None:
+    if on.machine is not None and not host.run(["test", "-e", path]).ok:
+        raise LaunchError(
+            f"{on.machine} has no {path}", hint="copy the weights there, and say where they are: --model-path PATH"
+        )

@@ -1,0 +1,75 @@
+"""What was prepared -> a deployment that has answered, with what its engine took read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from upright import store
+from upright.errors import LaunchError, UprightError
+from upright.launching import address, launch, refuse_missing_runtime, refuse_taken_port
+from upright.launching.readback import read_back
+from upright.line.preparing import On, Prepared, Tell
+from upright.records.deployment import Deployment
+from upright.records.residuals import Residuals
+from upright.store import DeploymentDir
+
+OnChange = Callable[[Deployment], None]
+
+
+def register(prepared: Prepared, on: On | None = None, *, healing: bool = False) -> DeploymentDir:
+    """A new deployment's directory, with the records it will be made from; none for what cannot be started."""
+    on = on or On()
+    if prepared.recipe is not None:
+        if not healing:
+            refuse_taken_port(address(prepared.recipe, on.machine, on.port))
+        refuse_missing_runtime(prepared.recipe, on.host())
+    directory = store.create(_slug(prepared.model.name))
+    for record in (prepared.box, prepared.model, prepared.plan):
+        directory.write(record)
+    return directory
+
+
+def start(
+    prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On | None = None, on_change: OnChange | None = None
+) -> Deployment:
+    """Start the engine; it has answered a real question when this returns."""
+    if prepared.recipe is None:
+        raise LaunchError("a plan with objections cannot be started")
+    on = on or On()
+    deployment = launch(
+        prepared.recipe,
+        directory,
+        machine=on.machine,
+        port=on.port,
+        keeping=on.keeping,
+        on_change=on_change or told(tell),
+    )
+    measure(directory, tell=tell)
+    return deployment
+
+
+def measure(directory: DeploymentDir, *, tell: Tell) -> Residuals | None:
+    """The engine's own figures beside the plan's, kept for the next plan; no engine is held up by it."""
+    try:
+        return read_back(directory)
+    except (UprightError, OSError) as error:
+        tell(f"not measured: {error}")
+        return None
+
+
+def told(tell: Tell) -> OnChange:
+    """A deployment's changes, in words, each once."""
+    said: list[str] = []
+
+    def on_change(now: Deployment) -> None:
+        words = now.state + (f": {now.reason}" if now.reason else "")
+        if said[-1:] != [words]:
+            said.append(words)
+            tell(words)
+
+    return on_change
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "model"
