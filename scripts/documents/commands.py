@@ -37,7 +37,10 @@ def pages() -> dict[Path, str]:
 def _verb(command: click.Command, path: str) -> Iterator[str]:
     yield from _block(command, path)
     if isinstance(command, click.Group):
-        for name, child in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
             yield from _verb(child, f"{path} {name}")
 
 

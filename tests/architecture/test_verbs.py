@@ -22,7 +22,9 @@ def test_the_table_of_verbs_says_what_the_verb_says(verb: str):
 def test_every_verb_has_json(verb: str):
     def leaves(command: click.Command) -> list[click.Command]:
         if isinstance(command, click.Group):
-            return [leaf for child in command.commands.values() for leaf in leaves(child)]
+            context = click.Context(command)
+            children = [command.get_command(context, name) for name in command.list_commands(context)]
+            return [leaf for child in children if child for leaf in leaves(child)]
         return [command]
 
     for leaf in leaves(import_module(f"upright.cli.{verb}").command):

@@ -7,11 +7,11 @@ called. A test holds every line of the table against the verb's docstring.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 import click
 
 from upright import __version__
+from upright.cli.lazy import Lazy
 from upright.errors import UprightError
 
 SECTIONS: dict[str, dict[str, str]] = {
@@ -33,6 +33,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "down": "Stop a deployment.",
         "diagnose": "Say why an engine fell, by its log and its machine, and what to change.",
     },
+    "Several boxes": {
+        "fleet": "Keep several boxes behind one endpoint: plan, start, watch, roll, end.",
+    },
     "Evidence and use": {
         "prove": "Climb the proof ladder on a running deployment, or on anybody's server.",
         "bench": "Measure what an endpoint carries, and say what really happened.",
@@ -53,18 +56,11 @@ SECTIONS: dict[str, dict[str, str]] = {
 VERBS = {verb: summary for verbs in SECTIONS.values() for verb, summary in verbs.items()}
 
 
-class Verbs(click.Group):
-    """A group whose commands are imported when they are called: verb `x` is `upright.cli.x:command`."""
+class Verbs(Lazy):
+    """Verb `x` is `upright.cli.x:command`."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        command = import_module(f"upright.cli.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
+    table = VERBS
+    module = "upright.cli."
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

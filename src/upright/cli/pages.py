@@ -46,7 +46,7 @@ def ps_page(console: Console, listed: list[Listed]) -> None:
     if not listed:
         console.print("no deployments")
         return
-    table = _table("name", "state", "engine", "endpoint", "why")
+    table = table_of("name", "state", "engine", "endpoint", "why")
     for entry in listed:
         item = entry.deployment
         if item is None:
@@ -84,7 +84,7 @@ def stopping_page(console: Console, deployment: Deployment) -> None:
 def recipe_page(console: Console, recipe: Recipe, command: Sequence[str] | None = None) -> None:
     """`command` is what starts it, where that is not the engine itself."""
     console.print(Text(shlex.join(command) if command else recipe.program, overflow="fold"))
-    table = _table("setting", "why")
+    table = table_of("setting", "why")
     table.columns[0].overflow = "fold"
     table.columns[1].overflow = "fold"
     table.columns[0].max_width = 40
@@ -150,7 +150,7 @@ def _coloured(word: str) -> Text:
     return Text(word, style=_COLOURS.get(word, ""))
 
 
-def _table(*headings: str) -> Table:
+def table_of(*headings: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in headings:
         table.add_column(heading)

@@ -30,6 +30,7 @@ KINDS = {
     "attempts": "upright.records.diagnosis:Attempts",
     "evidence": "upright.records.evidence:Evidence",
     "benchmark": "upright.records.benchmark:Benchmark",
+    "fleet": "upright.records.fleet:Fleet",
 }
 """Every kind of record and where its class is, in the order of the line."""
 

@@ -18,6 +18,27 @@ def from_yaml(text: str) -> Any:
     return yaml.load(text, Loader=_loader())  # noqa: S506 - a SafeLoader with fewer rules
 
 
+def lines_of(text: str) -> dict[tuple[int | str, ...], int]:
+    """Where each value begins: its path of names and positions -> its line, counted from one."""
+    import yaml
+
+    found: dict[tuple[int | str, ...], int] = {}
+
+    def walk(node: Any, path: tuple[int | str, ...]) -> None:
+        found.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            for name, value in node.value:
+                inside = (*path, str(name.value))
+                found[inside] = name.start_mark.line + 1
+                walk(value, inside)
+        elif isinstance(node, yaml.SequenceNode):
+            for number, value in enumerate(node.value):
+                walk(value, (*path, number))
+
+    walk(yaml.compose(text, Loader=_loader()), ())
+    return found
+
+
 @cache
 def _loader() -> Any:
     import yaml

@@ -1,0 +1,24 @@
+"""fleet: a fleet.yaml -> several boxes behind one endpoint. Command `x` is `upright.cli.fleet_x:command`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import click
+
+from upright.cli.lazy import Lazy
+
+
+class _Fleet(Lazy):
+    table: ClassVar[dict[str, str]] = {
+        "plan": "Say what each box would run, before anything starts.",
+    }
+    module = "upright.cli.fleet_"
+
+
+@click.group(cls=_Fleet)
+def command() -> None:
+    """Keep several boxes behind one endpoint: plan, start, watch, roll, end.
+
+    One box needs none of this: its engine is the endpoint.
+    """

@@ -1,0 +1,30 @@
+"""A table of names -> commands that are imported when they are called: help must be instant."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import ClassVar
+
+import click
+
+
+class Lazy(click.Group):
+    """Command `x` is `command` of the module `x` with the group's prefix; the table's words are all that help reads."""
+
+    table: ClassVar[dict[str, str]]
+    module: ClassVar[str]
+    """What stands before a command's name in its module's."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.table:
+            return None
+        command = import_module(f"{self.module}{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.table.items()))

@@ -1,0 +1,93 @@
+"""Fleet -> what each box would run: probe, read, plan and render as for one box, all boxes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from upright.errors import UprightError
+from upright.line import On, Prepared, prepare, prepare_recipe
+from upright.records.fleet import Fleet, FleetBox
+from upright.records.loading import load
+from upright.records.recipe import Recipe
+
+Tell = Callable[[str], None]
+T = TypeVar("T")
+_AT_ONCE = 32
+"""Boxes that are spoken to at once."""
+
+
+@dataclass(frozen=True)
+class BoxPlan:
+    """One box of the fleet: what it would run, or why that is not known."""
+
+    box: FleetBox
+    prepared: Prepared | None
+    problem: UprightError | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self.prepared is not None and self.prepared.recipe is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        prepared = self.prepared
+        return {
+            "box": self.box.name,
+            "at": self.box.at,
+            "fits": self.ready,
+            "problem": self.problem.message if self.problem else None,
+            "plan": prepared.plan.to_dict() if prepared else None,
+            "recipe": prepared.recipe.to_dict() if prepared and prepared.recipe else None,
+        }
+
+
+def plan_fleet(fleet: Fleet, folder: Path, *, tell: Tell) -> list[BoxPlan]:
+    """In the fleet's order; a box that cannot be reached or planned says why, and the others go on."""
+
+    def planned(box: FleetBox) -> BoxPlan:
+        try:
+            return BoxPlan(box, prepare_box(fleet, box, folder, tell=tell_of(box, tell)))
+        except UprightError as error:
+            return BoxPlan(box, None, error)
+
+    return at_once(planned, fleet.boxes)
+
+
+def prepare_box(fleet: Fleet, box: FleetBox, folder: Path, *, tell: Tell) -> Prepared:
+    """One box's plan and recipe; a recipe's file is looked for beside fleet.yaml."""
+    on = on_box(box)
+    if box.recipe is not None:
+        recipe = load(folder / box.recipe, Recipe).model_copy(update={"port": box.port, "runtime": box.runtime})
+        prepared = prepare_recipe(recipe, on.host(), tell=tell, on=on)
+    else:
+        prepared = prepare(fleet.source(box), box.goal or fleet.goal, on.host(), port=box.port, tell=tell, on=on)
+    if prepared.recipe is None:
+        return prepared
+    return Prepared(prepared.box, prepared.model, prepared.plan, _bound(prepared.recipe, box))
+
+
+def on_box(box: FleetBox) -> On:
+    return On(machine=box.machine, port=box.local_port, runtime=box.runtime, image=box.image, model_path=box.model_path)
+
+
+def at_once(do: Callable[[FleetBox], T], boxes: tuple[FleetBox, ...]) -> list[T]:
+    """For all boxes at the same time, answers in their order."""
+    with ThreadPoolExecutor(min(len(boxes), _AT_ONCE)) as pool:
+        return list(pool.map(do, boxes))
+
+
+def tell_of(box: FleetBox, tell: Tell) -> Tell:
+    return lambda words: tell(f"{box.name}: {words}")
+
+
+def _bound(recipe: Recipe, box: FleetBox) -> Recipe:
+    """The same recipe on the address and port that the fleet gives it."""
+    host = box.address or recipe.host
+    said = {"--host": host, "--port": str(box.port)}
+    arguments = tuple(
+        each.model_copy(update={"value": said[each.name]}) if each.name in said else each for each in recipe.arguments
+    )
+    return recipe.model_copy(update={"host": host, "port": box.port, "arguments": arguments})

@@ -1,0 +1,69 @@
+"""fleet.yaml -> Fleet, or what is wrong on which line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from upright.errors import RecordError, UsageError
+from upright.records.fleet import Fleet
+from upright.records.loading import load, parse
+from upright.records.yaml12 import lines_of
+
+
+def read_fleet(path: Path) -> Fleet:
+    """The fleet in that file. Complaints name the line."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UsageError(f"{path} cannot be read: {reason}", hint="docs/fleet.md shows a fleet.yaml") from None
+    _complain_by_line(text, str(path))
+    return load(text, Fleet, where=str(path))
+
+
+def _complain_by_line(text: str, where: str) -> None:
+    """Of a file that names itself a fleet of this schema; what is wrong with others `load` says."""
+    data = parse(text, where=where)
+    if data.get("record") != Fleet.kind:
+        raise RecordError(
+            f"{where} is no fleet: its first lines are not `record: fleet` and `schema: {Fleet.schema_version}`",
+            hint="docs/fleet.md shows one",
+        )
+    if data.get("schema") != Fleet.schema_version:
+        return
+    content = {name: value for name, value in data.items() if name not in ("record", "schema", "digest")}
+    try:
+        Fleet.model_validate(content)
+    except ValidationError as error:
+        lines = lines_of(text)
+        first = error.errors()[0]
+        place, line = _place(first["loc"], lines, data)
+        at = f"{where} line {line}: {place}: " if place else f"{where}: "
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise RecordError(f"{at}{_words(first)}{more}", hint="docs/fleet.md") from None
+
+
+def _place(loc: Sequence[int | str], lines: dict[tuple[int | str, ...], int], data: Any) -> tuple[str, int]:
+    """The field as a person would name it, and the nearest line that the file has for it."""
+    words = []
+    for part in loc:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            data = None
+        named = isinstance(part, int) and isinstance(data, dict) and "name" in data
+        words.append(str(data["name"] if named else part))
+    at = tuple(loc)
+    while at and at not in lines:
+        at = at[:-1]
+    return ".".join(words), lines.get(at, 1)
+
+
+def _words(problem: Any) -> str:
+    if problem["type"] == "extra_forbidden":
+        return "there is no such field"
+    return str(problem["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,168 @@
+"""Several boxes behind one endpoint, as a person writes it down: what runs where, and the router in front."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import Counter
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from upright.records.base import Part, Record
+from upright.records.plan import Goal
+from upright.records.recipe import Runtime
+
+HERE = "here"
+GENERATED = "generated"
+Policy = Literal[
+    "auto", "cache_aware", "prefix_hash", "consistent_hashing", "least_load", "power_of_two", "round_robin"
+]
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?")
+
+
+def _plain_name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError(f"{value!r} is no name: small letters, digits, dots and dashes, at most 40")
+    return value
+
+
+def _place(value: str) -> str:
+    if value != HERE and not re.fullmatch(r"ssh:[^\s-]\S*", value):
+        raise ValueError(f"{value!r} is no machine: write here, or ssh:HOST")
+    return value
+
+
+def _address(value: str) -> str:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is no address: an IP address that the box has itself") from None
+    return value
+
+
+def _key(value: str) -> str:
+    if value != GENERATED and not re.fullmatch(r"(file|env):\S+", value):
+        raise ValueError("a key is named, never written here: generated, file:PATH or env:VARIABLE")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_plain_name)]
+Place = Annotated[str, AfterValidator(_place)]
+Address = Annotated[str, AfterValidator(_address)]
+KeyReference = Annotated[str, AfterValidator(_key)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class FleetBox(Part):
+    """One machine, and what it runs."""
+
+    name: Name
+    """How the fleet calls it."""
+    at: Place = HERE
+    """`here`, or `ssh:HOST` as the user's own ssh calls it."""
+    address: Address | None = None
+    """What its engine binds and the router goes to; None: loopback, through ssh's tunnel where it is elsewhere."""
+    port: Port = 8000
+    """The engine's port on the box."""
+    local_port: Port | None = None
+    """Our end of the tunnel to a box elsewhere; None: the fleet chooses one."""
+    model: str | None = None
+    """What it serves, where that is not the fleet's."""
+    goal: Goal | None = None
+    """What is wanted of it, where that is not the fleet's."""
+    recipe: str | None = None
+    """A recipe's file, beside this one, in place of a plan."""
+    model_path: str | None = None
+    """Where the weights are on that machine, if not where they are here."""
+    runtime: Runtime = "process"
+    """What its engine runs in."""
+    image: str | None = None
+    """The image, for a container."""
+
+    @property
+    def machine(self) -> str | None:
+        """As ssh calls it; None for this machine."""
+        return None if self.at == HERE else self.at.partition(":")[2]
+
+
+class Router(Part):
+    """The gateway in front of the boxes. What is None is chosen, with a reason."""
+
+    at: Place = HERE
+    """`here`, or `ssh:HOST`."""
+    address: Address = "127.0.0.1"
+    """The address that clients reach; loopback unless it is said otherwise."""
+    port: Port = 9000
+    """Where clients ask."""
+    local_port: Port | None = None
+    """Our end of the tunnel to a router elsewhere; None: the same as its port."""
+    metrics_port: Port = 29000
+    """Prometheus metrics, on loopback alone."""
+    policy: Policy = "auto"
+    """How it chooses a box; `auto`: by the goal's use."""
+    runtime: Runtime = "process"
+    """What it runs in."""
+    image: str | None = None
+    """The image, for a container."""
+    program: str | None = None
+    """Where smg is on that machine; None: smg of its PATH, or UPRIGHT_SMG."""
+    health_seconds: int = Field(default=5, ge=1)
+    """Between two looks at a box."""
+    request_seconds: int = Field(default=3600, ge=1)
+    """The longest that one answer may take."""
+    requests_at_once: int | None = Field(default=None, ge=1)
+    """More than these wait; None: four times what the boxes serve at once."""
+
+    @property
+    def machine(self) -> str | None:
+        """As ssh calls it; None for this machine."""
+        return None if self.at == HERE else self.at.partition(":")[2]
+
+
+class Fleet(Record):
+    """Boxes that serve one model each, and the router in front of them."""
+
+    kind: ClassVar[str] = "fleet"
+    schema_version: ClassVar[int] = 1
+
+    name: Name
+    """How verbs call it."""
+    model: str | None = None
+    """What the boxes serve, where they do not say otherwise."""
+    goal: Goal = Goal()
+    """What is wanted of each box."""
+    boxes: tuple[FleetBox, ...] = Field(min_length=1)
+    """In the order in which a roll takes them."""
+    router: Router = Router()
+    """What clients talk to."""
+    client_key: KeyReference = GENERATED
+    """The key that clients show to the router: `generated`, `file:PATH` or `env:VARIABLE`."""
+    drain_seconds: float = Field(default=900, gt=0)
+    """How long a roll waits for a box's running requests to end."""
+    prove_to: str = "smoke"
+    """The last rung that a box must climb before it is admitted again."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for name, count in Counter(box.name for box in self.boxes).items():
+            if count > 1:
+                raise ValueError(f"{count} boxes are named {name}")
+        taken: dict[tuple[str, int], str] = {}
+        for box in self.boxes:
+            if box.model is None and box.recipe is None and self.model is None:
+                raise ValueError(f"box {box.name} has no model: name one for it, or for the fleet")
+            if (there := (box.at, box.port)) in taken:
+                raise ValueError(f"{taken[there]} and {box.name} both want port {box.port} of {box.at}")
+            taken[there] = box.name
+            if box.address is None and self.router.at not in (HERE, box.at):
+                raise ValueError(
+                    f"box {box.name} has no address, and the router on {self.router.at} could not reach it"
+                )
+        if (there := (self.router.at, self.router.port)) in taken:
+            raise ValueError(f"the router and {taken[there]} both want port {there[1]} of {there[0]}")
+        return self
+
+    def source(self, box: FleetBox) -> str:
+        """What that box serves."""
+        return box.model or self.model or ""
