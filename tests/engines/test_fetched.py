@@ -73,6 +73,6 @@ def test_run_fetches_while_it_checks(
 def test_a_plan_that_says_no_fetches_nothing(upright: Upright, environment: dict[str, str], tmp_path: Path) -> None:
     done = upright("run", "tiny/kimi:Q8_0", "--context", "1m", "--yes", **environment)
     assert done.returncode == 1, done.stderr
-    assert done.stderr.splitlines()[:3] == ["probing this machine", "reading tiny/kimi:Q8_0", "planning"]
+    assert done.stderr.splitlines()[:3] == ["reading tiny/kimi:Q8_0", "probing this machine", "planning"]
     assert done.stderr.splitlines()[3].startswith("next: upright plan")
     assert not (tmp_path / "hf").exists()

@@ -84,9 +84,9 @@ def refuse_key_anywhere(key: str, home: Path, *texts: str) -> None:
 
 def test_a_life_in_a_container(box: Any, tiny_model: Path, tmp_path: Path):
     home, port = tmp_path / "home", str(free_port())
-    up = box("up", tiny_model, "--context", "1k", "--port", port, *in_podman(box), "--json")
-    first = answer(up)
-    assert (first["state"], first["runtime"]) == ("ready", "podman")
+    up = box("run", tiny_model, "--context", "1k", "--port", port, *in_podman(box), "--to", "boot", "--keep", "--json")
+    first = answer(up)["deployment"]
+    assert (first["state"], first["runtime"], first["keeping"]["restarts"]) == ("ready", "podman", 2)
     assert containers(box.environment, tmp_path / "home") == [first["container"]]
     assert ask(first, home)
     inspected = subprocess.run(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from tests.golden.deployments import recipe as golden
 from upright import store
 from upright.errors import LaunchError
 from upright.launching import launch, logs, restart, status, stop
+from upright.launching.locks import trying
 from upright.records.deployment import Deployment, Keeping
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
@@ -155,6 +158,21 @@ def test_a_boot_failure_is_never_started_again(engine: Scripted):
         engine.launch(Keeping(restarts=5))
     assert status(engine.directory).restarts == 0
     assert logs.previous(engine.directory) == []
+
+
+def test_a_crash_is_an_answer_while_it_is_tried_and_mended_afterwards(engine: Scripted):
+    """What was wished for is in the record all the time; a trial that is killed ends with its process."""
+    engine.is_("ok")
+    keeping = IMPATIENT.model_copy(update={"restarts": 1})
+    with trying(engine.directory):
+        first = engine.launch(keeping)
+        os.kill(first.process.pid, signal.SIGKILL)
+        assert engine.until("failed").restarts == 0
+        second = restart(engine.directory)
+    assert second.keeping == keeping
+    os.kill(second.process.pid, signal.SIGKILL)
+    engine.until("starting")
+    assert engine.until("ready").restarts == 1
 
 
 def test_healthy_and_never_answering_is_not_ready(engine: Scripted):

@@ -61,6 +61,25 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         return tuple(sorted(set(numbers)))
 
 
+class RungName(click.ParamType[str]):
+    """A rung of the ladder; refused before anything is connected to."""
+
+    name = "rung"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from upright.proving.ladder import rung_names
+
+        if value not in rung_names():
+            self.fail(f"no rung is named {value}; they are {', '.join(rung_names())}", param, ctx)
+        return str(value)
+
+
+def to_option(function: F) -> F:
+    return click.option("--to", type=RungName(), default="smoke", show_default=True, help="The last rung to climb.")(
+        function
+    )
+
+
 def goal_options(function: F) -> F:
     """--context, --users: what the person wants."""
     for option in (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import Seconds, Tokens, deployment_argument, given, running_or_last
+from upright.cli.options import Seconds, Tokens, deployment_argument, given, running_or_last, to_option
 from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
@@ -35,7 +35,7 @@ class _Pair(click.ParamType[tuple[float, float]]):
 
 @click.command()
 @deployment_argument
-@click.option("--to", default="smoke", show_default=True, help="The last rung to climb.")
+@to_option
 @click.option("--budget", type=Seconds(), help="The time it may take, such as 30m; what does not fit is left out.")
 @click.option("--prompts", help="Prompt set: real or tiny.  [default: by the model's size; real for --base-url]")
 @click.option("--samples", type=click.IntRange(1), default=1, show_default=True, help="Times tools and JSON are asked.")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import given, goal_options, model_argument, port_option
+from upright.cli.options import given, model_argument, to_option
 from upright.cli.output import Output, output_options, say
+from upright.cli.starting import STARTING, engine_port, on_of, starting_options
 
 if TYPE_CHECKING:
     from upright.fetching import Need
@@ -18,31 +19,28 @@ _ASKED_BEYOND_BYTES = 10 * 10**9
 
 @click.command()
 @model_argument
-@goal_options
-@port_option
-@click.option("--to", default="smoke", show_default=True, help="The last rung to climb.")
+@starting_options
+@to_option
 @click.option("--yes", is_flag=True, help="Download whatever the weights take, without asking.")
 @click.option("--keep", is_flag=True, help="Leave the engine running afterwards.")
 @output_options
-def command(
-    model: str, context: int | None, users: int, port: int, to: str, yes: bool, keep: bool, output: Output
-) -> None:
+def command(model: str, to: str, yes: bool, keep: bool, output: Output, **wanted: Any) -> None:
     """Do all of it: probe, read, plan, start, prove, report.
 
-    Weights that are not on this disk are fetched once the plan says yes; beyond 10 GB it asks first. The engine is
-    stopped at the end unless --keep is given; its records and the page stay.
+    Weights that are not on this disk are fetched once the plan says yes; beyond 10 GB it asks first. With --host they
+    must be on both machines already. The engine is stopped at the end unless --keep is given; its records and the page
+    stay.
     """
     from upright.cli.fetch_progress import showing
     from upright.cli.pages import objections_page, run_page
+    from upright.cli.planned import goal_of
     from upright.fetching import Arriving
-    from upright.host import LocalHost
     from upright.line import run
-    from upright.records.plan import Goal
 
-    goal = Goal(context_tokens=context, users=users)
+    on, goal = on_of(wanted), goal_of(wanted)
     with showing(model, alone=False) as on_progress:
         weights = Arriving(lambda need: _ask(need, yes), on_progress)
-        done = run(model, goal, LocalHost(), port=port, to=to, keep=keep, tell=say, weights=weights)
+        done = run(model, goal, on, port=engine_port(wanted), to=to, keep=keep, tell=say, weights=weights)
     if done.deployment is None:
         output.answer(done.prepared.plan, lambda console: objections_page(console, done.prepared.plan))
         output.next("plan", model, *given("context", "users"))
@@ -58,7 +56,7 @@ def command(
         },
         lambda console: run_page(console, done),
     )
-    again = ("up", model, *given("context", "users", "port"))
+    again = ("up", model, *given(*STARTING))
     output.next(*(("connect", done.deployment.name) if keep else again))
     if not done.stands:
         output.no()

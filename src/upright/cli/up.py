@@ -6,37 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import given, goal_options, model_argument, port_option
+from upright.cli.options import given, model_argument
 from upright.cli.output import Output, output_options, page_width, say
+from upright.cli.starting import STARTING, engine_port, on_of, starting_options
 
 if TYPE_CHECKING:
     from upright.line import On, Prepared
     from upright.records.recipe import Recipe
     from upright.store import DeploymentDir
 
-_AGAIN = (
-    *("context", "users", "port", "engine", "engine_version"),
-    *("runtime", "image", "host", "remote_port", "model_path", "restarts", "hung_after"),
-)
+_AGAIN = (*STARTING, "restarts", "hung_after")
 
 
 @click.command()
 @model_argument
-@goal_options
-@port_option
-@click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp.")
-@click.option("--engine-version", help="For this version of it: that of the image, where one is used.")
-@click.option(
-    "--runtime",
-    type=click.Choice(["process", "podman", "docker"]),
-    default="process",
-    show_default=True,
-    help="What the engine runs in.",
-)
-@click.option("--image", help="Container image: a name of the catalogue, NAME:TAG or a digest.")
-@click.option("--host", help="Start it on another machine: ssh:HOST. It answers here, through a tunnel.")
-@click.option("--remote-port", type=click.IntRange(1, 65535), help="Its port on that machine.  [default: as --port]")
-@click.option("--model-path", help="Where the weights are on that machine.  [default: as here]")
+@starting_options
 @click.option(
     "--restarts",
     type=click.IntRange(0),
@@ -63,8 +47,9 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     from upright.cli.pages import deployment_page, objections_page, recipe_page
     from upright.cli.progress import detach, shown
     from upright.line import register, start
+    from upright.records.deployment import Keeping
 
-    on = _on(wanted)
+    on = on_of(wanted, Keeping(restarts=wanted["restarts"], hung_seconds=wanted["hung_after"]))
     if heal and on.machine:
         raise click.UsageError("--heal mends what is on this machine; without --host")
     prepared = _prepared(model, on, wanted)
@@ -93,26 +78,6 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     output.next("prove", deployment.name)
 
 
-def _on(wanted: dict[str, Any]) -> On:
-    from upright.errors import UsageError
-    from upright.line import On
-    from upright.records.deployment import Keeping
-
-    kind, _, machine = (wanted["host"] or "").partition(":")
-    if wanted["host"] and (kind != "ssh" or not machine):
-        raise UsageError(f"{wanted['host']} is no machine", hint="write --host ssh:HOST")
-    if not machine and (given("remote_port") or given("model_path")):
-        raise UsageError("--remote-port and --model-path are about another machine", hint="add --host ssh:HOST")
-    return On(
-        machine=machine or None,
-        port=wanted["port"],
-        runtime=wanted["runtime"],
-        image=wanted["image"],
-        model_path=wanted["model_path"],
-        keeping=Keeping(restarts=wanted["restarts"], hung_seconds=wanted["hung_after"]),
-    )
-
-
 def _command(recipe: Recipe) -> tuple[str, ...] | None:
     """What a container's runtime would be told; where the key and the home are, only the launcher knows."""
     from upright.launching.runtimes import RUNTIMES, Site
@@ -133,7 +98,7 @@ def _prepared(model: str, on: On, wanted: dict[str, Any]) -> Prepared:
     goal = goal_of(wanted)
     if (plan := plan_of_file(model)) is not None:
         model, goal = plan
-    return prepare(model, goal, host, port=wanted["remote_port"] or wanted["port"], tell=say, on=on)
+    return prepare(model, goal, host, port=engine_port(wanted), tell=say, on=on)
 
 
 def _heal(prepared: Prepared, directory: DeploymentDir, on: On, output: Output) -> None:

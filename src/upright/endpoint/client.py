@@ -229,7 +229,10 @@ class Endpoint:
         raise AssertionError("the second try returns or raises")
 
     def _unreachable(self, path: str, error: Exception) -> EndpointError:
-        return EndpointError(f"{self.base_url}{path} cannot be reached: {error}")
+        return EndpointError(
+            f"{self.base_url}{path} cannot be reached: {error}",
+            hint="is a server running at that address? upright ps lists those of ours",
+        )
 
     def _refusal(self, path: str, response: httpx2.Response) -> EndpointError:
         return EndpointError(

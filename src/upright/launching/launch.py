@@ -6,22 +6,20 @@ true even after `kill -9` of everything: a state whose supervisor is gone is put
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from upright.errors import LaunchError
 from upright.host import Host, LocalHost, SshHost
+from upright.launching.locks import supervising
 from upright.launching.places import place_of
 from upright.launching.processes import alive, boot_id, end_group, send
 from upright.launching.runtimes import RUNTIMES
@@ -159,20 +157,6 @@ def goes_on(directory: DeploymentDir, *, patience_seconds: float = 5) -> bool:
             return state in RUNNING
         time.sleep(0.05)
     return False
-
-
-@contextmanager
-def supervising(directory: DeploymentDir) -> Iterator[bool]:
-    """Holds the deployment's lock; yields False if another process has it. Its holder alone writes the state."""
-    descriptor = os.open(directory.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(descriptor)
 
 
 def changed(deployment: Deployment, **fields: Any) -> Deployment:

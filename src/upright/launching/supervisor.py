@@ -17,7 +17,8 @@ from types import FrameType
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError, HostError, UnansweredError
 from upright.launching.causes import last_words, why_ended
-from upright.launching.launch import changed, container_name, ending_seconds, supervising
+from upright.launching.launch import changed, container_name, ending_seconds
+from upright.launching.locks import is_tried, supervising
 from upright.launching.logs import ProgressReader, set_aside
 from upright.launching.places import place_of
 from upright.launching.processes import identify
@@ -235,12 +236,13 @@ class Supervisor:
             return None
 
     def _again(self) -> bool:
-        """Whether to start it once more: only an engine that had been ready, and only so often."""
+        """Whether to start it once more: one that had been ready, that nobody is trying out, and only so often."""
         code = self.deployment.exit_code
         reason = why_ended(self.recipe, code, self.directory.log, said=self.broken)
         if self.ready_at is not None and time.monotonic() - self.ready_at > _STEADY_SECONDS:
             self._note(restarts=0)
         done, allowed = self.deployment.restarts, self.deployment.keeping.restarts
+        allowed = 0 if is_tried(self.directory) else allowed
         if self.ready_at is None or done >= allowed:
             tried = f" (after {done} restarts)" if done else ""
             self._note(state="failed", reason=reason + tried)

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from upright.connecting import ClientSettings, connect
 from upright.fetching import Arriving
-from upright.host import Host
 from upright.launching import status, stop
+from upright.launching.locks import trying
 from upright.line.climbing import climb
 from upright.line.preparing import On, Prepared, Tell, prepare
 from upright.line.rehearsing import check_without_weights, rehearse_without_weights
 from upright.line.starting import register, start
 from upright.line.telling import write_report
 from upright.line.weights import fetched
-from upright.records.deployment import Deployment, Keeping
+from upright.records.deployment import Deployment
 from upright.records.evidence import Evidence
 from upright.records.plan import Goal
 from upright.records.rehearsal import Rehearsal
@@ -40,22 +40,25 @@ class Run:
         return self.evidence is not None and self.evidence.passed
 
 
-def run(source: str, goal: Goal, host: Host, *, port: int, to: str, keep: bool, tell: Tell, weights: Arriving) -> Run:
+def run(source: str, goal: Goal, on: On, *, port: int, to: str, keep: bool, tell: Tell, weights: Arriving) -> Run:
     rehearsed: Rehearsal | None = None
+    host = on.host()
     with weights:
-        prepared = prepare(source, goal, host, port=port, tell=tell, locate=fetched(weights))
+        locate = fetched(weights) if on.machine is None else None
+        prepared = prepare(source, goal, host, port=port, tell=tell, on=on, locate=locate)
         if prepared.recipe is None:
             return Run(prepared)
-        if weights.under_way:
+        if weights.under_way and on.runtime == "process":
             check_without_weights(prepared.recipe, tell=tell)
             rehearsed = rehearse_without_weights(source, prepared, host, tell=tell)
         weights.wait()
-    directory = register(prepared)
+    directory = register(prepared, on)
     if rehearsed is not None:
         directory.write(rehearsed)
     try:
-        start(prepared, directory, tell=tell, on=On(keeping=Keeping(restarts=0)))  # a crash is an answer
-        evidence = climb(directory, to=to, tell=tell)
+        with trying(directory):
+            start(prepared, directory, tell=tell, on=on)
+            evidence = climb(directory, to=to, tell=tell)
         settings = connect(directory.read(Deployment), directory.key_file)
     except BaseException:  # Ctrl-C too: what `run` started, `run` ends
         if directory.has(Deployment):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from upright.endpoint.client import Endpoint
 from upright.errors import EngineError, LaunchError
-from upright.host import LocalHost
 from upright.launching import launch, restart
 from upright.launching.healing import Healed, Mover, heal
+from upright.launching.locks import trying
 from upright.line.preparing import On, Prepared, Tell, best
 from upright.planning import plan
 from upright.proving import prove
 from upright.proving.prompts import prompt_set_for
-from upright.records.deployment import Deployment, Keeping
+from upright.records.deployment import Deployment
 from upright.records.diagnosis import Attempt, Remedy, Sighting
 from upright.records.recipe import Recipe
 from upright.rendering import render
@@ -22,13 +22,11 @@ def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On 
     """Start it, and mend what the catalogue can, one change at a time; sane first answers are part of standing."""
     if prepared.recipe is None:
         raise LaunchError("a plan with objections cannot be started")
-    keeping = (on.keeping if on and on.keeping else Keeping()).model_copy(
-        update={"restarts": 0}
-    )  # a crash is an answer
+    on = on or On()
 
     def again(recipe: Recipe) -> Deployment:
         begun = directory.has(Deployment)
-        return restart(directory, recipe) if begun else launch(recipe, directory, keeping=keeping)
+        return restart(directory, recipe) if begun else launch(recipe, directory, keeping=on.keeping)
 
     def sane(deployment: Deployment) -> Sighting | None:
         """The smoke rung alone, as a look and not as evidence."""
@@ -51,5 +49,7 @@ def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On 
         tell(f"attempt {attempt.number}: {outcome}")
 
     movers: dict[str, Mover] = {"use_engine": other_engine}
-    host = on.host() if on else LocalHost()
-    return heal(prepared.recipe, directory, host, start=again, check=sane, movers=movers, on_attempt=on_attempt)
+    with trying(directory):
+        return heal(
+            prepared.recipe, directory, on.host(), start=again, check=sane, movers=movers, on_attempt=on_attempt
+        )

@@ -65,14 +65,13 @@ def prepare(
     locate: Locate | None = None,
     box: Box | None = None,
 ) -> Prepared:
-    """Probe (unless the box is given), read, plan, render: no engine is started. `locate` is asked for the weights of a
+    """Read, probe (unless the box is given), plan, render: no engine is started. `locate` is asked for the weights of a
     plan that fits."""
     on = on or On()
-    if box is None:
-        tell(f"probing {on.machine or 'this machine'}")
-        box = probe(host)
     tell(f"reading {source}")
     found = Choice(read(source)) if Path(source).exists() else choice(source, read)
+    if box is None:
+        box = _probed(host, on, tell)
     tell("planning")
     known = store.measured()
     chosen = best(plan(box, found.model, goal, choose_from=found.choose_from, others=found.others, measured=known))
@@ -89,10 +88,9 @@ def prepare(
 def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = None) -> Prepared:
     """A recipe from a file, with the records that a deployment is told by; those it was not made from it forgets."""
     on = on or On()
-    tell(f"probing {on.machine or 'this machine'}")
-    box = probe(host)
     tell(f"reading {recipe.model_path}")
     model = read(recipe.model_path)
+    box = _probed(host, on, tell)
     goal = Goal(context_tokens=recipe.context_tokens, users=recipe.users, engine=recipe.engine)
     chosen = best(plan(box, model, goal))
     _refuse_missing(recipe.model_path, host, on)
@@ -109,6 +107,11 @@ def best(plans: list[Plan]) -> Plan:
     if not plans:
         raise EngineError("no engine can serve this model")
     return plans[0]
+
+
+def _probed(host: Host, on: On, tell: Tell) -> Box:
+    tell(f"probing {on.machine or 'this machine'}")
+    return probe(host)
 
 
 def _refuse_missing(path: str, host: Host, on: On) -> None:

@@ -1,0 +1,69 @@
+"""Which engine, in what, on which machine, as people type it -> where and how it is started; for `up` and `run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from upright.cli.options import given, goal_options, port_option
+
+if TYPE_CHECKING:
+    from upright.line import On
+    from upright.records.deployment import Keeping
+
+F = TypeVar("F", bound=Callable[..., Any])
+STARTING = (
+    *("context", "users", "port", "engine", "engine_version"),
+    *("runtime", "image", "host", "remote_port", "model_path"),
+)
+"""The options below, by name."""
+
+
+def starting_options(function: F) -> F:
+    for option in (
+        click.option("--model-path", help="Where the weights are on that machine.  [default: as here]"),
+        click.option(
+            "--remote-port", type=click.IntRange(1, 65535), help="Its port on that machine.  [default: as --port]"
+        ),
+        click.option("--host", help="Start it on another machine: ssh:HOST. It answers here, through a tunnel."),
+        click.option("--image", help="Container image: a name of the catalogue, NAME:TAG or a digest."),
+        click.option(
+            "--runtime",
+            type=click.Choice(["process", "podman", "docker"]),
+            default="process",
+            show_default=True,
+            help="What the engine runs in.",
+        ),
+        click.option("--engine-version", help="For this version of it: that of the image, where one is used."),
+        click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp."),
+        port_option,
+        goal_options,
+    ):
+        function = option(function)
+    return function
+
+
+def on_of(wanted: dict[str, Any], keeping: Keeping | None = None) -> On:
+    from upright.errors import UsageError
+    from upright.line import On
+
+    kind, _, machine = (wanted["host"] or "").partition(":")
+    if wanted["host"] and (kind != "ssh" or not machine):
+        raise UsageError(f"{wanted['host']} is no machine", hint="write --host ssh:HOST")
+    if not machine and (given("remote_port") or given("model_path")):
+        raise UsageError("--remote-port and --model-path are about another machine", hint="add --host ssh:HOST")
+    return On(
+        machine=machine or None,
+        port=wanted["port"],
+        runtime=wanted["runtime"],
+        image=wanted["image"],
+        model_path=wanted["model_path"],
+        keeping=keeping,
+    )
+
+
+def engine_port(wanted: dict[str, Any]) -> int:
+    """Where it binds, on its own machine."""
+    return int(wanted["remote_port"] or wanted["port"])

@@ -1,0 +1,46 @@
+"""A deployment's directory -> who has it: its supervisor, and whoever is only trying it out.
+
+Both are kernel locks: whoever holds one may be killed at any moment, and there is nothing to put right.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from upright.store import DeploymentDir
+
+
+@contextmanager
+def supervising(directory: DeploymentDir) -> Iterator[bool]:
+    """Holds the deployment's lock; yields False if another process has it. Its holder alone writes the state."""
+    with _locked(directory.path / "lock", fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
+        yield ours
+
+
+@contextmanager
+def trying(directory: DeploymentDir) -> Iterator[None]:
+    """Meanwhile a crash is an answer: the engine is not started again. Afterwards it is kept as its record says."""
+    with _locked(directory.path / "trial", fcntl.LOCK_SH):
+        yield
+
+
+def is_tried(directory: DeploymentDir) -> bool:
+    with _locked(directory.path / "trial", fcntl.LOCK_EX | fcntl.LOCK_NB) as nobody:
+        return not nobody
+
+
+@contextmanager
+def _locked(path: Path, how: int) -> Iterator[bool]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, how)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(descriptor)
