@@ -26,6 +26,7 @@ _PAGES = (
     "rehearsing",
     "benchmarking",
     "reports",
+    "sizing",
 )
 PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in _PAGES)]
 
@@ -98,6 +99,7 @@ def test_a_page_that_shows_a_session_is_executed():
         "bundles.md",
         "residuals.md",
         "proving.md",
+        "sizing.md",
     }
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     assert {page.name for page in pages if "```console" in page.read_text()} == executed

@@ -56,6 +56,7 @@ _ALL = (
     Kind("overheads", "memory:OverheadRow", "memory that engines take beside weights and cache, with bands"),
     Kind("pools", "memory:PoolRow", "published KV pools, which the overheads were fitted on"),
     Kind("speeds", "speed:SpeedRow", "how fast engines work on which silicon and wires: fitted constants"),
+    Kind("usages", "usage:UsageRow", "what people do with a model: turns, tokens, pauses, for sizing a fleet"),
     Kind("patches", "patch:PatchRow", "patches: one edit of an installed engine, with its proof and its end"),
 )
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})

@@ -32,6 +32,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "overheads": ("engine", "term", "why"),
     "pools": ("model", "gpu", "tokens"),
     "speeds": ("engine", "capability", "wires", "basis"),
+    "usages": ("name",),
     "patches": ("engine", "versions", "name"),
 }
 HEADINGS = {

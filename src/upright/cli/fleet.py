@@ -12,6 +12,7 @@ from upright.cli.lazy import Lazy
 class _Fleet(Lazy):
     table: ClassVar[dict[str, str]] = {
         "plan": "Say what each box would run, before anything starts.",
+        "size": "Say how many boxes so many people need.",
     }
     module = "upright.cli.fleet_"
 

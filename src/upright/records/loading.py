@@ -31,6 +31,7 @@ KINDS = {
     "evidence": "upright.records.evidence:Evidence",
     "benchmark": "upright.records.benchmark:Benchmark",
     "fleet": "upright.records.fleet:Fleet",
+    "sizing": "upright.records.sizing:Sizing",
 }
 """Every kind of record and where its class is, in the order of the line."""
 

@@ -1,0 +1,264 @@
+"""`upright fleet size`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upright.cli.options import Tokens, given
+from upright.cli.output import Output, output_options, page_width, say
+from upright.cli.planned import artifacts_of, box_named, box_options, goal_of
+
+if TYPE_CHECKING:
+    from upright.records.benchmark import Benchmark
+    from upright.records.plan import Use
+    from upright.sizing.answer import Serving
+    from upright.sizing.capacity import Demand, Promise
+
+USES = ("coding-agent", "chat", "batch", "long-documents")
+CHUNK_TOKENS = 2048
+
+
+class Pairs(click.ParamType[dict[str, float]]):
+    """ttft=5s,rate=20: names and numbers; 5s, 30m and 64k are numbers too."""
+
+    name = "pairs"
+
+    def __init__(self, *known: str) -> None:
+        self.known = known
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, float]:
+        if isinstance(value, dict):
+            return value
+        found = {}
+        for part in str(value).split(","):
+            name, _, text = part.partition("=")
+            name = name.strip().replace("-", "_")
+            if self.known and name not in self.known:
+                self.fail(f"{name or part!r} is not one of {', '.join(self.known)}", param, ctx)
+            found[name] = self._number(text.strip(), part, param, ctx)
+        return found
+
+    def _number(self, text: str, part: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from upright.units import parse_duration, parse_tokens
+
+        readers: tuple[Callable[[str], float], ...] = (float, parse_duration, parse_tokens)
+        for read in readers:
+            with contextlib.suppress(ValueError):
+                return float(read(text))
+        return self.fail(f"{part!r} is no name and number; write {(self.known or ('turns',))[0]}=5", param, ctx)
+
+
+@click.command(name="size")
+@click.argument("model", required=False, metavar="[MODEL|PLAN]")
+@click.option("--users", type=click.IntRange(1), required=True, help="People who use it at once, thinking included.")
+@click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="What they do.")
+@click.option(
+    "--slo",
+    type=Pairs("ttft", "rate", "share"),
+    default="ttft=5s,rate=20",
+    show_default=True,
+    help="First token within, tokens a second at least; share=0.95 of turns must keep them.",
+)
+@click.option(
+    "--evidence",
+    multiple=True,
+    metavar="DEPLOYMENT|FILE",
+    help="A deployment that `upright bench` measured, or a benchmark.json: its curve instead of a planned one.",
+)
+@box_options
+@click.option("--context", type=Tokens(), help="Tokens of context that are served, such as 64k.  [default: by the use]")
+@click.option("--engine", help="Only this engine.")
+@click.option("--engine-version", help="Only this version of it, such as 0.32.0.")
+@click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it.")
+@click.option("--image", help="Container image, as in the catalogue: its patches decide cache type and speed.")
+@click.option(
+    "--streams", type=click.IntRange(1), help="Sequences that an engine runs at once, if evidence does not say."
+)
+@click.option("--pool-tokens", type=Tokens(), help="Tokens that its cache holds, if evidence does not say.")
+@click.option("--usage", type=Pairs(), default={}, help="What your people do instead: turns=40,thinking_seconds=2m,...")
+@click.option("--price", type=Pairs("hour", "kwh", "box"), default={}, help="Money: hour=12.5,kwh=0.3,box=90000.")
+@click.option("--host-watts", type=click.FloatRange(min=0), help="What a box takes beside its GPUs.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the simulation.")
+@click.option("--why", is_flag=True, help="Where every figure of what people do comes from.")
+@output_options
+def command(output: Output, model: str | None, users: int, use: Use, why: bool, **wanted: Any) -> None:
+    """Say how many boxes so many people need.
+
+    By simulation of every turn: how one box serves comes from evidence, or from a plan of MODEL with its band. What
+    people do comes from the catalogue (`upright catalog show usages coding-agent`) or from --usage. The answer is no
+    (exit code 1) if even one user alone on a box would not be served as promised.
+    """
+    from upright.catalog import get
+    from upright.catalog.rows.usage import UsageRow
+    from upright.cli.sizing_page import sizing_page
+    from upright.sizing.answer import sizing
+    from upright.sizing.capacity import Demand
+    from upright.sizing.habits import figures_of, usage_of
+
+    promise = _promise(wanted["slo"])
+    row = get("usages", use)
+    assert isinstance(row, UsageRow)
+    figures = figures_of(row, wanted["usage"])
+    serving = _serving(model, use, wanted)
+    demand = Demand(users, usage_of(row, figures, serving.context_tokens), promise, wanted["seed"])
+    made = sizing(
+        demand, use, serving, figures, prices=wanted["price"], host_watts=wanted["host_watts"], on_trial=_tell
+    )
+    if made is None:
+        _refuse(output, model, demand, serving)
+        return
+    if output.wants_record:
+        output.answer(made)
+    output.show(sizing_page(made, page_width(), why=why))
+    if serving.curve.basis != "measured" and model is not None:
+        output.next("plan", model, *given("box", "host_memory", "context", "engine", "engine_version", "kv_dtype"))
+    else:
+        output.next("bench")
+
+
+def _promise(said: Mapping[str, float]) -> Promise:
+    from upright.errors import UsageError
+    from upright.sizing.capacity import Promise
+
+    share = said.get("share", 0.95)
+    if not 0 < share < 1 or said.get("ttft", 5.0) <= 0 or said.get("rate", 20.0) < 0:
+        raise UsageError("a promise is a time, a rate and a share below 1", hint="--slo ttft=5s,rate=20,share=0.95")
+    return Promise(said.get("ttft", 5.0), said.get("rate", 20.0), share)
+
+
+def _tell(boxes: int, kept: bool) -> None:
+    if sys.stderr.isatty():
+        say(f"tried {boxes:,} box{'es' if boxes > 1 else ''}: {'enough' if kept else 'too few'}")
+
+
+def _refuse(output: Output, model: str | None, demand: Demand, serving: Serving) -> None:
+    from upright.sizing.capacity import trial
+    from upright.units import duration
+
+    alone = trial(replace(demand, users=1), serving.service, 1)
+    first = alone.first_token_seconds.quantile(demand.promise.share) or 0.0
+    rate = alone.tokens_per_second.quantile(1 - demand.promise.share) or 0.0
+    share = f"{demand.promise.share:.0%}"
+    words = f"one user alone: first token within {duration(first)}, {rate:.1f} tok/s or more, for {share}"
+    if output.wants_record:
+        output.answer({"kept": False, "first_token_seconds": first, "tokens_per_second": rate, "why": words})
+    output.show(f"No number of boxes is enough.\n{words}\n{serving.curve.why}")
+    within, least = f"{1.2 * first:.1f}" if first >= 0.1 else "0.1", f"{0.8 * rate:.0f}"
+    source = [model] if model else given("evidence")
+    output.next(
+        "fleet", "size", *source, "--slo", f"ttft={within}s,rate={least}", *given("users", "use", "box", "engine")
+    )
+    output.no()
+
+
+def _serving(model: str | None, use: str, wanted: dict[str, Any]) -> Serving:
+    from upright.errors import UsageError
+
+    if wanted["evidence"]:
+        return _measured(wanted)
+    if model is None:
+        raise UsageError(
+            "nothing says how one box serves", hint="name a MODEL and --box to plan it, or --evidence DEPLOYMENT"
+        )
+    return _planned(model, use, wanted)
+
+
+def _planned(model: str, use: str, wanted: dict[str, Any]) -> Serving:
+    from upright.cli.planned import measurements, plan_of_file
+    from upright.errors import UprightError
+    from upright.planning import plan
+    from upright.sizing.answer import Serving, curve_of
+    from upright.sizing.planned import planned_service
+
+    goal = goal_of({**wanted, "use": use})
+    if of_file := plan_of_file(model):
+        model, goal = of_file
+    machine, chosen = box_named(wanted["box"], wanted["host_memory"]), artifacts_of(model)
+    best = plan(
+        machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others, measured=measurements()
+    )[0]
+    if not best.fits:
+        raise UprightError(
+            f"{best.model} does not fit on {best.box}: {best.objections[0].message}",
+            hint="upright plan says what would",
+        )
+    artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == best.model)
+    found = planned_service(best, artifact, machine)
+    curve = curve_of(
+        found.service, basis="derived", why=found.why, low_factor=found.low_factor, high_factor=found.high_factor
+    )
+    return Serving(
+        found.service,
+        curve,
+        best.context_tokens,
+        fast=found.fast,
+        slow=found.slow,
+        model=best.model,
+        box_name=best.box,
+        box=machine,
+        made_from=best.made_from,
+    )
+
+
+def _measured(wanted: dict[str, Any]) -> Serving:
+    from upright.sizing.answer import Serving, curve_of
+    from upright.sizing.measured import measured_service
+
+    records: list[Benchmark] = []
+    context, streams, box, made_from = wanted["context"], wanted["streams"], None, []
+    for each in wanted["evidence"]:
+        found, known = _benchmarks(each)
+        records += found
+        context = context or known.get("context")
+        streams = streams or known.get("streams")
+        box = box or known.get("box")
+        made_from += [record.reference for record in found]
+    cells = [cell for record in records for cell in record.cells]
+    done = measured_service(
+        cells, pool_tokens=wanted["pool_tokens"] or known.get("pool"), streams=streams, step_prompt_tokens=CHUNK_TOKENS
+    )
+    longest = context or done.service.pool_tokens
+    curve = curve_of(done.service, basis="measured", why=done.why, notes=done.notes)
+    return Serving(
+        done.service,
+        curve,
+        longest,
+        model=records[0].model,
+        box_name=box.name if box else None,
+        box=box,
+        made_from=tuple(made_from),
+    )
+
+
+def _benchmarks(text: str) -> tuple[list[Benchmark], dict[str, Any]]:
+    """The records, and what else the deployment knows: context, streams, pool, box."""
+    from upright.errors import UsageError
+    from upright.records.benchmark import Benchmark
+    from upright.records.loading import load
+
+    if Path(text).is_file():
+        return [load(Path(text), Benchmark)], {}
+    from upright import store
+    from upright.benchmarking.bench import kept
+    from upright.records.box import Box
+    from upright.records.recipe import Recipe
+
+    directory = store.find(text)
+    records = list(kept(directory))
+    if not records:
+        raise UsageError(f"{text} was never benchmarked", hint=f"upright bench {text} --workload knee")
+    recipe = directory.read(Recipe)
+    known = {
+        "context": recipe.context_tokens,
+        "box": directory.read(Box) if (directory.path / "box.json").exists() else None,
+    }
+    if "llama" in recipe.engine:
+        known |= {"streams": recipe.users, "pool": recipe.context_tokens * recipe.users}
+    return records, known

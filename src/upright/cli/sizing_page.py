@@ -1,0 +1,85 @@
+"""Sizing -> a page: how many boxes, what their users see, what binds, and what every number rests on."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from click import style
+
+from upright.records.sizing import Seen, Sizing
+from upright.units import duration, tokens
+
+_LABEL = 11
+
+
+def sizing_page(made: Sizing, width: int, *, why: bool = False) -> str:
+    return "\n".join([*_lines(made, width), *_habits(made, width, why)])
+
+
+def _lines(made: Sizing, width: int) -> Iterator[str]:
+    what = f" of {made.model}" if made.model else ""
+    yield f"{made.users:,} {made.use} user{'s' if made.users > 1 else ''}{what}: {_boxes(made)}"
+    promise = made.promise
+    yield from _pair(
+        "promise",
+        f"first token within {duration(promise.first_token_seconds)}, {promise.tokens_per_second:g} tok/s or more, "
+        f"for {promise.share:.0%}",
+        width,
+    )
+    yield from _pair("spares", f"{made.spares}: {made.spares_why}", width)
+    yield from _pair("binds", made.binds_why, width)
+    for cost in made.costs:
+        value = f"{cost.value / 1000:,.1f} kW" if cost.unit == "W" else f"{cost.value:,.2f}"
+        yield from _pair("", f"{cost.name}: {value} ({cost.why}) [{cost.basis}]", width)
+    yield ""
+    yield f"  {'':<20}{'first token':>15}{'tok/s':>14}{'busy':>7}{'reused':>8}{'again':>7}"
+    yield f"  {'':<20}{'p50':>7}{'p95':>8}{'p50':>7}{'p5':>7}"
+    yield _row(f"{made.boxes:,} boxes" if made.boxes > 1 else "1 box", made.seen)
+    if made.fewer is not None:
+        yield _row("one fewer", made.fewer)
+    yield _row("with spares, failing", made.failing)
+    yield ""
+    curve = made.curve
+    yield from _pair("one box", f"{curve.why} [{curve.basis}]", width)
+    first, last = curve.step_seconds[0], curve.step_seconds[-1]
+    yield from _pair(
+        "",
+        f"{1 / first[1]:,.0f} tok/s alone, {1 / last[1]:,.1f} each of {last[0]:.0f}; reads "
+        f"{curve.prompt_tokens_per_second:,.0f} tok/s; holds {tokens(curve.pool_tokens)} tokens, {curve.streams} "
+        "streams",
+        width,
+    )
+    for note in curve.notes:
+        yield from _pair("", note, width)
+
+
+def _habits(made: Sizing, width: int, why: bool) -> Iterator[str]:
+    yield f"  What a user does (--usage changes it{'' if why else ', --why says where it comes from'}):"
+    for name, figure in made.usage.items():
+        source = f" {figure.source}" if why else ""
+        yield from _pair("", f"{figure.value:g} [{figure.basis}]{source}", width, f"  {name:<23}")
+    part = f" on {made.simulated_boxes:,} boxes, with their share of the users"
+    yield f"  Simulated: {made.seen.turns:,} turns{part if made.simulated_boxes < made.boxes else ''}."
+
+
+def _boxes(made: Sizing) -> str:
+    count = style(f"{made.boxes:,} box{'es' if made.boxes > 1 else ''}", bold=True)
+    if made.curve.basis != "measured":
+        top = f"{made.high_boxes:,}" if made.high_boxes is not None else "no number"
+        count += f" ({made.low_boxes:,} to {top})"
+    return f"{count} and {made.spares} spare{'s' if made.spares > 1 else ''}"
+
+
+def _row(name: str, seen: Seen) -> str:
+    return (
+        f"  {name:<20}{duration(seen.first_token_p50_seconds):>7}{duration(seen.first_token_p95_seconds):>8}"
+        f"{seen.tokens_per_second_p50:>7.1f}{seen.tokens_per_second_p5:>7.1f}{seen.busy_percent:>6.0f}%"
+        f"{seen.reused_percent:>7.0f}%{seen.reread_percent:>6.1f}%"
+    )
+
+
+def _pair(name: str, words: str, width: int, lead: str | None = None) -> Iterator[str]:
+    first = f"{name:<{_LABEL}}" if lead is None else lead
+    for index, line in enumerate(textwrap.wrap(words, max(24, width - 3 - len(first)), break_on_hyphens=False)):
+        yield f"  {first if index == 0 else ' ' * len(first)}{line}"

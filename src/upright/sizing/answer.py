@@ -1,0 +1,146 @@
+"""Demand + how a box serves -> Sizing: boxes, spares, what binds, watts and money."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from upright.records.base import Figure
+from upright.records.box import Box
+from upright.records.plan import Use
+from upright.records.sizing import Binds, Curve, Promised, Seen, Sizing
+from upright.sizing.capacity import PART, Demand, OnTrial, Size, size, spares, trial
+from upright.sizing.costs import costs
+from upright.sizing.outcome import Outcome
+from upright.sizing.service import Service
+
+_MUCH, _MOST = 0.05, 0.4
+"""Of turns, or of the tokens that are read, from which a cause is named, and from which it is the cause."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """One box, and what is known of it."""
+
+    service: Service
+    curve: Curve
+    context_tokens: int
+    fast: Service | None = None
+    """At the better end of the band; None if there is no band."""
+    slow: Service | None = None
+    model: str | None = None
+    box_name: str | None = None
+    box: Box | None = None
+    made_from: tuple[str, ...] = ()
+
+
+def curve_of(service: Service, **rest: object) -> Curve:
+    return Curve.model_validate(
+        {
+            "streams": service.streams,
+            "pool_tokens": service.pool_tokens,
+            "step_seconds": service.step_seconds,
+            "cached_token_seconds": service.cached_token_seconds,
+            "prompt_tokens_per_second": 1 / service.prompt_token_seconds if service.prompt_token_seconds else 0.0,
+            "first_token_seconds": service.answer_seconds + service.prompt_step_seconds,
+            **rest,
+        }
+    )
+
+
+def sizing(
+    demand: Demand,
+    use: Use,
+    serving: Serving,
+    figures: Mapping[str, Figure],
+    *,
+    prices: Mapping[str, float] | None = None,
+    host_watts: float | None = None,
+    on_trial: OnTrial | None = None,
+) -> Sizing | None:
+    """None if one user alone on a box already breaks the promise."""
+    best = size(demand, serving.service, on_trial=on_trial)
+    if best is None:
+        return None
+    low = size(demand, serving.fast, on_trial=on_trial) if serving.fast else best
+    high = size(demand, serving.slow, on_trial=on_trial) if serving.slow else best
+    hours, repair = (float(figures[name].value or 0) for name in ("hours_between_failures", "repair_seconds"))
+    more = spares(best.boxes, hours, repair)
+    failing = trial(demand, serving.service, best.boxes + more, hours_between_failures=hours, repair_seconds=repair)
+    binds, why = _binds(best, demand)
+    down = (best.boxes + more) * repair / 3600 / hours
+    return Sizing(
+        made_from=serving.made_from,
+        users=demand.users,
+        use=use,
+        promise=Promised(
+            first_token_seconds=demand.promise.first_token_seconds,
+            tokens_per_second=demand.promise.tokens_per_second,
+            share=demand.promise.share,
+        ),
+        model=serving.model,
+        box=serving.box_name,
+        context_tokens=serving.context_tokens,
+        usage=dict(figures),
+        curve=serving.curve,
+        boxes=best.boxes,
+        low_boxes=min(best.boxes, low.boxes) if low else best.boxes,
+        high_boxes=max(best.boxes, high.boxes) if high else None,
+        spares=more,
+        spares_why=f"{down:.2g} boxes are down on average; more than {more} at once for less than a thousandth of the "
+        "time, and a roll takes one",
+        binds=binds,
+        binds_why=why,
+        seen=_seen(best.boxes, best.outcome),
+        fewer=_seen(best.boxes - 1, best.fewer) if best.fewer else None,
+        failing=_seen(best.boxes + more, failing),
+        costs=tuple(costs(best.boxes + more, demand.users, serving.box, prices or {}, host_watts)),
+        simulated_boxes=min(best.boxes, PART),
+    )
+
+
+def _binds(found: Size, demand: Demand) -> tuple[Binds, str]:
+    fewer, promise = found.fewer, demand.promise
+    if fewer is None:
+        return "nothing", "one box is enough"
+    if not found.broken:  # chance: a neighbour was tried and kept it
+        return "nothing", "one box fewer would do by a hair"
+    if "first-token" in found.broken:
+        first = fewer.first_token_seconds.quantile(promise.share) or 0.0
+        wanted = f"{promise.first_token_seconds:g} s"
+        head = f"{promise.share:.0%} of first tokens would come within {first:.1f} s, not {wanted}"
+        room, stream = fewer.waited_for_room / max(1, fewer.turns), fewer.waited_for_stream / max(1, fewer.turns)
+        dropped = fewer.reread_tokens / max(1, fewer.prompt_tokens - fewer.reused_tokens)
+        if stream > max(room, _MUCH) and dropped < _MOST:
+            return "streams", f"{head}: {stream:.0%} of turns would wait for a free stream"
+        if dropped > max(room, _MUCH):
+            return "kv-pool", f"{head}: {dropped:.0%} of what is read would have been in the cache, and was dropped"
+        if room > _MUCH:
+            return "kv-pool", f"{head}: {room:.0%} of turns would wait for room in the cache"
+        return "first-token", f"{head}: prompts would wait for each other"
+    rate = fewer.tokens_per_second.quantile(1 - promise.share) or 0.0
+    return "rate", (
+        f"{promise.share:.0%} of streams would have {rate:.1f} tok/s or more, not {promise.tokens_per_second:g}"
+    )
+
+
+def _seen(boxes: int, outcome: Outcome) -> Seen:
+    first, rate = outcome.first_token_seconds, outcome.tokens_per_second
+    turns, prompt = max(1, outcome.turns), max(1, outcome.prompt_tokens)
+    whole = boxes / outcome.boxes if outcome.boxes else 1.0
+    return Seen(
+        boxes=boxes,
+        first_token_p50_seconds=round(first.quantile(0.5) or 0, 3),
+        first_token_p95_seconds=round(first.quantile(0.95) or 0, 3),
+        tokens_per_second_p50=round(rate.quantile(0.5) or 0, 1),
+        tokens_per_second_p5=round(rate.quantile(0.05) or 0, 1),
+        busy_percent=round(100 * outcome.busy, 1),
+        reused_percent=round(100 * outcome.reused_tokens / prompt, 1),
+        reread_percent=round(100 * outcome.reread_tokens / prompt, 1),
+        waited_for_room_percent=round(100 * outcome.waited_for_room / turns, 1),
+        waited_for_stream_percent=round(100 * outcome.waited_for_stream / turns, 1),
+        output_tokens_per_second=round(whole * outcome.answered_tokens_per_second, 1),
+        turns=outcome.turns,
+        failures=outcome.failures,
+        cut=outcome.cut,
+    )

@@ -1,0 +1,92 @@
+"""Plan + Model + Box -> how the box would serve, from the constants that predict its speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from upright.engines import knowledge
+from upright.errors import UprightError
+from upright.planning.speed.decode import total
+from upright.planning.speed.predict import Case, band_of, case_of, constants
+from upright.planning.speed.prompt import CHUNK_TOKENS
+from upright.records.box import Box
+from upright.records.model import Model
+from upright.records.plan import Plan
+from upright.sizing.service import Service
+
+_SHORT_PROMPT = 4096
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A curve by arithmetic, and how far the arithmetic was off elsewhere."""
+
+    service: Service
+    why: str
+    fast: Service
+    """As fast, and with as much cache, as the bands allow."""
+    slow: Service
+    """As slow, and with as little cache."""
+    low_factor: float
+    high_factor: float
+
+
+def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
+    ranks = plan.parallel.tensor * plan.parallel.pipeline
+    chosen = constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
+    case = case_of(plan, model, box, chosen.row) if chosen else None
+    if chosen is None or case is None:
+        raise UprightError(
+            f"how fast {plan.engine} is on {box.name} is not known: no constants, or no figures of the silicon",
+            hint="measure it: upright bench, then upright fleet size --evidence DEPLOYMENT",
+        )
+    service = _service(plan, case)
+    low, high = (0.5, 1.5) if chosen.errors is None else band_of(chosen.errors)
+    return Planned(
+        service=_with_pool(service, plan.kv.capacity_tokens),
+        why=f"planned: speeds/{chosen.row.id}, times {1 / high:.2f} to {1 / low:.2f} as long",
+        fast=_with_pool(service.scaled(1 / high), plan.kv.high_tokens or plan.kv.capacity_tokens),
+        slow=_with_pool(service.scaled(1 / low), plan.kv.low_tokens or plan.kv.capacity_tokens),
+        low_factor=1 / high,
+        high_factor=1 / low,
+    )
+
+
+def _service(plan: Plan, case: Case) -> Service:
+    streams = knowledge.sequences(plan) if plan.memory_fraction is not None else max(1, plan.goal.users)
+    half = max(1, plan.context_tokens // 2)
+    counts = sorted({count for count in (1, 2, 4, 8, 16, 32, 64, 128) if count < streams} | {streams})
+    middle = counts[len(counts) // 2]
+    cached = (_step(case, middle, half) - _step(case, middle, 0)) / (middle * half)
+    short, long = _read(case, _SHORT_PROMPT), _read(case, plan.context_tokens)
+    square = 2 * (long / plan.context_tokens - short / _SHORT_PROMPT) / max(1, plan.context_tokens - _SHORT_PROMPT)
+    square = max(0.0, square)
+    return Service(
+        step_seconds=tuple((count, _step(case, count, 0)) for count in counts),
+        prompt_token_seconds=short / _SHORT_PROMPT - square * _SHORT_PROMPT / 2,
+        step_prompt_tokens=plan.ubatch_tokens or CHUNK_TOKENS,
+        pool_tokens=1,
+        streams=streams,
+        cached_token_seconds=max(0.0, cached),
+        prompt_square_seconds=square,
+        prompt_step_seconds=_step(case, 1, 0),
+    )
+
+
+def _with_pool(service: Service, tokens: int) -> Service:
+    return replace(service, pool_tokens=max(1, tokens))
+
+
+def _step(case: Case, streams: int, context: int) -> float:
+    row = case.row.constants
+    return total(case.amounts(streams, context, row.expert_spread), row).seconds
+
+
+def _read(case: Case, tokens: int) -> float:
+    found = case.prompt(tokens)
+    if found is None:
+        raise UprightError(
+            f"nobody measured how fast {case.plan.engine} reads prompts on the like of this box",
+            hint="measure it: upright bench, then upright fleet size --evidence DEPLOYMENT",
+        )
+    return found.seconds

@@ -1,0 +1,94 @@
+"""upright fleet size, as a user types it."""
+
+from __future__ import annotations
+
+import json
+
+from upright.records.benchmark import Benchmark, Cell, Machine, Shape, Spread
+
+CHAT = ("fleet", "size", "kimi-k2.6", "--box", "hgx-b200", "--use", "chat")
+
+
+def test_json_holds_every_number_with_its_basis(upright):
+    done = upright(*CHAT, "--users", "40", "--price", "hour=20,kwh=0.3", "--usage", "thinking_seconds=2m", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["record"] == "sizing"
+    assert answer["boxes"] >= 1
+    assert answer["low_boxes"] <= answer["boxes"] <= answer["high_boxes"]
+    assert answer["spares"] >= 1
+    assert answer["curve"]["basis"] == "derived"
+    assert answer["usage"]["thinking_seconds"] == {"value": 120.0, "basis": "assumed", "source": "as you say"}
+    assert answer["usage"]["answer_tokens"]["basis"] == "catalog"
+    assert {cost["name"] for cost in answer["costs"]} == {
+        "watts at full load", "rent a month", "energy a month", "a month and user",
+    }  # fmt: skip
+    assert done.stderr.splitlines()[-1] == "next: upright plan kimi-k2.6 --box hgx-b200"
+
+
+def test_the_page_fits_in_80_columns(upright):
+    done = upright(*CHAT, "--users", "40", "--why")
+    assert done.returncode == 0, done.stderr
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    assert "LMSYS-Chat-1M" in done.stdout
+    assert "spare" in done.stdout
+
+
+def test_a_promise_that_nobody_can_keep_is_exit_code_one(upright):
+    done = upright(*CHAT, "--users", "5", "--slo", "ttft=5s,rate=5000")
+    assert done.returncode == 1
+    assert "No number of boxes is enough" in done.stdout
+    assert done.stderr.splitlines()[-1].startswith("next: upright fleet size")
+
+
+def test_misuse_is_exit_code_two_with_a_hint(upright, tmp_path):
+    for words, complaint in (
+        (("fleet", "size", "--users", "5"), "nothing says how one box serves"),
+        (("fleet", "size", "kimi-k2.6"), "--users"),
+        ((*CHAT, "--users", "0"), "--users"),
+        ((*CHAT, "--users", "5", "--slo", "tfft=5s"), "tfft"),
+        ((*CHAT, "--users", "5", "--slo", "ttft=soon"), "ttft=soon"),
+        ((*CHAT, "--users", "5", "--slo", "share=2"), "share below 1"),
+        ((*CHAT, "--users", "5", "--usage", "thinking=5"), "thinking_seconds"),
+        ((*CHAT, "--users", "5", "--price", "euros=5"), "euros"),
+        (("fleet", "size", "--users", "5", "--evidence", "nobody"), "nobody"),
+        (("fleet", "size", "kimi-k2.6", "--box", "1x-rtx-5090", "--engine", "vllm", "--users", "5"), "does not fit"),
+    ):
+        done = upright(*words)
+        assert done.returncode == 2, (words, done.stdout, done.stderr)
+        assert complaint in done.stderr, (words, done.stderr)
+        assert "Traceback" not in done.stderr
+
+
+def test_evidence_in_a_file_is_measured(upright, tmp_path):
+    path = tmp_path / "benchmark.json"
+    path.write_text(_benchmark().to_json())
+    done = upright(
+        "fleet", "size", "--users", "50", "--use", "chat", "--evidence", path, "--pool-tokens", "100k", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["curve"]["basis"] == "measured"
+    assert answer["curve"]["why"] == "measured: 4 cells of r"
+    assert answer["low_boxes"] == answer["boxes"] == answer["high_boxes"]
+    assert answer["costs"] == []
+
+
+def _benchmark() -> Benchmark:
+    def spread(value: float) -> Spread:
+        return Spread(count=9, mean=value, low=value, p50=value, p90=value, p99=value, high=value)
+
+    cells = [
+        Cell(
+            run="r", workload="matrix", api="chat", at="", seconds=9, sent=9, succeeded=9,
+            shape=Shape(prompt_tokens=prompt, output_tokens=128, concurrency=streams, requests=9),
+            in_flight_mean=streams, in_flight_peak=streams, prompt_tokens=spread(prompt), output_tokens=spread(128),
+            ttft_seconds=spread(0.05 + prompt / 8000), tpot_seconds=spread(0.01 + 0.002 * streams),
+            machine=Machine(program="test", version=None),
+        )
+        for streams in (1, 16) for prompt in (1024, 8192)
+    ]  # fmt: skip
+    return Benchmark(
+        run="r", title="t", workload="matrix", about="", deployment=None, model="m", engine=None, engine_version=None,
+        base_url=None, at="", seed=0, repeats=1, self_test=None, cells=tuple(cells),
+    )  # fmt: skip

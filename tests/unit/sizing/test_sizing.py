@@ -1,0 +1,236 @@
+"""From what is known of a box to a number of boxes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from upright import catalog
+from upright.catalog.rows.usage import UsageRow
+from upright.errors import UprightError, UsageError
+from upright.planning import plan
+from upright.planning.artifacts import choice
+from upright.records.benchmark import Cell, Machine, Shape, Spread
+from upright.records.box import Box
+from upright.records.loading import load
+from upright.records.model import Model
+from upright.records.plan import Goal, Plan
+from upright.records.sizing import Sizing
+from upright.sizing.answer import Serving, curve_of, sizing
+from upright.sizing.capacity import Demand, Promise, in_parts, size, spares, trial
+from upright.sizing.costs import costs
+from upright.sizing.habits import NAMES, figures_of, usage_of
+from upright.sizing.measured import measured_service
+from upright.sizing.planned import planned_service
+from upright.sizing.service import Service
+from upright.sizing.simulation import Setting, simulate
+from upright.sizing.usage import Habit
+
+SERVICE = Service(((1, 0.02), (16, 0.05)), 1 / 4000, 2048, 400_000, 16, prompt_step_seconds=0.02)
+
+
+def row(name: str = "coding-agent") -> UsageRow:
+    found = catalog.get("usages", name)
+    assert isinstance(found, UsageRow)
+    return found
+
+
+def demand(users: int, promise: Promise | None = None) -> Demand:
+    figures = figures_of(row(), {})
+    return Demand(users, usage_of(row(), figures, 65_536), promise or Promise(), turns=2_000)
+
+
+def test_the_fewest_boxes_keep_the_promise_and_one_fewer_does_not() -> None:
+    tried: list[tuple[int, bool]] = []
+    found = size(demand(120), SERVICE, on_trial=lambda boxes, kept: tried.append((boxes, kept)))
+    assert found is not None
+    assert found.boxes > 1
+    assert not Promise().broken(found.outcome)
+    assert found.fewer is not None
+    assert found.broken
+    assert (found.boxes, True) in tried
+    assert (found.boxes - 1, False) in tried
+
+
+def test_more_people_never_need_fewer_boxes() -> None:
+    counts = [found.boxes for users in (10, 80) if (found := size(demand(users), SERVICE))]
+    assert len(counts) == 2
+    assert counts == sorted(counts)
+
+
+def test_a_promise_that_one_user_alone_breaks_has_no_answer() -> None:
+    assert size(demand(5, Promise(tokens_per_second=1000)), SERVICE) is None
+    assert size(demand(5, Promise(first_token_seconds=0.01)), SERVICE) is None
+
+
+def test_a_large_fleet_is_simulated_in_part() -> None:
+    found = size(demand(4_000), SERVICE)
+    assert found is not None
+    assert found.boxes > 60 > found.simulated_boxes == found.outcome.boxes
+    per_box = 4_000 / found.boxes
+    few = size(demand(100), SERVICE)
+    assert few is not None
+    assert per_box == pytest.approx(100 / few.boxes, rel=0.4)  # a small fleet has no law of large numbers
+
+
+def test_spares_follow_the_binomial() -> None:
+    assert spares(1, 6335, 14_400) == 1
+    assert spares(4, 6335, 14_400) == 1
+    # 10,000 boxes, 6.3 of them down on average; Poisson's 99.9 % is 15.
+    assert spares(10_000, 6335, 14_400) == pytest.approx(15, abs=1)
+    assert spares(4, 24, 14_400) > 2
+
+
+def test_parts_of_a_fleet_are_the_fleet() -> None:
+    usage = demand(1).usage
+    setting = Setting(SERVICE, usage, boxes=12, users=240, seconds=1500.0, warm_up_seconds=500.0)
+    whole, dealt = simulate(setting), in_parts(setting, 3, lambda parts: map(simulate, parts))
+    assert dealt.boxes == whole.boxes == 12
+    assert dealt.turns == pytest.approx(whole.turns, rel=0.1)
+    assert dealt.busy == pytest.approx(whole.busy, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["coding-agent", "chat", "batch", "long-documents"])
+def test_every_use_has_its_habits_each_with_a_basis(name: str) -> None:
+    figures = figures_of(row(name), {})
+    assert set(figures) == set(NAMES)
+    assert all(figure.basis in ("catalog", "assumed") and figure.source for figure in figures.values())
+    outcome = trial(Demand(4, usage_of(row(name), figures, 65_536), Promise(), turns=500), SERVICE, 1)
+    assert outcome.turns > 100
+
+
+def test_the_spread_of_a_habit_is_told_by_mean_and_median() -> None:
+    usage = usage_of(row(), figures_of(row(), {"answer_tokens": 1046.0}), 65_536)
+    fact = row().answer_tokens
+    assert fact.value
+    assert fact.median
+    assert usage.answer_tokens.mean == 1046.0  # what is said, with the row's spread
+    assert usage.answer_tokens.sigma == pytest.approx(math.sqrt(2 * math.log(fact.value / fact.median)))
+    assert usage.shared_tokens == 12_000
+    assert usage_of(row(), figures_of(row(), {}), 8_192).shared_tokens == 4_096  # half of a short context at most
+
+
+def test_a_habit_that_is_none_is_refused_with_the_near_one() -> None:
+    with pytest.raises(UsageError) as caught:
+        figures_of(row(), {"thinking": 3})
+    assert caught.value.hint == "did you mean thinking_seconds?"
+    with pytest.raises(UsageError):
+        figures_of(row(), {"turns": 0})
+
+
+def planned(box: str = "hgx-b200") -> tuple[Plan, Model, Box]:
+    machine, model = catalog.box_record(box), choice("kimi-k2.6", lambda _: None).model  # type: ignore[arg-type, return-value]
+    return plan(machine, model, Goal())[0], model, machine
+
+
+def test_a_planned_curve_is_the_plans_own_speed() -> None:
+    made, model, machine = planned()
+    found = planned_service(made, model, machine)
+    assert made.speed is not None
+    assert 1 / found.service.decode_seconds(1) == pytest.approx(made.speed.empty.best, rel=0.01)
+    half = made.context_tokens // 2
+    assert made.speed.prompt is not None
+    assert half / found.service.read_seconds(0, half) == pytest.approx(made.speed.prompt.best, rel=0.1)
+    at_half = found.service.decode_seconds(1) + found.service.cached_token_seconds * half
+    assert 1 / at_half == pytest.approx(made.speed.decode.best, rel=0.1)
+    assert found.fast.decode_seconds(1) < found.service.decode_seconds(1) < found.slow.decode_seconds(1)
+    assert found.slow.pool_tokens == made.kv.low_tokens < found.service.pool_tokens
+
+
+def test_a_sizing_says_what_binds_and_what_it_rests_on() -> None:
+    figures = figures_of(row(), {})
+    serving = Serving(SERVICE, curve_of(SERVICE, basis="measured", why="by hand"), 65_536)
+    made = sizing(demand(60), "coding-agent", serving, figures)
+    assert made is not None
+    assert made.binds != "nothing"
+    assert made.fewer is not None
+    assert made.fewer.boxes == made.boxes - 1
+    assert made.failing.boxes == made.boxes + made.spares
+    assert made.low_boxes == made.boxes == made.high_boxes
+    assert made.usage["turns"].basis == "catalog"
+    assert load(made.to_json(), Sizing) == made
+
+
+def test_a_small_cache_binds_where_there_is_time() -> None:
+    figures = figures_of(row(), {})
+    tight = replace(SERVICE, pool_tokens=120_000, prompt_token_seconds=1 / 8000)
+    made = sizing(
+        demand(30), "coding-agent", Serving(tight, curve_of(tight, basis="measured", why="by hand"), 65_536), figures
+    )
+    assert made is not None
+    assert made.binds == "kv-pool"
+    assert "cache" in made.binds_why
+
+
+def test_watts_and_money_say_their_arithmetic() -> None:
+    box = catalog.box_record("8x-rtx-pro-6000-workstation")
+    found = {cost.name: cost for cost in costs(5, 20, box, {"hour": 14, "kwh": 0.3, "box": 90_000}, 800)}
+    assert found["watts at full load"].value == 5 * (8 * 600 + 800)
+    assert found["rent a month"].value == 5 * 14 * 730
+    assert found["energy a month"].value == pytest.approx(28 * 730 * 0.3)
+    assert found["purchase"].value == 450_000
+    assert found["a month and user"].value == pytest.approx((5 * 14 * 730 + 28 * 730 * 0.3) / 20)
+    assert "not counted" in costs(1, 1, box, {}, None)[0].why
+    assert costs(1, 1, None, {"kwh": 1}, None) == []
+
+
+def test_habits_vary_as_their_mean_says() -> None:
+    from random import Random
+
+    random = Random(1)
+    habit = Habit(100, 1.0)
+    assert sum(habit.draw(random) for _ in range(20_000)) / 20_000 == pytest.approx(100, rel=0.05)
+
+
+def benched(service: Service, streams: int, prompt: int, output: int) -> Cell:
+    """What a benchmark would measure of a box that serves so: a closed loop, by simulation."""
+    usage = replace(
+        usage_of(row("batch"), figures_of(row("batch"), {}), 10**6),
+        shared_tokens=0,
+        opening_tokens=Habit(prompt),
+        answer_tokens=Habit(output),
+        thinking_seconds=Habit(0),
+    )
+    seen = simulate(Setting(service, usage, boxes=1, users=streams, seconds=400.0, warm_up_seconds=50.0))
+
+    def spread(value: float | None) -> Spread:
+        assert value is not None
+        return Spread(count=9, mean=value, low=value, p50=value, p90=value, p99=value, high=value)
+
+    rate = seen.tokens_per_second.mean
+    assert rate is not None
+    return Cell(
+        run="r", workload="short", api="chat", at="", seconds=400, sent=seen.turns, succeeded=seen.turns,
+        shape=Shape(prompt_tokens=prompt, output_tokens=output, concurrency=streams, requests=seen.turns),
+        in_flight_mean=streams, in_flight_peak=streams, prompt_tokens=spread(prompt), output_tokens=spread(output),
+        ttft_seconds=spread(seen.first_token_seconds.mean), tpot_seconds=spread(1 / rate),
+        machine=Machine(program="test", version=None),
+    )  # fmt: skip
+
+
+def test_a_curve_is_told_by_the_cells_of_a_benchmark() -> None:
+    """The way there and back: cells of a box that is known tell the box."""
+    true = Service(
+        ((1, 0.02), (16, 0.05)), 1 / 4000, 2048, 10**6, 16, cached_token_seconds=2e-7, prompt_step_seconds=0.02,
+        answer_seconds=0.01,
+    )  # fmt: skip
+    cells = [benched(true, streams, prompt, 200) for streams in (1, 4, 16) for prompt in (256, 4096)]
+    found = measured_service(cells, pool_tokens=10**6, streams=16, step_prompt_tokens=2048)
+    assert found.service.prompt_token_seconds == pytest.approx(true.prompt_token_seconds, rel=0.05)
+    assert found.service.prompt_step_seconds + found.service.answer_seconds == pytest.approx(0.03, rel=0.1)
+    for streams in (1, 4, 16):
+        assert found.service.decode_seconds(streams) == pytest.approx(true.decode_seconds(streams), rel=0.1)
+    assert found.service.cached_token_seconds == pytest.approx(2e-7, rel=0.3)
+    assert "6 cells of r" in found.why
+    assert found.notes == ()
+    alone = measured_service(cells[:1], pool_tokens=10**6, streams=None, step_prompt_tokens=2048)
+    assert len(alone.notes) == 3  # one length of prompt, one of context, one stream
+    with pytest.raises(UprightError, match="cache holds"):
+        measured_service(cells, pool_tokens=None, streams=None, step_prompt_tokens=2048)
+
+
+def test_no_cell_with_one_request_tells_no_curve() -> None:
+    with pytest.raises(UprightError):
+        measured_service([], pool_tokens=1, streams=1, step_prompt_tokens=512)
