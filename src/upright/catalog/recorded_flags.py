@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from upright.catalog import versions
+from upright.catalog import recordings
 from upright.catalog.loader import OURS
 
 FOLDER = OURS / "flags"
@@ -29,9 +29,7 @@ class RecordedFlags:
 
 def recorded_versions(engine: str) -> tuple[str, ...]:
     """Oldest first."""
-    prefix = f"{engine}-"
-    found = [path.stem.removeprefix(prefix) for path in FOLDER.glob(f"{prefix}*.txt")]
-    return tuple(sorted(found, key=_order))
+    return recordings.recorded_versions(FOLDER, engine)
 
 
 def recorded_flags(engine: str, version: str) -> RecordedFlags | None:
@@ -46,25 +44,11 @@ def versions_taking(engine: str, flag: str) -> tuple[str, ...]:
 
 def nearest_flags(engine: str, version: str | None) -> RecordedFlags | None:
     """This version, or the newest recorded that is not newer, or else the oldest; for None the newest of all."""
-    known = recorded_versions(engine)
-    if not known:
-        return None
-    if version is None or version in known:
-        return _read(engine, version or known[-1])
-    ours = _order(version)
-    older = [each for each in known if _order(each) <= ours]
-    return _read(engine, older[-1] if older else known[0])
+    nearest = recordings.nearest_version(FOLDER, engine, version)
+    return _read(engine, nearest) if nearest is not None else None
 
 
 @cache
 def _read(engine: str, version: str) -> RecordedFlags:
     text = (FOLDER / f"{engine}-{version}.txt").read_text(encoding="utf-8")
     return RecordedFlags(engine, version, frozenset(text.split()))
-
-
-def _order(version: str) -> versions.Version:
-    """Commits and what does not look like a version stand first: they cannot be compared."""
-    try:
-        return versions.parse(version.split()[0])
-    except (ValueError, IndexError):
-        return ((0,), 0)

@@ -40,6 +40,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "prove": "Climb the proof ladder on a running deployment, or on anybody's server.",
         "bench": "Measure what an endpoint carries, and say what really happened.",
         "connect": "Print the settings for a client.",
+        "monitor": "Write what Prometheus and Grafana need to watch deployments.",
         "residuals": "Show what an engine took against what was planned, term by term.",
         "bundle": "Pack a deployment for somebody else: records, logs, evidence, redacted.",
         "report": "Write the report: one page, self-contained.",

@@ -15,7 +15,7 @@ from upright.errors import EndpointError
 from upright.units import GIB
 
 # Ranks of one engine repeat each other's figures; replicas (`engine`, `dp_rank`) add up.
-_RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")
+RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,14 @@ class Metrics:
     """Guesses that held at the first position, the second, ..."""
     accept_length: float | None = None
     """Tokens a step with speculation, as a gauge (SGLang)."""
+    accept_rate: float | None = None
+    """Share of the guesses that held lately, as a gauge (SGLang)."""
+    errors: float | None = None
+    """Requests that its web server answered with 5xx."""
+    first_tokens: float | None = None
+    """Requests whose first token came."""
+    first_token_seconds: float | None = None
+    """What they waited for it, together."""
     weights_bytes: float | None = None
     """Weights on one rank."""
     kv_bytes: float | None = None
@@ -70,9 +78,9 @@ class Metrics:
     @property
     def acceptance(self) -> float | None:
         """Share of the guesses that held."""
-        return (
-            self.accepted_tokens / self.draft_tokens if self.draft_tokens and self.accepted_tokens is not None else None
-        )
+        if self.draft_tokens and self.accepted_tokens is not None:
+            return self.accepted_tokens / self.draft_tokens
+        return self.accept_rate
 
     @property
     def acceptance_at(self) -> tuple[float, ...] | None:
@@ -92,13 +100,14 @@ class Metrics:
 
 _COUNTERS = (
     "prompt_tokens", "cached_tokens", "computed_tokens", "generation_tokens", "preemptions", "finished",
-    "prompt_seconds", "generation_seconds", "drafts", "draft_tokens", "accepted_tokens",
+    "prompt_seconds", "generation_seconds", "drafts", "draft_tokens", "accepted_tokens", "errors", "first_tokens",
+    "first_token_seconds",
 )  # fmt: skip
 
 # Field -> spellings, the first that is there counts. Sources: vLLM 0.8 to 0.32 v1/metrics/loggers.py and
 # v1/spec_decode/metrics.py; SGLang 0.4 to 0.5.23 metrics_collector.py; llama.cpp b11669 and ik_llama.cpp 8337e4cd
 # server.cpp.
-_SPELLINGS: Mapping[str, tuple[str, ...]] = {
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "running": ("vllm:num_requests_running", "sglang:num_running_reqs", "llamacpp:requests_processing"),
     "waiting": ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"),
     "kv_usage": (
@@ -136,11 +145,20 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "draft_tokens": ("vllm:spec_decode_num_draft_tokens_total", "llamacpp:spec_decode_num_draft_tokens_total"),
     "accepted_tokens": ("vllm:spec_decode_num_accepted_tokens_total", "llamacpp:spec_decode_num_accepted_tokens_total"),
     "accept_length": ("sglang:spec_accept_length",),
+    "accept_rate": ("sglang:spec_accept_rate",),
+    "first_tokens": ("vllm:time_to_first_token_seconds_count", "sglang:time_to_first_token_seconds_count"),
+    "first_token_seconds": ("vllm:time_to_first_token_seconds_sum", "sglang:time_to_first_token_seconds_sum"),
     "weights_bytes": ("sglang:weight_memory_usage_gb",),
     "kv_bytes": ("sglang:kv_cache_memory_usage_gb",),
     "graphs_bytes": ("sglang:graph_memory_usage_gb",),
 }
-_LARGEST = frozenset({"kv_usage", "kv_block_tokens", "accept_length"})
+LARGEST = frozenset({"kv_usage", "kv_block_tokens", "accept_length", "accept_rate"})
+RESPONSES: Mapping[str, str] = {
+    "sglang:http_responses_total": "status_code",
+    "smg_http_responses_total": "status_code",
+    "http_requests_total": "status",  # vLLM's, which writes 5xx for all of them
+}
+"""Counters of a web server's answers -> the label that holds the status; the first that is there counts."""
 _IN_GIB = frozenset({"weights_bytes", "kv_bytes", "graphs_bytes"})
 _PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 _CACHE_CONFIG = "vllm:cache_config_info"
@@ -153,9 +171,10 @@ def read_metrics(text: str) -> Metrics:
         samples.setdefault(sample.name, []).append(sample)
     found: dict[str, float | tuple[float, ...] | None] = {
         field: _value(field, next((samples[name] for name in names if name in samples), ()))
-        for field, names in _SPELLINGS.items()
+        for field, names in SPELLINGS.items()
     }
     found |= _vllm_cache(samples.get(_CACHE_CONFIG, ()))
+    found["errors"] = _errors(samples)
     found["accepted_at"] = _positions(samples.get(_PER_POSITION, ()))
     return Metrics(**_completed(found))  # type: ignore[arg-type]
 
@@ -173,7 +192,7 @@ def _samples(text: str) -> Iterator[_Sample]:
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                if all(sample.labels.get(rank, "0") == "0" for rank in _RANKS):
+                if all(sample.labels.get(rank, "0") == "0" for rank in RANKS):
                     name = sample.name
                     if name.startswith("sglang_"):
                         name = "sglang:" + name.removeprefix("sglang_")
@@ -186,8 +205,15 @@ def _value(field: str, samples: list[_Sample] | tuple[()]) -> float | None:
     values = [sample.value for sample in samples if isfinite(sample.value)]
     if not values:
         return None
-    total = max(values) if field in _LARGEST else sum(values)
+    total = max(values) if field in LARGEST else sum(values)
     return total * GIB if field in _IN_GIB else total
+
+
+def _errors(samples: Mapping[str, list[_Sample]]) -> float | None:
+    for name, label in RESPONSES.items():
+        if name in samples:
+            return sum(each.value for each in samples[name] if each.labels.get(label, "").startswith("5"))
+    return None
 
 
 def _vllm_cache(samples: list[_Sample] | tuple[()]) -> dict[str, float | tuple[float, ...] | None]:

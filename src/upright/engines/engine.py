@@ -75,6 +75,11 @@ class Engine(Protocol):
     @property
     def metrics_path(self) -> str | None: ...
     @property
+    def metrics_guarded(self) -> bool:
+        """Whether its metrics want the API key."""
+        ...
+
+    @property
     def where_from(self) -> str:
         """What to tell a person who does not have it."""
         ...

@@ -29,6 +29,8 @@ class LlamaCpp:
     name = "llama.cpp"
     health_path = "/health"
     metrics_path: str | None = "/metrics"
+    # Guard: all but /health, /models and the pages want the key (answers 401 at b11669; so does ik_llama.cpp).
+    metrics_guarded = True
     where_from = "Debian's llama.cpp-tools, Homebrew's llama.cpp, or https://github.com/ggml-org/llama.cpp/releases"
     program = "llama-server"
     key_way: KeyWay = "file"

@@ -22,6 +22,8 @@ class Sglang:
     name = "sglang"
     health_path = "/health"
     metrics_path: str | None = "/metrics"
+    # Guard: /health, /ready and /metrics answer without a key (sglang/srt/utils/auth.py at 0.5.23).
+    metrics_guarded = False
     where_from = "pip install sglang, or the image lmsysorg/sglang"
     program = "python3"
     key_way: KeyWay = "config"

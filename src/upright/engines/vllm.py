@@ -25,6 +25,8 @@ class Vllm:
     name = "vllm"
     health_path = "/health"
     metrics_path: str | None = "/metrics"
+    # Guard: the key guards /v1 alone (vllm/entrypoints/serve/middleware/authenticate.py at 0.32.0).
+    metrics_guarded = False
     where_from = "pip install vllm, or the image vllm/vllm-openai"
     program = "vllm"
     key_way: KeyWay = "environment"

@@ -1,0 +1,34 @@
+"""A folder of `ENGINE-VERSION.txt` -> which versions were recorded, and which of them speaks for another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from upright.catalog import versions
+
+
+def recorded_versions(folder: Path, engine: str) -> tuple[str, ...]:
+    """Oldest first."""
+    prefix = f"{engine}-"
+    found = [path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.txt")]
+    return tuple(sorted(found, key=_order))
+
+
+def nearest_version(folder: Path, engine: str, version: str | None) -> str | None:
+    """This version, or the newest recorded that is not newer, or else the oldest; for None the newest of all."""
+    known = recorded_versions(folder, engine)
+    if not known:
+        return None
+    if version is None or version in known:
+        return version or known[-1]
+    ours = _order(version)
+    older = [each for each in known if _order(each) <= ours]
+    return older[-1] if older else known[0]
+
+
+def _order(version: str) -> versions.Version:
+    """Commits and what does not look like a version stand first: they cannot be compared."""
+    try:
+        return versions.parse(version.split()[0])
+    except (ValueError, IndexError):
+        return ((0,), 0)

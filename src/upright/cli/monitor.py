@@ -1,0 +1,166 @@
+"""`upright monitor`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upright.cli.options import Seconds
+from upright.cli.output import Output, say
+from upright.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.monitoring.files import Wishes
+    from upright.monitoring.target import Target
+
+
+@click.command()
+@click.argument("deployments", nargs=-1, metavar="[DEPLOYMENT]...")
+@click.option("-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), default="monitoring",
+              show_default=True, help="Write the files into this folder.")  # fmt: skip
+@click.option("--every", type=Seconds(), default="15s", show_default=True, help="How often Prometheus asks.")
+@click.option("--patience", type=Seconds(), default="1m", show_default=True,
+              help="How long an engine may be silent; slower faults get some times as long.")  # fmt: skip
+@click.option("--ttft", type=Seconds(), default="2s", show_default=True, help="The promise: 95 % of first tokens.")
+@click.option("--tpot", type=Seconds(), default="50ms", show_default=True, help="The promise: 95 % of other tokens.")
+@click.option("--alertmanager", "alertmanagers", multiple=True, metavar="HOST:PORT", help="Where alerts are sent.")
+@click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON on stdout.")
+def command(
+    deployments: tuple[str, ...], folder: Path, every: float, patience: float, ttft: float, tpot: float,
+    alertmanagers: tuple[str, ...], dry_run: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Write what Prometheus and Grafana need to watch deployments.
+
+    Without names, every deployment that runs. The files hold no key, only where it lies.
+    """
+    from upright.monitoring.alerts import Limits
+    from upright.monitoring.files import Wishes, monitoring_files
+
+    limits = Limits(patience_seconds=patience, first_token_seconds=ttft, token_seconds=tpot)
+    wishes = Wishes(every, limits, alertmanagers)
+    targets = _targets(deployments)
+    files = monitoring_files(targets, wishes, folder.absolute())
+    if not dry_run:
+        _write(folder, files)
+        _check(folder)
+    record = _record(targets, wishes, folder, files)
+    Output(as_json, None).answer(record, lambda console: _page(console, record, targets, dry_run=dry_run))
+    _say_keys(targets)
+    Output(as_json, None).next("top", *deployments)
+
+
+def _targets(names: tuple[str, ...]) -> list[Target]:
+    from upright import store
+    from upright.records.deployment import RUNNING
+
+    if names:
+        return [target for name in names for target in _target(store.find(name))]
+    running = [each for each in store.listing() if each.deployment is not None and each.deployment.state in RUNNING]
+    targets = [target for each in running for target in _target(each.directory)]
+    if not targets:
+        raise UsageError("no deployment runs", hint="upright up MODEL, or name one that is stopped")
+    return targets
+
+
+def _target(directory: Any) -> list[Target]:
+    from upright.monitoring.target import deployment_target
+    from upright.records.deployment import Deployment
+    from upright.records.recipe import Recipe
+
+    found = deployment_target(directory.read(Deployment), directory.read(Recipe), directory.key_file)
+    if found is None:
+        say(f"note: {directory.name} has no metrics, and is left out")
+    return [] if found is None else [found]
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    """Files of an earlier call whose target is gone are removed: Prometheus would go on asking for it."""
+    try:
+        for path, text in files.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        for old in (folder / "targets").glob("upright*.json"):
+            if f"targets/{old.name}" not in files:
+                old.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
+
+
+def _check(folder: Path) -> None:
+    """By Prometheus' own tool, where it is installed."""
+    from upright.host import LocalHost
+
+    host = LocalHost()
+    if host.which("promtool") is None:
+        return
+    done = host.run(["promtool", "check", "config", str(folder / "prometheus.yml")])
+    if not done.ok:
+        raise UsageError(f"promtool refuses it: {(done.err or done.out).strip()[:400]}")
+    say("promtool accepts the configuration and the rules")
+
+
+def _record(targets: list[Target], wishes: Wishes, folder: Path, files: Mapping[str, str]) -> dict[str, Any]:
+    from upright.monitoring.files import recorded
+
+    everything = {rule.record for rule in recorded(targets, wishes.window)}
+    return {
+        "folder": str(folder),
+        "files": sorted(files),
+        "targets": [
+            {
+                "deployment": target.name,
+                "software": target.software,
+                "version": target.version,
+                "metrics_of": target.metrics.version,
+                "source": target.metrics.source,
+                "address": target.address,
+                "path": target.path,
+                "key_file": None if target.key_file is None else str(target.key_file),
+                "figures": sorted(own := {rule.record for rule in recorded([target], wishes.window)}),
+                "lacks": sorted(everything - own),
+            }
+            for target in targets
+        ],
+    }
+
+
+def _page(console: Console, record: Mapping[str, Any], targets: list[Target], *, dry_run: bool) -> None:
+    from rich.text import Text
+
+    for target in record["targets"]:
+        key = ", with its key" if target["key_file"] else ""
+        console.print(Text.assemble(
+            (target["deployment"], "bold"),
+            f"  {target['software']} {target['version'] or ''}, {target['address']}{target['path']}{key}",
+        ))  # fmt: skip
+        if target["version"] != target["metrics_of"]:
+            console.print(f"  by the metrics of {target['metrics_of']}: nobody recorded its own", markup=False)
+        console.print(f"  {len(target['figures'])} figures" + _lacks(target["lacks"]), markup=False)
+    console.print()
+    console.print("would write" if dry_run else "wrote", markup=False)
+    for path in record["files"]:
+        console.print(f"  {record['folder']}/{path}", markup=False, soft_wrap=True)
+    console.print()
+    config = shlex.quote(f"{record['folder']}/prometheus.yml")
+    words = f"prometheus --config.file={config} --web.listen-address=127.0.0.1:9090"
+    console.print(f"  {words}", markup=False, soft_wrap=True)
+
+
+def _lacks(names: list[str]) -> str:
+    words = ", ".join(name.removeprefix("upright:") for name in names)
+    return f"; the others also have {words}" if words else ""
+
+
+def _say_keys(targets: list[Target]) -> None:
+    files = sorted({str(target.key_file) for target in targets if target.key_file is not None})
+    if files:
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        say(f"note: Prometheus must be able to read {files[0]}{more}: only you can; run it as yourself")
