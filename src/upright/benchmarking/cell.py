@@ -139,9 +139,8 @@ def _guarded(tally: Tally) -> tuple[int, dict[str, int]]:
     """How many answers were looked at, and how many each guard spoke of."""
     found: Counter[str] = Counter()
     for text, reason, tokens in tally.texts:
-        choice = {"message": {"content": text}, "finish_reason": reason}
-        usage = {"completion_tokens": tokens, "prompt_tokens": 1}  # counted already, or it would not be a success
-        found.update({each.guard for each in complaints(Answer({}, {"choices": [choice], "usage": usage}, 0.0))})
+        answer = Answer.of_text(text, reason, 1, tokens)  # counted already, or it would not be a success
+        found.update({each.guard for each in complaints(answer)})
     return len(tally.texts), dict(found)
 
 

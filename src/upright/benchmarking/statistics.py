@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,14 @@ class Ratio:
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 
-def mean(values: Sequence[float]) -> Mean | None:
+def mean(values: Sequence[float], *, tail: float = 0.025) -> Mean | None:
+    """`tail` is the chance that the true mean is above the interval, and as much below it."""
     if not values:
         return None
     centre = math.fsum(values) / len(values)
     if len(values) < 2:
         return Mean(centre, None, None, len(values))
-    half = _t(len(values) - 1) * math.sqrt(_variance(values) / len(values))
+    half = _t(len(values) - 1, tail) * math.sqrt(_variance(values) / len(values))
     return Mean(centre, centre - half, centre + half, len(values))
 
 
@@ -79,6 +81,7 @@ def _variance(values: Sequence[float]) -> float:
     return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
 
 
+@cache
 def _t(freedom: float, tail: float = 0.025) -> float:
     """The value that Student's t exceeds with that chance, by bisection."""
     low, high = 0.0, 1000.0

@@ -27,13 +27,18 @@ def evidence_page(console: Console, evidence: Evidence) -> None:
     )
     table = Table(box=None, pad_edge=False, header_style="dim")
     rows = [_row(evidence, rung) for rung in evidence.rungs]
+    left = console.width
     for heading, cells in zip(("rung", "verdict", "passed", "took"), zip(*rows, strict=True), strict=False):
-        table.add_column(heading, no_wrap=True, min_width=max(len(heading), *map(len, cells)))
-    table.add_column("what was seen", no_wrap=True, overflow="ellipsis")
+        width = max(len(heading), *map(len, cells))
+        table.add_column(heading, no_wrap=True, min_width=width)
+        left -= width + 2
+    # Guard: rich takes the room of a line that is too long from the first column, whatever its least width.
+    table.add_column("what was seen", no_wrap=True, overflow="ellipsis", max_width=max(left, 16))
     for row in rows:
         table.add_row(*row)
     console.print(table)
     _print_others(console, evidence)
+    _print_each(console, evidence.of("soak"))
     for step in evidence.steps:
         setting = " ".join(filter(None, (step.setting, step.after)))
         console.print(Text.assemble((step.outcome, _COLOURS.get(step.outcome, "")), f" {setting}: {step.reason}"))
@@ -116,10 +121,24 @@ def _telling(seen: tuple[Observation, ...]) -> str:
     return seen[-1].reason
 
 
+def _print_each(console: Console, seen: tuple[Observation, ...]) -> None:
+    """A rung of few checks, each with figures of its own."""
+    if not seen:
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for item in seen:
+        table.add_row(item.check, Text(item.verdict, style=_COLOURS.get(item.verdict, "")), item.reason)
+    console.print(table)
+
+
 def _print_others(console: Console, evidence: Evidence) -> None:
     """What was not passed, the worst first; a check once, with its first reason."""
-    groups = Counter((item.verdict, item.rung, item.check) for item in evidence.observations)
-    reasons = {(item.verdict, item.rung, item.check): item.reason for item in reversed(evidence.observations)}
+    told = [item for item in evidence.observations if item.rung != "soak"]
+    groups = Counter((item.verdict, item.rung, item.check) for item in told)
+    reasons = {(item.verdict, item.rung, item.check): item.reason for item in reversed(told)}
     others = [key for verdict in _ORDER for key in groups if key[0] == verdict]
     for verdict, rung, check in others[:_MOST_LINES]:
         times, reason = groups[verdict, rung, check], reasons[verdict, rung, check]

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import Seconds, Tokens, deployment_argument, given, running_or_last, to_option
+from upright.cli.options import RungName, Seconds, Tokens, deployment_argument, given, running_or_last, to_option
 from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from upright.proving.journaled import Wish
     from upright.proving.prompts import PromptSet
     from upright.proving.stepping import Change
     from upright.records.evidence import Evidence
@@ -36,6 +39,8 @@ class _Pair(click.ParamType[tuple[float, float]]):
 @click.command()
 @deployment_argument
 @to_option
+@click.option("--only", type=RungName(), help="Climb this one, after the first, which measures rates.")
+@click.option("--soak", type=Seconds(), default="10m", show_default=True, help="How long the load of soak lasts.")
 @click.option("--budget", type=Seconds(), help="The time it may take, such as 30m; what does not fit is left out.")
 @click.option("--prompts", help="Prompt set: real or tiny.  [default: by the model's size; real for --base-url]")
 @click.option("--samples", type=click.IntRange(1), default=1, show_default=True, help="Times tools and JSON are asked.")
@@ -50,6 +55,8 @@ class _Pair(click.ParamType[tuple[float, float]]):
 def command(
     deployment: str | None,
     to: str,
+    only: str | None,
+    soak: float,
     budget: float | None,
     prompts: str | None,
     samples: int,
@@ -64,6 +71,8 @@ def command(
 ) -> None:
     """Climb the proof ladder on a running deployment, or on anybody's server."""
     from upright.cli.evidence_page import evidence_page
+    from upright.proving.journaled import Wish
+    from upright.proving.ladder import MEASURES
     from upright.proving.prompts import prompt_set
 
     if rates and not dry_run:
@@ -71,44 +80,40 @@ def command(
     if base_url is None and (model or deployment is None) and model:
         raise UsageError("--model needs --base-url", hint="a deployment of ours knows its own")
     chosen = prompt_set(prompts) if prompts else None
+
+    def wish(fitting: PromptSet) -> Wish:
+        wanted = (MEASURES, only) if only else ()
+        return Wish(only or to, chosen or fitting, budget, samples, only=wanted, soak_seconds=soak)
+
     if dry_run:
-        _show_schedule(output, to, budget, chosen or prompt_set("real"), samples, context, rates)
+        _show_schedule(output, wish(prompt_set("real")), context, rates)
         return
     if base_url is not None:
         if deployment or tries:
             raise UsageError("--base-url is another's server: no deployment and no --try with it")
-        evidence = _prove_server(base_url, model, key_env, to, budget, chosen, samples, context)
-        words = ["prove", "--base-url", base_url, "--to", to]
+        evidence = _prove_server(base_url, model, key_env, wish(prompt_set("real")), context)
+        words = ["prove", "--base-url", base_url, *(["--only", only] if only else ["--to", to])]
     else:
-        evidence, directory = _prove_deployment(deployment, to, budget, chosen, samples, context, tries)
+        evidence, directory = _prove_deployment(deployment, wish, context, tries)
         words = ["connect" if evidence.passed else "logs", directory.name]
     output.answer(evidence, lambda console: evidence_page(console, evidence))
-    output.next(*(words if base_url is None else [*words, *given("model", "budget", "context")]))
+    output.next(*(words if base_url is None else [*words, *given("model", "budget", "context", "soak")]))
     if not evidence.passed:
         output.no()
 
 
 def _prove_deployment(
-    name: str | None,
-    to: str,
-    budget: float | None,
-    chosen: PromptSet | None,
-    samples: int,
-    context: int | None,
-    tries: tuple[str, ...],
+    name: str | None, wish: Callable[[PromptSet], Wish], context: int | None, tries: tuple[str, ...]
 ) -> tuple[Evidence, DeploymentDir]:
-    from upright.line import climb
+    from upright.proving.climbing import climb_deployment
     from upright.proving.prompts import prompt_set_for
     from upright.proving.stepping import change_of
     from upright.records.model import Model
 
     directory = running_or_last(name)
-    prompts = chosen or prompt_set_for(directory.read(Model))
-    changes = [*_longer(directory, prompts, context), *(change_of(text) for text in tries)]
-    made = climb(
-        directory, to=to, tell=say, prompts=prompts, budget_seconds=budget, samples=samples, changes=tuple(changes)
-    )
-    return made, directory
+    wanted = wish(prompt_set_for(directory.read(Model)))
+    changes = [*_longer(directory, wanted.prompts, context), *(change_of(text) for text in tries)]
+    return climb_deployment(directory, wanted, say, changes), directory
 
 
 def _longer(directory: DeploymentDir, prompts: PromptSet, context: int | None) -> list[Change]:
@@ -125,20 +130,9 @@ def _longer(directory: DeploymentDir, prompts: PromptSet, context: int | None) -
     ]
 
 
-def _prove_server(
-    base_url: str,
-    model: str | None,
-    key_env: str,
-    to: str,
-    budget: float | None,
-    chosen: PromptSet | None,
-    samples: int,
-    context: int | None,
-) -> Evidence:
+def _prove_server(base_url: str, model: str | None, key_env: str, wish: Wish, context: int | None) -> Evidence:
     from upright.endpoint.client import Endpoint
     from upright.proving.climbing import climb_server
-    from upright.proving.journaled import Wish
-    from upright.proving.prompts import prompt_set
 
     key = os.environ.get(key_env)
     with Endpoint(base_url, model or "", key=key) as endpoint:
@@ -147,22 +141,22 @@ def _prove_server(
             if len(names) != 1:
                 raise UsageError(f"{base_url} serves {', '.join(names) or 'nothing'}", hint="name one with --model")
             endpoint.model = names[0]
-        wish = Wish(to, chosen or prompt_set("real"), budget, samples)
         return climb_server(endpoint, wish, say, context)
 
 
-def _show_schedule(
-    output: Output,
-    to: str,
-    budget: float | None,
-    prompts: PromptSet,
-    samples: int,
-    context: int | None,
-    rates: tuple[float, float] | None,
-) -> None:
+def _show_schedule(output: Output, wish: Wish, context: int | None, rates: tuple[float, float] | None) -> None:
     from upright.cli.evidence_page import schedule_page, schedule_rows
     from upright.proving.ladder import planned
 
-    schedule = planned(prompts, to=to, budget_seconds=budget, samples=samples, context_tokens=context, rates=rates)
-    output.answer(schedule_rows(schedule), lambda console: schedule_page(console, schedule, budget, rates))
-    output.next("prove", *given("to", "budget", "context", "prompts"))
+    schedule = planned(
+        wish.prompts,
+        to=wish.to,
+        rungs=wish.only or None,
+        budget_seconds=wish.budget_seconds,
+        samples=wish.samples,
+        soak_seconds=wish.soak_seconds,
+        context_tokens=context,
+        rates=rates,
+    )
+    output.answer(schedule_rows(schedule), lambda console: schedule_page(console, schedule, wish.budget_seconds, rates))
+    output.next("prove", *given("to", "only", "soak", "budget", "context", "prompts"))

@@ -31,6 +31,13 @@ class Answer:
     pieces_seconds: tuple[float, ...] = ()
     """When each streamed piece came, counted from the request."""
 
+    @classmethod
+    def of_text(cls, text: str, finish_reason: str, prompt_tokens: int, completion_tokens: int) -> Self:
+        """As the guards look at it, where another program than this one did the asking."""
+        choice = {"message": {"content": text}, "finish_reason": finish_reason}
+        usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+        return cls({}, {"choices": [choice], "usage": usage}, 0.0)
+
     @property
     def message(self) -> dict[str, Any]:
         message = self._choice.get("message")
@@ -101,6 +108,7 @@ class Endpoint:
     ) -> None:
         self.base_url = base_url.rstrip("/").removesuffix("/v1")
         self.model = model
+        self.key = key
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         # trust_env=False: a proxy meant for the internet must not see loopback traffic.
         self._http = httpx2.Client(

@@ -11,14 +11,16 @@ from dataclasses import replace
 from upright import store, units
 from upright.endpoint.client import Endpoint
 from upright.errors import LaunchError, UprightError
-from upright.launching import status
+from upright.launching import restart, status
+from upright.launching.footprint import Meter
 from upright.launching.readback import residuals_of
 from upright.proving.estimating import Chosen, total_seconds
 from upright.proving.journaled import Listener, Wish, climb
-from upright.proving.ladder import rung_named, target_of
+from upright.proving.ladder import target_of
+from upright.proving.rung import Keeper
 from upright.proving.servers import server
 from upright.proving.stepping import Change, step, undo_interrupted
-from upright.records.deployment import RUNNING
+from upright.records.deployment import RUNNING, Deployment
 from upright.records.evidence import Evidence, Observation
 from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
@@ -61,12 +63,8 @@ def climb_server(endpoint: Endpoint, wish: Wish, tell: Tell, context_tokens: int
 
 def telling(tell: Tell) -> Listener:
     """Observations and schedules as sentences."""
-    told: set[str] = set()
 
     def on_observation(seen: Observation) -> None:
-        if seen.rung not in told:
-            told.add(seen.rung)
-            tell(f"{seen.rung}: {rung_named(seen.rung).about}")
         if seen.verdict == "failed" or seen.seconds >= _LONG_SECONDS:
             tell(f"  {seen.probe or seen.check}: {seen.verdict}, {seen.reason}")
 
@@ -91,8 +89,17 @@ def _climb_once(directory: DeploymentDir, wish: Wish, tell: Tell) -> Evidence:
             else "start one: upright up MODEL",
         )
     with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
-        target = replace(target_of(deployment, directory.read(Recipe)), residuals=_residuals(directory))
+        target = replace(
+            target_of(deployment, directory.read(Recipe)), residuals=_residuals(directory), keeper=_keeper(directory)
+        )
         return climb(directory, target, endpoint, wish, telling(tell))
+
+
+def _keeper(directory: DeploymentDir) -> Keeper:
+    def again() -> None:
+        restart(directory)
+
+    return Keeper(lambda: Meter(directory.read(Deployment)), again)
 
 
 def _residuals(directory: DeploymentDir) -> Residuals | None:

@@ -10,7 +10,7 @@ from upright.proving.asking import utc_now
 from upright.proving.estimating import Chosen
 from upright.proving.ladder import prove
 from upright.proving.prompts import PromptSet
-from upright.proving.rung import Target
+from upright.proving.rung import SOAK_SECONDS, Target
 from upright.records.base import upgraded
 from upright.records.evidence import Climb, Evidence, Observation, Step
 from upright.store import DeploymentDir
@@ -25,6 +25,9 @@ class Wish:
     prompts: PromptSet
     budget_seconds: float | None = None
     samples: int = 1
+    only: tuple[str, ...] = ()
+    """Rungs to climb instead of all up to `to`."""
+    soak_seconds: float = SOAK_SECONDS
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,9 @@ def climb(directory: DeploymentDir, target: Target, endpoint: Endpoint, wish: Wi
             endpoint,
             wish.prompts,
             to=wish.to,
+            rungs=wish.only or None,
+            soak_seconds=wish.soak_seconds,
+            tell=listener.tell,
             budget_seconds=wish.budget_seconds,
             samples=wish.samples,
             seen=seen or (),

@@ -15,7 +15,7 @@ from upright.errors import EndpointError, UsageError
 from upright.proving.asking import Slot, note
 from upright.proving.estimating import AFTER_LEFT_OUT, Chosen, Cost, Group, choose, unaffordable
 from upright.proving.prompts import PromptSet
-from upright.proving.rung import Probe, Rung, Stand, Target
+from upright.proving.rung import SOAK_SECONDS, Probe, Rung, Stand, Target
 from upright.proving.rungs import RUNGS
 from upright.records.deployment import Deployment
 from upright.records.evidence import Evidence, Observation
@@ -25,16 +25,12 @@ OnObservation = Callable[[Observation], None]
 OnSchedule = Callable[[list[Chosen]], None]
 _SAFE_CONTEXT = 65_536
 """The context of the safe start, if none is named."""
-_MEASURES = "boot"
+MEASURES = "boot"
 """The rung that measures rates; before it nothing can be estimated."""
 
 
 def rung_names() -> tuple[str, ...]:
     return tuple(rung.name for rung in RUNGS)
-
-
-def rung_named(name: str) -> Rung:
-    return next(rung for rung in RUNGS if rung.name == name)
 
 
 def target_of(deployment: Deployment, recipe: Recipe | None = None) -> Target:
@@ -59,15 +55,17 @@ def prove(
     rungs: Iterable[str] | None = None,
     budget_seconds: float | None = None,
     samples: int = 1,
+    soak_seconds: float = SOAK_SECONDS,
     seen: Iterable[Observation] = (),
     on_observation: OnObservation | None = None,
     on_schedule: OnSchedule | None = None,
+    tell: Callable[[str], None] = lambda words: None,
 ) -> Evidence:
     """Climb up to and including `to`, or only `rungs`. Each observation is handed on as it is made, so none is lost."""
     if isinstance(target, Deployment):
         target = target_of(target)
     wanted = _rungs(to, rungs)
-    stand = Stand(target, endpoint, prompts, samples=samples)
+    stand = Stand(target, endpoint, prompts, samples=samples, soak_seconds=soak_seconds, tell=tell)
     climb = _Climb(stand, wanted, budget_seconds, list(seen), on_observation, on_schedule)
     ended = climb.run()
     made_from = (target.deployment.reference,) if target.deployment else ()
@@ -98,13 +96,15 @@ def planned(
     context_tokens: int | None,
     rates: tuple[float, float] | None,
     samples: int = 1,
+    rungs: Iterable[str] | None = None,
+    soak_seconds: float = SOAK_SECONDS,
 ) -> list[Chosen]:
     """What a climb would do on a server of that context and speed, before there is one."""
     target = Target("", "", context_tokens or _SAFE_CONTEXT)
-    stand = Stand(target, Endpoint("http://nobody", ""), prompts, samples=samples)
+    stand = Stand(target, Endpoint("http://nobody", ""), prompts, samples=samples, soak_seconds=soak_seconds)
     if rates is not None:
         stand.rates.learn(prefill=rates[0], decode=rates[1])
-    return schedule(stand, _rungs(to, None), budget_seconds)
+    return schedule(stand, _rungs(to, rungs), budget_seconds)
 
 
 @dataclass
@@ -126,6 +126,7 @@ class _Climb:
             if not told and self.stand.rates.prefill and self.on_schedule is not None:
                 self.on_schedule(schedule(self.stand, self.rungs[position:], self._left()))
                 told = True
+            self.stand.tell(f"{rung.name}: {rung.about}")
             if not _can(rung, self.stand):
                 self._take(
                     note(
@@ -160,7 +161,7 @@ class _Climb:
                 elif cut and rung.in_order:
                     self.left_out += 1
                     self._take(note(self.stand, slot, "skipped", AFTER_LEFT_OUT))
-                elif left is not None and seconds is not None and seconds > left and rung.name != _MEASURES:
+                elif left is not None and seconds is not None and seconds > left and rung.name != MEASURES:
                     self._take(note(self.stand, slot, "skipped", unaffordable(seconds, left)))
                     self.left_out, dear = self.left_out + 1, True
                 else:

@@ -11,12 +11,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upright.endpoint.client import Endpoint
+from upright.launching.footprint import Meter
 from upright.proving.estimating import Cost, Rates
 from upright.proving.prompts import PromptSet
 from upright.records.deployment import Deployment
 from upright.records.evidence import Observation
 from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
+
+SOAK_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """What a rung may do with a deployment of ours besides asking it."""
+
+    meter: Callable[[], Meter]
+    """A new one for each start of the engine."""
+    restart: Callable[[], None]
+    """By the recipe that it runs by; returns when it has answered again. LaunchError if it does not."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +47,8 @@ class Target:
     deployment: Deployment | None = None
     residuals: Residuals | None = None
     """What the engine's memory was against its plan, where that could be read back."""
+    keeper: Keeper | None = None
+    """None for a server that is not ours."""
 
 
 @dataclass
@@ -45,6 +60,10 @@ class Stand:
     prompts: PromptSet
     samples: int = 1
     """How often questions with a structured answer are put."""
+    soak_seconds: float = SOAK_SECONDS
+    """How long the load of the rung `soak` lasts."""
+    tell: Callable[[str], None] = lambda words: None
+    """Hears how far a long probe has come."""
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
     """What this climb's long texts are made from: new for each climb, so that no cache holds them already."""
     rates: Rates = field(default_factory=Rates)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from upright.benchmarking.load.apis import Target, Told
-from upright.benchmarking.load.requests import Load, Request, Source
+from upright.benchmarking.load.requests import Landing, Load, Request, Source
 from upright.benchmarking.load.tally import Tally
 from upright.benchmarking.load.wire import Events, Response, WireError
 
@@ -45,10 +45,12 @@ class Flight:
 def run(
     target: Target, source: Source, load: Load, *, on_tick: Callable[[Tally, int], None] | None = None,
     beside: Callable[[], asyncio.Task[None]] | None = None, sample_every: int = 1,
+    on_landing: Callable[[Landing], None] | None = None,
 ) -> tuple[Tally, Flight]:  # fmt: skip
-    """Run to the end. `on_tick` hears of it twice a second; `beside` starts a task that runs along and is cancelled."""
+    """Run to the end. `on_tick` hears of it twice a second, `on_landing` of every request when it has ended;
+    `beside` starts a task that runs along and is cancelled."""
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_Generator(target, source, load, Tally(sample_every)).run(on_tick, beside))
+        return runner.run(_Generator(target, source, load, Tally(sample_every), on_landing).run(on_tick, beside))
 
 
 def loop_name() -> str:
@@ -111,8 +113,11 @@ class _Connection(asyncio.Protocol):
 
 
 class _Generator:
-    def __init__(self, target: Target, source: Source, load: Load, tally: Tally) -> None:
+    def __init__(
+        self, target: Target, source: Source, load: Load, tally: Tally, on_landing: Callable[[Landing], None] | None
+    ) -> None:
         self.target, self.source, self.load, self.tally = target, source, load, tally
+        self.on_landing = on_landing or (lambda landing: None)
         self.flight = Flight()
         self.connections: set[_Connection] = set()
         self.idle: list[_Connection] = []
@@ -238,6 +243,7 @@ class _Generator:
         self.tally.sent += 1
         self._clock_in(clock())
         self.tally.fail("refused", self._refusal)
+        self.on_landing(Landing(request, clock(), clock(), error="refused", words=self._refusal))
         if self.refused >= _GIVE_UP_AFTER and not self.flying:
             self.over = True
         self._go_on(request, None)
@@ -367,6 +373,7 @@ class _Generator:
         answer: str | None = None
         if kind is not None:
             self.tally.fail(kind, words)
+            self.on_landing(Landing(exchange.request, exchange.sent_at, now, error=kind, words=words))
         else:
             assert exchange.reason is not None
             answer = "".join(exchange.text)
@@ -374,6 +381,11 @@ class _Generator:
                 exchange.times, exchange.sent_at, now, exchange.usage, exchange.reason,
                 asked_prompt=exchange.request.prompt_tokens, text=answer,
             )  # fmt: skip
+            self.on_landing(
+                Landing(
+                    exchange.request, exchange.sent_at, now, exchange.times[0], answer, exchange.reason, exchange.usage
+                )
+            )
         if usable and self.reuse and not connection.closed:
             self.idle.append(connection)
         elif connection.transport is not None:

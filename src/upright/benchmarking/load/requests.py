@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,23 @@ class Request:
     keep_text: bool = True
     session: object = None
     """For a source of conversations: which one."""
+
+
+class Landing(NamedTuple):
+    """What became of one request."""
+
+    request: Request
+    sent_at: float
+    ended_at: float
+    first_at: float | None = None
+    """When the first piece came; None if none did, or it failed."""
+    text: str = ""
+    finish_reason: str | None = None
+    usage: dict[str, int] | None = None
+    """`prompt` and `output` as the server counted them."""
+    error: str | None = None
+    """The kind of failure; None for a whole answer."""
+    words: str = ""
 
 
 class Source(Protocol):

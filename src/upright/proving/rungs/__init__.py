@@ -1,7 +1,7 @@
 """One file per rung, each with its `RUNG`; the ladder is this table."""
 
 from upright.proving.rung import Rung
-from upright.proving.rungs import arguments, boot, clients, context, endurance, rehearse, smoke, task, tools
+from upright.proving.rungs import arguments, boot, clients, context, endurance, rehearse, smoke, soak, task, tools
 
 RUNGS: tuple[Rung, ...] = (
     arguments.RUNG,
@@ -13,5 +13,6 @@ RUNGS: tuple[Rung, ...] = (
     endurance.RUNG,
     task.RUNG,
     clients.RUNG,
+    soak.RUNG,
 )
 """In the order they are climbed."""

@@ -1,0 +1,249 @@
+"""Does it stand under its load for a while: errors, broken answers, slowing down, growing memory, a restart?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from upright import units
+from upright.launching.footprint import Footprint
+from upright.proving.asking import Slot, note
+from upright.proving.estimating import Cost
+from upright.proving.power import CONFIDENCE
+from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.soaking import Restarted, Seen, Soaked, kinds, soak
+from upright.proving.trends import Trend, allowed, blocks, exceeds, rate_found, slowdown, trend, worse
+from upright.records.evidence import Observation, Verdict
+
+NAME = "soak"
+_BUDGET = 0.001
+"""Of all requests: so many may fail, and as many answers may be broken."""
+_SLOWER = 1.2
+"""An answer that takes so many times as long, for sure, is a slowdown."""
+_BUSIER = 0.05
+"""Of all processors: so much more work of others explains slower answers."""
+_STANDS_SECONDS = 7 * 86_400.0
+"""A server should stand a week: memory that would be used up by then at the rate of growth is a leak."""
+_SETTLING_SHARE = 0.2
+"""Of the looks at memory after the first round: buffers are still touched for the first time."""
+Found = tuple[Verdict, str, dict[str, float], Any]
+
+
+def _probes(stand: Stand) -> list[Probe]:
+    costs = {"errors": Cost(seconds=stand.soak_seconds)}
+    return [Probe(name, name, _judging(name, found), costs.get(name, Cost()), NAME) for name, found in _CHECKS.items()]
+
+
+def _judging(name: str, judge: Callable[[Stand, Soaked], Found]) -> Callable[[Stand], Observation]:
+    def judged(stand: Stand) -> Observation:
+        soaked = _soaked(stand)
+        verdict, reason, measured, response = judge(stand, soaked)
+        seconds = soaked.steady_seconds if name == "errors" else 0.0
+        rounded = {key: round(value, 6) for key, value in measured.items()}
+        return note(
+            stand, Slot(NAME, name, name), verdict, reason, seconds=seconds, measured=rounded, response=response
+        )
+
+    return judged
+
+
+def _soaked(stand: Stand) -> Soaked:
+    """One load for all checks."""
+    if NAME not in stand.notes:
+        stand.notes[NAME] = soak(stand, stand.soak_seconds)
+    found = stand.notes[NAME]
+    assert isinstance(found, Soaked)
+    return found
+
+
+def _errors(stand: Stand, soaked: Soaked) -> Found:
+    asked, errors = soaked.asked, kinds(soaked.asked)
+    count, failed = len(asked), sum(errors.values())
+    shape = f"{_counted(soaked.users, 'user')} with {units.tokens(soaked.text_tokens)} tokens each"
+    response = {"errors": errors, "samples": soaked.samples}
+    measured = {
+        "requests": count, "failed": failed, "users": soaked.users, "text_tokens": soaked.text_tokens,
+        "steady_seconds": soaked.steady_seconds,
+    }  # fmt: skip
+    what = ", ".join(f"{kind} ({number})" for kind, number in errors.items())
+    if soaked.gone:
+        return "failed", f"the server was gone after {count:,} requests: {what}", measured, response
+    if exceeds(failed, count, _BUDGET):
+        words = f"{failed} of {count:,} requests failed, {allowed(count, _BUDGET)} are within the budget: {what}"
+        return "failed", words, measured, response
+    least = rate_found(count, _BUDGET)
+    seen = "" if least is None else f"; {100 * least:.2g} % would have been found ({100 * CONFIDENCE:.0f} % sure)"
+    measured |= {} if least is None else {"found_share": least}
+    words = f"{failed or 'none'} of {count:,} requests failed{f': {what}' if what else ''}, {shape}{seen}"
+    return "passed", words, measured, response
+
+
+def _answers(stand: Stand, soaked: Soaked) -> Found:
+    """Guards on every answer; and wrong ones must not get more on the way."""
+    whole = [seen for seen in soaked.asked if seen.error is None]
+    broken = [seen for seen in whole if seen.guard is not None]
+    guards = Counter(str(seen.guard) for seen in broken)
+    response = {"guards": dict(guards), "samples": soaked.samples}
+    parts = _parts(soaked)
+    (first, _), (early, _), (late, _) = parts
+    measured: dict[str, float] = {
+        "answers": len(whole), "broken": len(broken), "wrong_first": first, "wrong_before": early, "wrong_after": late,
+    }  # fmt: skip
+    if not whole:
+        return "failed", "not one answer came", measured, response
+    if exceeds(len(broken), len(whole), _BUDGET):
+        what = ", ".join(f"{name} ({count})" for name, count in guards.items())
+        return "failed", f"{len(broken)} of {len(whole):,} answers are broken: {what}", measured, response
+    names = ("first round", "first half", "second")
+    words = "wrong: " + ", ".join(f"{w} of {n:,} in the {name}" for (w, n), name in zip(parts, names, strict=True))
+    steady = (early + late, parts[1][1] + parts[2][1])
+    if worse(*parts[0], *steady) or worse(*parts[1], *parts[2]):
+        return "failed", words, measured, response
+    sane = f"{len(broken) or 'none'} of {len(whole):,} answers broken"
+    return "passed", f"{sane}; {words}", measured, response
+
+
+def _parts(soaked: Soaked) -> list[tuple[int, int]]:
+    """(wrong, answers) of the first round, and of each half of the steady load."""
+    warm, steady = ([seen for seen in part if seen.error is None] for part in (soaked.warm, soaked.steady))
+    half = len(steady) // 2
+    return [(sum(seen.wrong for seen in part), len(part)) for part in (warm, steady[:half], steady[half:])]
+
+
+def _latency(stand: Stand, soaked: Soaked) -> Found:
+    whole = [seen for seen in soaked.steady if seen.error is None]
+    found = slowdown((seen.at, seen.question, seen.seconds) for seen in whole)
+    if found is None or found.low is None or found.high is None:
+        return "skipped", f"{len(whole)} answers are too few to tell a start from an end", {}, None
+    middle = median(seen.seconds for seen in whole)
+    measured = {"factor": found.factor, "low": found.low, "high": found.high, "median_seconds": middle}
+    words = f"the last third takes {found.factor:.2f} times as long as the first ({found.low:.2f} to {found.high:.2f})"
+    response = _series(whole)
+    if found.low <= _SLOWER:
+        return "passed", f"{words}, {units.duration(middle)} in the middle", measured, response
+    busier = _busier(soaked.looks)
+    if busier is not None:
+        measured["others_more"] = busier
+        if busier > _BUSIER:
+            return "skipped", f"{words}, but other programs took more of the processors", measured, response
+    return "failed", words, measured, response
+
+
+def _engine_memory(stand: Stand, soaked: Soaked) -> Found:
+    return _memory(soaked, "the engine", lambda look: look.engine_bytes)
+
+
+def _host_memory(stand: Stand, soaked: Soaked) -> Found:
+    verdict, words, measured, response = _memory(soaked, "what no program owns", lambda look: look.kernel_bytes)
+    if soaked.looks:
+        others = soaked.looks[-1][1].others_bytes - soaked.looks[0][1].others_bytes
+        measured["others_growth_bytes"] = others
+        words += f"; other programs {'+' if others >= 0 else '-'}{units.memory(abs(others))}, which is theirs"
+    return verdict, words, measured, response
+
+
+def _memory(soaked: Soaked, what: str, held: Callable[[Footprint], int]) -> Found:
+    """Grows for sure, and so fast that the machine would not stand a week."""
+    settled = soaked.looks[int(_SETTLING_SHARE * len(soaked.looks)) :]
+    found = trend([(at, float(held(look))) for at, look in settled])
+    if found is None:
+        why = "not ours to look at" if not soaked.looks else f"{len(settled)} looks are too few"
+        return "skipped", why, {}, None
+    left = settled[-1][1].available_bytes
+    hourly, least = 3600 * found.rate, 3600 * found.half
+    measured = {
+        "start_bytes": found.start, "end_bytes": found.end, "bytes_per_hour": hourly,
+        "bytes_per_hour_low": 3600 * found.low, "bytes_per_hour_found": max(least, _weekly(left)),
+        "available_bytes": left,
+    }  # fmt: skip
+    response = {"seconds": found.seconds, "blocks": list(found.blocks)}
+    moved = f"{what} from {units.memory(found.start)} to {units.memory(found.end)}"
+    if found.low > 0 and left / found.low < _STANDS_SECONDS:
+        return "failed", f"{moved}, {_lasting(found, left)}", measured, response
+    seen = f"growth over {units.memory(measured['bytes_per_hour_found'])} an hour would have been found"
+    return "passed", f"{moved}; {seen}", measured, response
+
+
+def _weekly(left_bytes: int) -> float:
+    """An hour's growth that takes a week to use it up."""
+    return 3600 * left_bytes / _STANDS_SECONDS
+
+
+def _lasting(found: Trend, left_bytes: int) -> str:
+    hourly = f"{units.memory(3600 * found.rate)} ± {units.memory(3600 * found.half)} an hour"
+    return f"{hourly}: {units.memory(left_bytes)} are used up in {units.duration(left_bytes / found.rate)}"
+
+
+def _restart(stand: Stand, soaked: Soaked) -> Found:
+    found = soaked.restarted
+    if found is None:
+        why = "the server was gone already" if soaked.gone else "not ours to restart"
+        return "skipped", why, {}, None
+    whole, cut = _whole(found.during), kinds(found.during)
+    measured = {
+        "seconds": found.seconds, "answered_during": len(whole), "failed_during": sum(cut.values()),
+        "asked_after": len(found.after),
+    }  # fmt: skip
+    response = {"during": cut, "after": kinds(found.after)}
+    if found.reason is not None:
+        return "failed", f"it did not come back: {found.reason}", measured, response
+    wrong = _faults(found)
+    if wrong:
+        return "failed", wrong, measured, response
+    words = f"back after {units.duration(found.seconds)}: {sum(cut.values())} requests failed and"
+    return "passed", f"{words} {len(whole)} were answered during it, {len(found.after)} afterwards", measured, response
+
+
+def _faults(found: Restarted) -> str | None:
+    """A request may fail while there is no engine; it may not hang, nor be answered with nonsense."""
+    hung = sum(seen.error == "stalled" for seen in found.during)
+    broken = sum(seen.guard is not None for seen in (*found.during, *found.after))
+    failed = sum(kinds(found.after).values())
+    if failed or not found.after:
+        return f"{failed} of {len(found.after)} requests failed after it was back"
+    if hung:
+        return f"{hung} requests that it was answering were left without an end"
+    return f"{broken} answers around the restart are broken" if broken else None
+
+
+def _whole(seen: tuple[Seen, ...]) -> list[Seen]:
+    return [each for each in seen if each.error is None]
+
+
+def _series(whole: list[Seen]) -> dict[str, Any]:
+    """Medians over time, for a picture."""
+    cut = blocks([(seen.at, seen.seconds) for seen in whole])
+    return {
+        "at": [round(median(at for at, _ in block), 3) for block in cut],
+        "seconds": [round(median(seconds for _, seconds in block), 6) for block in cut],
+    }
+
+
+def _busier(looks: list[tuple[float, Footprint]]) -> float | None:
+    """How much more of the processors others took in the last third than in the first; None if that is not known."""
+    third = len(looks) // 3
+    if third < 2:
+        return None
+    shares = []
+    for (begun, first), (ended, last) in ((looks[0], looks[third]), (looks[-1 - third], looks[-1])):
+        others = (last.busy_seconds - first.busy_seconds) - (last.engine_seconds - first.engine_seconds)
+        shares.append(others / max(ended - begun, 1e-9))
+    return (shares[1] - shares[0]) / max(looks[-1][1].processors, 1)
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+_CHECKS: dict[str, Callable[[Stand, Soaked], Found]] = {
+    "errors": _errors,
+    "answers": _answers,
+    "latency": _latency,
+    "engine memory": _engine_memory,
+    "host memory": _host_memory,
+    "restart": _restart,
+}
+
+RUNG = Rung(NAME, "load for a while: errors, answers, latency, memory, and a restart under it", _probes)

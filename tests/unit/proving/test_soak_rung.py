@@ -1,0 +1,174 @@
+"""The rung `soak`: what it says of a load that was seen, and of a scripted engine over HTTP."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from tests.scripted.engine import Fault, ScriptedEngine
+from upright.endpoint.client import Endpoint
+from upright.errors import LaunchError
+from upright.launching.footprint import Footprint, Meter
+from upright.proving import prove
+from upright.proving.ladder import planned
+from upright.proving.prompts import prompt_set
+from upright.proving.rung import Keeper, Stand, Target
+from upright.proving.rungs.soak import RUNG
+from upright.proving.soaking import Seen, Soaked
+from upright.records.evidence import Observation
+
+TINY = prompt_set("tiny")
+GIB = 1024**3
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A soak of seconds looks at its machine often enough, and does not wait for a restart that takes no time."""
+    for name, seconds in (("_LEAST_LOOK_SECONDS", 0.02), ("_SLICE_SECONDS", 0.3), ("_BEFORE_RESTART_SECONDS", 0.1)):
+        monkeypatch.setattr(f"upright.proving.soaking.{name}", seconds)
+
+
+def machine(at: float, *, engine_rate: float = 0, kernel_rate: float = 0, busy_after: float | None = None) -> Footprint:
+    """What is read at that second: memory that grows by so many bytes a second, others that work from then on."""
+    busy = max(0.0, at - busy_after) if busy_after is not None else 0.0
+    return Footprint(
+        processes=1, engine_bytes=int(GIB + engine_rate * at), kernel_bytes=int(kernel_rate * at),
+        others_bytes=GIB, available_bytes=10 * GIB, engine_seconds=at, busy_seconds=at + busy, processors=2,
+    )  # fmt: skip
+
+
+def judged(made: Soaked) -> dict[str, Observation]:
+    """What the rung says of a load that was seen."""
+    stand = Stand(Target("scripted", "server:0", context_tokens=1024), Endpoint("http://nobody", "x"), TINY)
+    stand.notes["soak"] = made
+    return {probe.name: probe.ask(stand) for probe in RUNG.probes(stand)}
+
+
+def minute(slower: float = 0.0, wrong_after: float = 60.0, **grown: float | None) -> Soaked:
+    """A minute of ten answers a second, looked at twice a second."""
+    chance = random.Random(7)
+    made = Soaked(users=2, text_tokens=512, questions=14, steady_seconds=60)
+    for number in range(600):
+        at = number / 10
+        seconds = 0.1 * (1 + slower * at / 60) * chance.lognormvariate(0, 0.2)
+        made.steady.append(Seen(at, f"{number % 14}", seconds, 0.05, None, None, at > wrong_after))
+    made.warm = [each._replace(wrong=False) for each in made.steady[:28]]
+    made.looks = [(look / 2, machine(look / 2, **grown)) for look in range(120)]  # type: ignore[arg-type]
+    return made
+
+
+def failed(seen: dict[str, Observation]) -> dict[str, str]:
+    return {check: item.reason for check, item in seen.items() if item.verdict == "failed"}
+
+
+def test_a_sound_minute_passes_and_says_what_it_could_have_seen() -> None:
+    seen = judged(minute())
+    assert failed(seen) == {}
+    assert "1.2 % would have been found (95 % sure)" in seen["errors"].reason
+    assert "an hour would have been found" in seen["engine memory"].reason
+
+
+@pytest.mark.parametrize(("grows", "check"), [("engine_rate", "engine memory"), ("kernel_rate", "host memory")])
+def test_memory_that_grows_is_found(grows: str, check: str) -> None:
+    seen = judged(minute(**{grows: 1e6}))
+    assert list(failed(seen)) == [check]
+    assert "used up in" in seen[check].reason
+    assert seen[check].measured["bytes_per_hour"] == pytest.approx(3.6e9, rel=0.01)
+
+
+def test_growth_that_would_last_for_weeks_is_told_and_no_failure() -> None:
+    seen = judged(minute(engine_rate=1e3))
+    assert failed(seen) == {}
+    assert seen["engine memory"].measured["bytes_per_hour"] == pytest.approx(3.6e6, rel=0.01)
+
+
+@pytest.mark.parametrize(("busy_after", "verdict"), [(None, "failed"), (30.0, "skipped")])
+def test_answers_that_slow_down_are_found_unless_others_worked_more(busy_after: float | None, verdict: str) -> None:
+    seen = judged(minute(slower=1.0, busy_after=busy_after))
+    assert seen["latency"].verdict == verdict
+    assert "times as long" in seen["latency"].reason
+
+
+@pytest.mark.parametrize("after", [1.0, 45.0])
+def test_answers_that_turn_wrong_are_found(after: float) -> None:
+    assert list(failed(judged(minute(wrong_after=after)))) == ["answers"]
+
+
+def soaked(
+    engine: ScriptedEngine, restart: Callable[[], None] | None = None, seconds: float = 1.5
+) -> dict[str, Observation]:
+    meter = SimpleNamespace(read=lambda: machine(time.perf_counter()))
+    keeper = Keeper(lambda: cast(Meter, meter), restart) if restart else None
+    with engine.serving() as url, Endpoint(url, engine.model) as endpoint:
+        target = Target("scripted", "server:0", context_tokens=1024, users=2, keeper=keeper)
+        evidence = prove(target, endpoint, TINY, rungs=["soak"], soak_seconds=seconds)
+    return {seen.check: seen for seen in evidence.observations}
+
+
+def test_a_sound_engine_passes() -> None:
+    seen = soaked(ScriptedEngine(TINY), lambda: None)
+    assert failed(seen) == {}
+    assert list(seen) == ["errors", "answers", "latency", "engine memory", "host memory", "restart"]
+    assert seen["answers"].measured["wrong_first"] == 0
+    assert seen["restart"].measured["asked_after"] == 2 * len(questions()), "one more round of each user"
+
+
+def questions() -> list[str]:
+    assert TINY.needles is not None
+    quick = [row for row in TINY.smoke if row.rule != "code" and not row.enforce_schema]
+    return [*TINY.needles.keys, *(row.ask for row in quick)]
+
+
+def test_a_server_of_somebody_else_is_loaded_and_neither_measured_nor_restarted() -> None:
+    seen = soaked(ScriptedEngine(TINY), seconds=0.5)
+    assert failed(seen) == {}
+    assert {seen[check].verdict for check in ("engine memory", "host memory", "restart")} == {"skipped"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "check", "words"),
+    [
+        (Fault("flood", rate=0.3), "answers", "flood"),
+        (Fault("cut", rate=0.3), "errors", "no finish_reason"),
+        (Fault("no usage", rate=0.3), "errors", "no usage"),
+        (Fault("disconnect", after_requests=20), "errors", "reset"),
+    ],
+)
+def test_a_fault_is_found(fault: Fault, check: str, words: str) -> None:
+    seen = soaked(ScriptedEngine(TINY, fault=fault, seed=1), seconds=1)
+    assert words in failed(seen)[check]
+
+
+def test_an_engine_that_does_not_come_back_is_named() -> None:
+    def restart() -> None:
+        raise LaunchError("tiny-kimi did not come up: no memory left")
+
+    seen = soaked(ScriptedEngine(TINY), restart, seconds=0.5)
+    assert failed(seen) == {"restart": "it did not come back: tiny-kimi did not come up: no memory left"}
+
+
+def test_an_engine_that_is_broken_after_its_restart_is_named() -> None:
+    engine = ScriptedEngine(TINY)
+
+    def restart() -> None:
+        engine.fault = Fault("no finish")
+
+    assert "requests failed after it was back" in failed(soaked(engine, restart, seconds=0.5))["restart"]
+
+
+def test_its_time_is_part_of_the_schedule() -> None:
+    chosen = planned(
+        TINY,
+        to="soak",
+        rungs=["boot", "soak"],
+        soak_seconds=60,
+        budget_seconds=50,
+        context_tokens=None,
+        rates=(1e4, 100),
+    )
+    assert [(each.group.name, each.runs) for each in chosen if each.group.rung == "soak"] == [("soak", False)]
