@@ -74,7 +74,7 @@ def failures(evidence: Evidence) -> list[tuple[str, str, str]]:
 @pytest.mark.timeout(1500)
 def test_the_whole_ladder_again_and_again(times: int, llama_server: Path, tiny_model: Path) -> None:
     """New long texts and new needles in each climb; no alarm in any."""
-    with llama(llama_server, tiny_model) as url:
+    with llama(llama_server, tiny_model, context=2048) as url:
         for _ in range(times):
             evidence = climbed(url)
             assert failures(evidence) == []
@@ -86,7 +86,7 @@ def test_the_whole_ladder_again_and_again(times: int, llama_server: Path, tiny_m
 
 
 def test_two_users_fill_the_cache_together(llama_server: Path, tiny_model: Path) -> None:
-    with llama(llama_server, tiny_model, slots=2, context=1024) as url:
+    with llama(llama_server, tiny_model, slots=2, context=2048) as url:
         evidence = climbed(url, to="context")
     full = [item for item in evidence.observations if item.check == "full cache"]
     assert failures(evidence) == []

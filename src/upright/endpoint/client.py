@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -184,14 +183,20 @@ class Endpoint:
     def hold(
         self, messages: list[dict[str, Any]], stop: threading.Event, begun: threading.Event, **options: Any
     ) -> None:
-        """Stream an answer nobody reads, until `stop`: it keeps its place in the server. `begun` at the first piece."""
+        """Stream an answer nobody reads, until `stop`: it keeps its place in the server. `begun` at the first piece,
+        or when there will be none."""
         request = {"model": self.model, "messages": messages, "stream": True, **options}
-        with suppress(httpx2.HTTPError), self._http.stream("POST", "/v1/chat/completions", json=request) as response:
-            for line in response.iter_lines():
-                if line.startswith("data:"):
-                    begun.set()
-                if stop.is_set():
-                    return
+        try:
+            with self._http.stream("POST", "/v1/chat/completions", json=request) as response:
+                for line in response.iter_lines():
+                    if line.startswith("data:"):
+                        begun.set()
+                    if stop.is_set():
+                        return
+        except httpx2.HTTPError:
+            pass  # how full the cache became is read elsewhere
+        finally:
+            begun.set()
 
     def _send(
         self, method: str, path: str, body: dict[str, Any] | None = None, timeout_seconds: float | None = None

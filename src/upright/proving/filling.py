@@ -10,10 +10,12 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from upright.endpoint.client import Endpoint
+from upright.endpoint.guards.counting import tokenizer_count
 from upright.endpoint.metrics import read_metrics
 from upright.errors import EndpointError
 from upright.proving.long_text import sentence
@@ -25,22 +27,38 @@ MOST_OTHERS = 32
 """Parallel requests that are tried to fill it."""
 _AIM = 0.95
 _LOOK_SECONDS = 0.1
-_HELD_SHARE = 0.9
+_HELD_SHARE = 0.97
 """How much of its context an other request fills by its prompt; the rest is what it goes on writing."""
+_UNCOUNTED_SHARE = 0.92
+"""Of that, where the engine's tokenizer cannot be asked: a sentence's cost is an average, and too long is refused."""
+_ENDING_TOKENS = 8
 
 
-def cache_usage(endpoint: Endpoint) -> float | None:
-    """How full the cache is now, from 0 to 1; None if the engine does not say."""
+@dataclass(frozen=True)
+class Usage:
+    """How full the cache is, from 0 to 1."""
+
+    share: float
+    """All of it."""
+    largest: float
+    """What one request holds of it at most: all of it, where the engine does not tell requests apart."""
+    slots: int | None = None
+    """Requests that it has room for at once; None where they share a pool."""
+
+
+def cache_usage(endpoint: Endpoint) -> Usage | None:
+    """How full the cache is now; None if the engine does not say."""
     with suppress(EndpointError):
         usage = read_metrics(endpoint.text("/metrics")).kv_usage
         if usage is not None:
-            return usage
+            return Usage(usage, usage)
     try:
         slots = [slot for slot in endpoint.json_list("/slots") if isinstance(slot, dict)]
     except EndpointError:
         return None
     room = sum(int(slot.get("n_ctx") or 0) for slot in slots)
-    return sum(map(_slot_tokens, slots)) / room if room else None
+    held = [_slot_tokens(slot) for slot in slots]
+    return Usage(sum(held) / room, max(held) / room, len(slots)) if room else None
 
 
 class Gauge:
@@ -48,6 +66,8 @@ class Gauge:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.peak: float | None = None
+        self.largest = 0.0
+        self.slots: int | None = None
         self._endpoint, self._stop = endpoint, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -67,18 +87,22 @@ class Gauge:
     def _look(self) -> bool:
         usage = cache_usage(self._endpoint)
         if usage is not None:
-            self.peak = max(self.peak or 0.0, usage)
+            self.peak = max(self.peak or 0.0, usage.share)
+            self.largest, self.slots = max(self.largest, usage.largest), usage.slots
         return usage is not None
 
 
-def others_needed(usage: float) -> int:
-    """How many more requests like the one that took `usage` fill the cache."""
-    return math.ceil((_AIM - usage) / (_HELD_SHARE * usage))
+def others_needed(own: float, whole: float, slots: int | None) -> int:
+    """How many requests of a `whole` context fill what one that holds `own` leaves; never more than have a slot."""
+    needed = math.ceil((_AIM - own) / (_HELD_SHARE * whole))
+    return needed if slots is None else min(needed, slots - 1)
 
 
-def shares(count: int, usage: float) -> tuple[float, ...]:
+def shares(count: int, own: float, whole: float) -> tuple[float, ...]:
     """How much of its context each of them fills: just enough first, then as much as it can hold."""
-    return min(_HELD_SHARE, (_AIM - usage) / (count * usage)), _HELD_SHARE
+    if not count:
+        return ()
+    return min(_HELD_SHARE, (_AIM - own) / (count * whole)), _HELD_SHARE
 
 
 @contextmanager
@@ -102,18 +126,34 @@ def others(stand: Stand, count: int, share: float, context_tokens: int, patience
 def _hold(
     stand: Stand, number: int, share: float, context_tokens: int, stop: threading.Event, begun: threading.Event
 ) -> None:
-    needles = stand.prompts.needles
+    needles, chance = stand.prompts.needles, random.Random(f"{stand.seed}/{number}")  # noqa: S311 (not a secret)
     assert needles is not None
-    chance = random.Random(f"{stand.seed}/{number}")  # noqa: S311 (not a secret)
-    count = int(share * context_tokens / (stand.tokens_per_sentence or 14))
-    text = " ".join(sentence(needles, chance) for _ in range(max(count, 1)))
-    messages = [{"role": "user", "content": f"{needles.lead}{text}"}]
-    room = max(int((1 - share) * context_tokens) - 64, 16)
+    sentences: list[str] = []
+
+    def asked(count: int) -> list[dict[str, Any]]:
+        while len(sentences) < count:
+            sentences.append(sentence(needles, chance))
+        return [{"role": "user", "content": f"{needles.lead}{' '.join(sentences[: max(count, 1)])}"}]
+
+    per_sentence, wanted = stand.tokens_per_sentence or 14.0, share * context_tokens
+    count = int(wanted / per_sentence)
+    counted = tokenizer_count(stand.endpoint, asked(count))
+    if counted:
+        per_sentence = counted / count
+    else:
+        wanted *= _UNCOUNTED_SHARE
+    messages = asked(int(wanted / per_sentence))
+    room = max(int(context_tokens - wanted) - _ENDING_TOKENS, _ENDING_TOKENS)
     stand.endpoint.hold(messages, stop, begun, max_tokens=room, temperature=0, ignore_eos=True)
 
 
 def _slot_tokens(slot: dict[str, Any]) -> int:
     """Cells of one llama.cpp slot, also of a finished request: they stay for the next one with the same prefix."""
+    # Guard: n_prompt_tokens of a running request counts what is not yet processed, and in b11669 its answer too
+    if not slot.get("is_processing"):
+        return int(slot.get("n_prompt_tokens") or 0)
     following = slot.get("next_token")
     decoded = following[0].get("n_decoded") if isinstance(following, list) and following else 0
-    return int(slot.get("n_prompt_tokens") or 0) + int(decoded or 0)
+    return sum(
+        int(count or 0) for count in (slot.get("n_prompt_tokens_processed"), slot.get("n_prompt_tokens_cache"), decoded)
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from upright.endpoint.client import Answer
+from upright.endpoint.guards.counting import tokenizer_count
 from upright.proving.asking import Asked, Judge, Judgement, Slot, note, observe
 from upright.proving.estimating import Cost
 from upright.proving.filling import FULL, MOST_OTHERS, Gauge, others, others_needed, shares
@@ -177,28 +178,29 @@ def _with_full_cache(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> Ob
     """Alone first: the fuller it gets by itself, the fewer others it takes."""
     with Gauge(stand.endpoint) as gauge:
         seen = observe(stand, slot, asked, judge)
-    alone = gauge.peak
-    if not alone:
+    own = gauge.largest
+    if not own:
         said = "the engine does not say how full its cache is"
         return seen if seen.verdict == "failed" else seen.model_copy(update={"verdict": "unsupported", "reason": said})
-    if seen.verdict != "failed" and alone < FULL:
-        count = others_needed(alone)
+    usage, count = gauge.peak or 0.0, 0
+    if seen.verdict != "failed" and own < FULL:
+        whole = own * asked.about_prompt_tokens / (seen.measured.get("prompt_tokens") or asked.about_prompt_tokens)
+        count = others_needed(own, whole, gauge.slots)
         if count > MOST_OTHERS:
-            said = f"one request fills {alone:.0%} of the cache: {count} more would be needed at once"
+            said = f"one request fills {own:.0%} of the cache: {count} more would be needed at once"
             return seen.model_copy(update={"verdict": "unsupported", "reason": said})
         patience = 30 + 4 * count * asked.about_prompt_tokens / (stand.rates.prefill or 100)
-        for share in shares(count, alone):
+        for share in shares(count, own, whole):
             with others(stand, count, share, asked.about_prompt_tokens, patience), Gauge(stand.endpoint) as gauge:
                 seen = observe(stand, slot, asked, judge)
-            if seen.verdict == "failed" or (gauge.peak or 0) >= FULL:
+            usage = gauge.peak or 0.0
+            if seen.verdict == "failed" or usage >= FULL:
                 break
-    usage = gauge.peak or 0.0
     measured = {**seen.measured, "cache_usage": round(usage, 4)}
-    words = f"{seen.reason}, the cache {usage:.0%} full"
     if seen.verdict == "passed" and usage < FULL:
-        said = f"the cache could be filled to {usage:.0%} only, with {others_needed(alone)} others"
+        said = f"the cache could be filled to {usage:.0%} only, with {count} others"
         return seen.model_copy(update={"verdict": "unsupported", "reason": said, "measured": measured})
-    return seen.model_copy(update={"reason": words, "measured": measured})
+    return seen.model_copy(update={"reason": f"{seen.reason}, the cache {usage:.0%} full", "measured": measured})
 
 
 def _text(stand: Stand, length: int) -> tuple[Needles, LongText, int]:
@@ -217,8 +219,19 @@ def _text(stand: Stand, length: int) -> tuple[Needles, LongText, int]:
     total = stand.notes.setdefault("sentences", int(1.1 * count(context)))  # more than it will take
     if "text" not in stand.notes:
         stand.notes["text"] = long_text(needles, total, stand.seed)
+        _count(stand, needles, total)
+        per_sentence = _per_sentence(stand)
     counts = stand.notes.setdefault(f"counts {slack}", {})  # one text a length, whatever is learned meanwhile
     return needles, stand.notes["text"], counts.setdefault(length, min(count(length), total))
+
+
+def _count(stand: Stand, needles: Needles, sentences: int) -> None:
+    """What this very text costs, where the engine's tokenizer can be asked."""
+    text: LongText = stand.notes["text"]
+    content = f"{needles.lead}{text.beginning(sentences)}"
+    counted = tokenizer_count(stand.endpoint, [{"role": "user", "content": content}])
+    if counted:
+        stand.notes["per_sentence"] = (counted - _ASIDE_TOKENS) / sentences
 
 
 def _per_sentence(stand: Stand) -> float:
