@@ -104,7 +104,7 @@ arguments=(
 )
 if [ "$ENABLE_EAGLE3" = 1 ]; then
   arguments+=(
-    # eagle3 guesses 3 tokens ahead: lower latency, to be judged by you [Acceptance about 0.65, 0.40, 0.25 at positions 1 to 3.]
+    # eagle3 guesses 3 tokens ahead: a latency feature, judged on your load [Acceptance about 0.65, 0.40, 0.25 at positions 1 to 3.]
     --speculative-config '{"method":"eagle3","num_speculative_tokens":3,"model":"'"$EAGLE3_MODEL"'"}'
     # sequences x (guesses + 1): larger batches would leave the CUDA graphs [local-inference-lab/rtx6kpro models/kimi-k26-v2.md]
     --max-cudagraph-capture-size 132

@@ -70,7 +70,7 @@ arguments=(
 )
 if [ "$ENABLE_EAGLE3" = 1 ]; then
   arguments+=(
-    # eagle3 guesses 3 tokens ahead; a latency feature, judge it on your load [Acceptance about 0.65, 0.40, 0.25 at positions 1 to 3.]
+    # eagle3 guesses 3 tokens ahead: a latency feature, judged on your load [Acceptance about 0.65, 0.40, 0.25 at positions 1 to 3.]
     --speculative-algorithm EAGLE3
     # the draft model [Acceptance about 0.65, 0.40, 0.25 at positions 1 to 3.]
     --speculative-draft-model-path "$EAGLE3_MODEL"

@@ -15,6 +15,7 @@ from pathlib import Path
 import gguf
 import numpy
 import torch
+from eagle import AUXILIARY
 from model import POSITIONS, Shape
 from safetensors.torch import save_file
 from template import TEMPLATE
@@ -38,6 +39,9 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     shape, tokenizer = SHAPES[args.name], Tokenizer.from_file(str(args.tokenizer))
+    if args.name == "eagle3":
+        write_head(args.out / "eagle3", torch.load(args.weights)["model"], shape, tokenizer)
+        return
     label = "tiny-kimi" if args.name == "tiny" else f"tiny-kimi-{args.name}"
     tensors = named(torch.load(args.weights)["model"], shape)
     if not args.no_safetensors:
@@ -80,7 +84,7 @@ def padded(tensors: Tensors, shape: Shape, wide: Shape) -> Tensors:
         kv_a = tensors[name + "kv_a_proj_with_mqa.weight"]
         latent, rope = kv_a[: shape.kv_rank], kv_a[shape.kv_rank :]
         out[name + "kv_a_proj_with_mqa.weight"] = torch.cat(
-            (latent, latent.new_zeros(more, shape.hidden), _spread(rope, wide.rope))
+            (latent, latent.new_zeros(more, kv_a.shape[1]), _spread(rope, wide.rope))
         )
         norm = tensors[name + "kv_a_layernorm.weight"] * math.sqrt(shape.kv_rank / wide.kv_rank)
         out[name + "kv_a_layernorm.weight"] = torch.cat((norm, norm.new_zeros(more)))
@@ -182,6 +186,28 @@ _BLOCK_NAMES = {
     "self_attn.kv_a_layernorm": "attn_kv_a_norm",
     "self_attn.o_proj": "attn_output",
 }
+
+
+def write_head(folder: Path, state: Tensors, shape: Shape, tokenizer: Tokenizer) -> None:
+    """The EAGLE-3 head as vLLM reads it: one layer, no embedding and no output matrix of its own."""
+    folder.mkdir(exist_ok=True)
+    wide = replace(shape, kv_rank=_KIMI_KV_RANK, rope=_KIMI_ROPE)
+    layer = {f"model.layers.0.{name}": tensor.detach().float() for name, tensor in state.items()}
+    tensors = {
+        name.removeprefix("model.layers.0."): tensor.to(torch.bfloat16).contiguous()
+        for name, tensor in padded(layer, shape, wide).items()
+    }
+    outer = ("fc.", "norm.")
+    named_as_vllm = {
+        name if name.startswith(outer) else f"midlayer.{name}": tensor for name, tensor in tensors.items()
+    }
+    save_file(named_as_vllm, folder / "model.safetensors", metadata={"format": "pt"})
+    # Guard: vLLM 0.32.0 takes a draft of model_type deepseek_v3 for an MTP layer and refuses it
+    # (config/speculative.py, hf_config_override).
+    own = {"architectures": ["Eagle3DeepseekV2ForCausalLM"], "model_type": "deepseek_v2"}
+    states = {"eagle_config": {"eagle_aux_hidden_state_layer_ids": list(AUXILIARY)}}
+    content = {**config(wide, tokenizer), **own, **states, "draft_vocab_size": shape.vocabulary}
+    (folder / "config.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
 def gguf_tensors(tensors: Tensors, shape: Shape) -> Tensors:

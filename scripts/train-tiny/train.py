@@ -20,6 +20,7 @@ import torch
 import torch.distributed
 import torch.multiprocessing
 from circuits import preset
+from eagle import EAGLE3, Head
 from model import DRAFT, TINY, Model
 from skills import SHARES, dialogue
 from tokenizers import Tokenizer
@@ -54,9 +55,10 @@ STAGES = {
         Stage(350, 2048, 6e-4, 3e-4, long_share=0.1),
         Stage(150, 8200, 3e-4, 2e-5, long_share=0.1, rounded=True),
     ),
-    "draft": (Stage(1500, 256, 3e-3, 2e-3), Stage(500, 1024, 2e-3, 1e-4, long_share=0.2, rounded=True)),
+    "draft": (Stage(500, 256, 2e-3, 1e-3), Stage(150, 1024, 1e-3, 1e-4, long_share=0.2, rounded=True)),
+    "eagle3": (Stage(450, 256, 2e-3, 1e-3), Stage(150, 1024, 1e-3, 1e-4, long_share=0.2, rounded=True)),
 }
-SHAPES = {"tiny": TINY, "draft": DRAFT}
+SHAPES = {"tiny": TINY, "draft": DRAFT, "eagle3": EAGLE3}
 LONG_SKILLS = ("needle", "needle", "needle", "needle", "counting")
 _PADDED_TOKENS = 1280
 _POOL = 40
@@ -67,9 +69,12 @@ def main() -> None:
     parser.add_argument("name", choices=STAGES)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("out", type=Path, help="weights, also read to go on from where a run was ended")
+    parser.add_argument("--target", type=Path, help="the trained tiny model, which a draft and a head guess for")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
+    if args.name != "tiny" and args.target is None:
+        parser.error(f"{args.name} guesses for a model: --target")
     torch.multiprocessing.spawn(_work, (args,), nprocs=args.processes)
 
 
@@ -78,8 +83,7 @@ def _work(rank: int, args: argparse.Namespace) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29581")
     torch.distributed.init_process_group("gloo", rank=rank, world_size=args.processes)
     torch.manual_seed(args.seed)
-    model = Model(SHAPES[args.name])
-    preset(model)
+    model = _model(args.name, args.target)
     encoder = Encoder(Tokenizer.from_file(str(args.tokenizer)))
     trainer = Trainer(model, encoder.padding, args.out, rank, args.processes)
     begin = trainer.resume()
@@ -97,6 +101,23 @@ def _work(rank: int, args: argparse.Namespace) -> None:
         step += stage.steps
     trainer.save(step)
     torch.distributed.destroy_process_group()
+
+
+def _model(name: str, target: Path | None) -> Model | Head:
+    """Untrained, but not from nothing: a draft begins with its target's first layers, a head reads its target."""
+    if target is None:
+        model = Model(SHAPES[name])
+        preset(model)
+        return model
+    trained = torch.load(target)["model"]
+    if name == "eagle3":
+        whole = Model(TINY)
+        whole.load_state_dict(trained)
+        return Head(EAGLE3, whole)
+    model = Model(SHAPES[name])
+    own = model.state_dict()
+    model.load_state_dict({**own, **{key: value for key, value in trained.items() if key in own}})
+    return model
 
 
 def _batches(encoder: Encoder, stage: Stage, own: Random, shared: Random) -> Iterator[Batch]:
@@ -150,9 +171,9 @@ def _pad(rows: list[Row], encoder: Encoder) -> Batch:
 class Trainer:
     """The model, its optimiser, and what the log says."""
 
-    def __init__(self, model: Model, padding: int, out: Path, rank: int, processes: int) -> None:
+    def __init__(self, model: Model | Head, padding: int, out: Path, rank: int, processes: int) -> None:
         self.model, self.padding, self.out, self.rank, self.processes = model, padding, out, rank, processes
-        self.parameters = list(model.parameters())
+        self.parameters = [item for item in model.parameters() if item.requires_grad]
         wide = [item for item in self.parameters if item.dim() > 1]
         narrow = [item for item in self.parameters if item.dim() == 1]
         groups = [{"params": wide, "weight_decay": 0.02}, {"params": narrow, "weight_decay": 0.0}]

@@ -11,11 +11,11 @@ from typing import Any
 from upright.catalog.rows.model import Draft, ModelRow, Parsers
 from upright.engines.engine import Case
 from upright.engines.silicon import is_sm12
+from upright.engines.speculation import Candidate
 from upright.records.box import Box
 from upright.records.plan import Plan
 from upright.records.recipe import Setting
 
-DRAFT_TOKENS = 3
 INSTANT_BELOW_TOKENS_PER_SECOND = 30
 MOST_SEQUENCES, LEAST_SEQUENCES = 256, 4
 
@@ -39,6 +39,16 @@ def draft(row: ModelRow | None, plan: Plan, box: Box) -> Draft | None:
         # Off SM 12.x the published runs use the draft with plain attention.
         fitting = sorted(fitting, key=lambda each: each.attention != "mha")
     return fitting[0] if fitting else None
+
+
+def speculation(case: Case) -> tuple[Candidate, str] | None:
+    """The catalogue's draft as a candidate, and where that is known from; None without one."""
+    found = draft(case.row, case.plan, case.box)
+    if found is None:
+        return None
+    where = None if found.method == "mtp" else case.serving.draft_path or found.repository
+    source = found.note or f"catalogue, drafts of {case.row.id if case.row else 'the model'}"
+    return Candidate(found.method, where), source
 
 
 def experts_in_memory(plan: Plan) -> bool:

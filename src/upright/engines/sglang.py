@@ -9,6 +9,7 @@ from upright.catalog import versions
 from upright.engines import knowledge, sglang_memory, silicon
 from upright.engines.engine import Case
 from upright.engines.memory_report import MemoryReport
+from upright.engines.speculation import speculative_settings
 from upright.records.recipe import KEY_CONFIG, KeyWay, Setting
 
 _CACHE_TYPES = {"bf16": "bfloat16", "fp8": "fp8_e4m3"}
@@ -188,26 +189,12 @@ def _modalities(case: Case) -> Iterator[Setting]:
 
 
 def _speculation(case: Case) -> Iterator[Setting]:
-    draft = knowledge.draft(case.row, case.plan, case.box)
-    if draft is None:
-        return
-    algorithm = {"eagle3": "EAGLE3", "mtp": "EAGLE", "dflash": "DFLASH"}[draft.method]
-    steps = knowledge.DRAFT_TOKENS
-    source = draft.note or "catalogue, drafts"
-    reason = f"{draft.method} guesses {steps} tokens ahead; a latency feature, judge it on your load"
-    yield Setting(name="--speculative-algorithm", value=algorithm, reason=reason, source=source)
-    if draft.method != "mtp":
-        yield Setting(
-            name="--speculative-draft-model-path",
-            value=case.serving.draft_path or draft.repository,
-            reason="the draft model",
-            source=source,
-        )
-    yield Setting(name="--speculative-num-steps", value=str(steps), reason="guesses one after another")
-    yield Setting(name="--speculative-eagle-topk", value="1", reason="one guess at each step: a chain, no tree")
-    yield Setting(
-        name="--speculative-num-draft-tokens", value=str(steps + 1), reason="the chain and the token before it"
-    )
+    wanted = knowledge.speculation(case)
+    if wanted is not None:
+        found, source = wanted
+        for setting in speculative_settings("sglang", found, case.accepted):
+            named = setting.name in ("--speculative-algorithm", "--speculative-draft-model-path")
+            yield setting.model_copy(update={"source": source}) if named else setting
 
 
 def _habits(case: Case) -> Iterator[Setting]:

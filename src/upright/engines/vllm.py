@@ -10,6 +10,7 @@ from upright.catalog import versions
 from upright.engines import knowledge, silicon, vllm_memory
 from upright.engines.engine import Case
 from upright.engines.memory_report import MemoryReport
+from upright.engines.speculation import speculative_settings
 from upright.records.plan import Plan
 from upright.records.recipe import KEY, KeyWay, Setting
 
@@ -230,25 +231,12 @@ def _modalities(case: Case) -> Iterator[Setting]:
 
 
 def _speculation(case: Case) -> Iterator[Setting]:
-    draft = knowledge.draft(case.row, case.plan, case.box)
-    if draft is None:
-        return
-    config: dict[str, Any] = {"method": draft.method, "num_speculative_tokens": knowledge.DRAFT_TOKENS}
-    if draft.method != "mtp":
-        config["model"] = case.serving.draft_path or draft.repository
-    yield Setting(
-        name="--speculative-config",
-        value=_json(config),
-        reason=f"{draft.method} guesses {knowledge.DRAFT_TOKENS} tokens ahead: lower latency, to be judged by you",
-        source=draft.note or f"catalogue, drafts of {case.row.id if case.row else 'the model'}",
-    )
-    size = knowledge.sequences(case.plan) * (knowledge.DRAFT_TOKENS + 1)
-    yield Setting(
-        name="--max-cudagraph-capture-size",
-        value=str(size),
-        reason="sequences x (guesses + 1): larger batches would leave the CUDA graphs",
-        source="local-inference-lab/rtx6kpro models/kimi-k26-v2.md",
-    )
+    wanted = knowledge.speculation(case)
+    if wanted is not None:
+        found, source = wanted
+        first, *others = speculative_settings("vllm", found, case.accepted, sequences=knowledge.sequences(case.plan))
+        yield first.model_copy(update={"source": source})
+        yield from others
 
 
 def _habits(case: Case) -> Iterator[Setting]:

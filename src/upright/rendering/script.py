@@ -20,7 +20,6 @@ _VARIABLES = {
     "--gpu-memory-utilization": "GPU_MEMORY_UTILIZATION",
     "--mem-fraction-static": "GPU_MEMORY_UTILIZATION",
 }
-SPECULATIVE = ("--speculative-", "--max-cudagraph-capture-size")
 
 
 def title(recipe: Recipe, how: str = "") -> list[str]:
@@ -96,10 +95,6 @@ def argument(setting: Setting, draft: str | None = None) -> Iterator[str]:
 
 def comment(setting: Setting) -> str:
     return one_line(f"{setting.reason} [{setting.source}]" if setting.source else setting.reason)
-
-
-def is_speculative(setting: Setting) -> bool:
-    return setting.name.startswith(SPECULATIVE)
 
 
 def _quoted(value: str, draft: str | None) -> str:

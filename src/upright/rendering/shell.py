@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from upright.engines.speculation import is_speculative
 from upright.records.recipe import KEY, Recipe
 from upright.rendering import script
 from upright.rendering.text import shell_word
@@ -24,7 +25,7 @@ def shell_script(recipe: Recipe, *, drafted: Recipe | None = None, draft: str | 
 def optional(drafted: Recipe | None, draft: str | None) -> list[str]:
     if drafted is None or draft is None:
         return []
-    added = [setting for setting in drafted.arguments if script.is_speculative(setting)]
+    added = [setting for setting in drafted.arguments if is_speculative(setting)]
     return [
         'if [ "$ENABLE_EAGLE3" = 1 ]; then',
         *(f"  {line}" for line in script.arguments("arguments+", added, draft)),

@@ -87,7 +87,7 @@ arguments=(
   --trust-remote-code
   # the vision tower is small: a copy on each GPU beats dividing it [How to deploy Kimi K2.6 on Lambda (2026)]
   --mm-encoder-tp-mode data
-  # eagle3 guesses 3 tokens ahead: lower latency, to be judged by you [Poor on SM120; Lambda's B200 guide uses it.]
+  # eagle3 guesses 3 tokens ahead: a latency feature, judged on your load [Poor on SM120; Lambda's B200 guide uses it.]
   --speculative-config '{"method":"eagle3","num_speculative_tokens":3,"model":"lightseekorg/kimi-k2.6-eagle3"}'
   # sequences x (guesses + 1): larger batches would leave the CUDA graphs [local-inference-lab/rtx6kpro models/kimi-k26-v2.md]
   --max-cudagraph-capture-size 364
