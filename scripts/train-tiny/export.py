@@ -198,9 +198,7 @@ def write_head(folder: Path, state: Tensors, shape: Shape, tokenizer: Tokenizer)
         for name, tensor in padded(layer, shape, wide).items()
     }
     outer = ("fc.", "norm.")
-    named_as_vllm = {
-        name if name.startswith(outer) else f"midlayer.{name}": tensor for name, tensor in tensors.items()
-    }
+    named_as_vllm = {name if name.startswith(outer) else f"midlayer.{name}": tensor for name, tensor in tensors.items()}
     save_file(named_as_vllm, folder / "model.safetensors", metadata={"format": "pt"})
     # Guard: vLLM 0.32.0 takes a draft of model_type deepseek_v3 for an MTP layer and refuses it
     # (config/speculative.py, hf_config_override).

@@ -19,14 +19,17 @@ from upright.records.benchmark import Benchmark, Skipped
 from upright.records.loading import load
 from upright.store import DeploymentDir, write_atomically
 
+LETTERS = "abcdefgh"
+"""What the compared are called in cells and tables."""
 
-def subject(known: Known, letter: str = "a") -> Subject:
+
+def subject(known: Known, letter: str = "a", question: str | None = None) -> Subject:
     """Ask the server what words cost, and whether it will ignore the end of an answer."""
     with Server(known.target) as server:
         target, _ = server.told_to_ignore_the_end()
         return Subject(
             target,
-            gauge(server.prompt_tokens, server.text_tokens),
+            gauge(server.prompt_tokens, server.text_tokens, question),
             known.metrics_path,
             known.recipe,
             letter,
@@ -37,9 +40,9 @@ def subject(known: Known, letter: str = "a") -> Subject:
 def bench(
     known: Sequence[Known], asked: Asked, directory: DeploymentDir, watch: Watch | None = None, *, test: bool = True
 ) -> Benchmark:
-    """Measure one endpoint, or two in turns; every cell is on the disk before the next begins."""
+    """Measure one endpoint, or several in turns; every cell is on the disk before the next begins."""
     watch = watch or Watch()
-    subjects = [subject(each, letter) for each, letter in zip(known, "ab", strict=False)]
+    subjects = [subject(each, letter, asked.question) for each, letter in zip(known, LETTERS, strict=False)]
     asked, skipped = _within(asked, known, [_pool_tokens(each) for each in known])
     about = [part for each in known for part in (each.target.base_url, each.target.model, each.recipe or "")]
     course = begin(asked, directory, about, watch)
@@ -60,7 +63,7 @@ def bench(
     record = benchmark(
         course, subjects[0], title=first.name, deployment=first.deployment, engine=first.engine,
         version=first.engine_version, made_from=first.made_from, self_test=tested, finding=finding,
-        names={letter: each.name for letter, each in zip("ab", known, strict=False)} if len(known) > 1 else {},
+        names={letter: each.name for letter, each in zip(LETTERS, known, strict=False)} if len(known) > 1 else {},
     )  # fmt: skip
     keep(directory, record)
     return record

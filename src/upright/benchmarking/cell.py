@@ -16,11 +16,16 @@ from upright.benchmarking.sampling import Sampler
 from upright.benchmarking.verdict import marks, notes
 from upright.endpoint.client import Answer
 from upright.endpoint.guards import complaints
+from upright.errors import UprightError
 from upright.records.benchmark import Cell, EngineView, Machine, Shape
 
 OnTick = Callable[[Tally, int], None]
 _WARM_TOKENS = 64
 _WARM_OUTPUT = 8
+
+
+class FellError(UprightError):
+    """What `Subject.enter` raises if its subject cannot be measured; the others can."""
 
 
 @dataclass(frozen=True)

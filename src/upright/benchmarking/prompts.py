@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from upright.benchmarking.load import Message, Request, Target
@@ -42,14 +42,19 @@ class Gauge:
     """What each of them costs."""
     fillers: tuple[tuple[int, str], ...] = ()
     """(cost, word) for what is left over."""
+    question: str = ""
+    """What every prompt ends with."""
+    question_tokens: int = 0
+    """What that adds to a prompt."""
 
     def text(self, tokens: int, rng: random.Random, shared: str = "", shared_tokens: int = 0) -> tuple[str, int]:
         """A prompt of so many tokens, and how many it really has: the nearest below, if no words fit."""
-        left = max(0, tokens - self.base_tokens - shared_tokens)
+        left = max(0, tokens - self.base_tokens - shared_tokens - self.question_tokens)
         fillers, used = self._fill(left)
         chosen = rng.choices(self.words, k=(left - used) // self.cost)
         parts = [_FIRST, shared, *chosen, *fillers] if shared else [_FIRST, *chosen, *fillers]
-        return " ".join(parts), self.base_tokens + shared_tokens + len(chosen) * self.cost + used
+        made = self.base_tokens + shared_tokens + len(chosen) * self.cost + used + self.question_tokens
+        return " ".join(parts) + (f"\n{self.question}" if self.question else ""), made
 
     def words_of(self, tokens: int, rng: random.Random) -> tuple[str, int]:
         """Words alone, to be put into a prompt."""
@@ -66,11 +71,18 @@ class Gauge:
         return [], 0
 
 
-def gauge(count: Count, tokenize: Tokenize | None = None) -> Gauge:
+def gauge(count: Count, tokenize: Tokenize | None = None, question: str | None = None) -> Gauge:
     """Ask the server what words cost: two questions if every word is one token, else one for each.
 
     A server that tokenizes without answering is asked that way, and believed if its answers count the same.
     """
+    found = _gauge(count, tokenize)
+    if question is None:
+        return found
+    return replace(found, question=question, question_tokens=count(_user(f"{_FIRST}\n{question}")) - found.base_tokens)
+
+
+def _gauge(count: Count, tokenize: Tokenize | None) -> Gauge:
     base = count(_user(_FIRST))
     together = count(_user(" ".join([_FIRST, *_CANDIDATES])))
     if together == base + len(_CANDIDATES):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from upright.benchmarking.cell import Place, Promise, Subject, measure, warm_up
+from upright.benchmarking.cell import FellError, Place, Promise, Subject, measure, warm_up
 from upright.benchmarking.load import Tally
 from upright.benchmarking.workload import Workload, shape_tokens
 from upright.records.base import canonical
@@ -35,6 +35,10 @@ class Asked:
     patience_seconds: float = 300.0
     fresh: bool = False
     """Do not go on with a run that was cut off."""
+    question: str | None = None
+    """What every prompt ends with, so that answers are such as the model gives; None: words that mean nothing."""
+    around: bool = False
+    """Where a turn costs a restart: the first subject before and after all others, each of them in one turn."""
 
 
 @dataclass
@@ -63,6 +67,8 @@ class Course:
     warm: set[tuple[str, int, int]] = field(default_factory=set)
     running: str | None = None
     """Which subject was made to run last, where only one can."""
+    fallen: dict[str, str] = field(default_factory=dict)
+    """Subjects that could not be measured, and why; the others went on."""
 
     def take(self, subject: Subject, shape: Shape, repeat: int, *, left: int) -> Cell:
         """The cell from the disk, or measured now; `left` is how many come, this one included."""
@@ -96,6 +102,12 @@ class Course:
         remaining = self.asked.budget_seconds - (time.monotonic() - self.began)
         return max(_LEAST_BOX_SECONDS, remaining / max(1, left))
 
+    def fall(self, subject: Subject, reason: str) -> None:
+        self.fallen[subject.letter] = reason
+        words = f"{subject.letter} fell: {reason}"
+        self.skipped += [Skipped(shape=shape, reason=words) for shape in self.asked.shapes]
+        self.watch.tell(words)
+
     def finish(self) -> None:
         self.directory.append(Finished(run=self.run, at=_now()))
 
@@ -126,12 +138,26 @@ def begin(asked: Asked, directory: DeploymentDir, about: Sequence[str], watch: W
 
 
 def sweep(course: Course, subjects: Sequence[Subject]) -> bool:
-    """Every shape, repeat after repeat, the subjects in turns (a b, b a, ...); False if the server went away."""
+    """Every shape, repeat after repeat, the subjects in turns (a b, b a, ...); False if the server went away.
+
+    A subject that falls when its turn comes is left out, and the others go on.
+    """
     order = list(_order(course.asked, subjects))
     for done, (subject, shape, repeat) in enumerate(order):
+        if subject.letter in course.fallen:
+            continue
+        if course.fallen and len(course.fallen) == len(subjects) - 1:
+            break  # the first alone has nobody to be compared with
         course.watch.on_cell(subject, shape, repeat, done, len(order))
-        if not course.take(subject, shape, repeat, left=len(order) - done).complete:
+        try:
+            complete = course.take(subject, shape, repeat, left=len(order) - done).complete
+        except FellError as error:
+            course.fall(subject, error.message)
+            continue
+        if not complete and (subject.enter is None or subject is subjects[0]):
             return False
+        if not complete:
+            course.fall(subject, "the server went away under load")
     return True
 
 
@@ -165,12 +191,23 @@ def benchmark(
 
 def _order(asked: Asked, subjects: Sequence[Subject]) -> Iterator[tuple[Subject, Shape, int]]:
     """Cell by cell in turns where both run; where one must make room for the other, sweep by sweep."""
+    if asked.around:
+        yield from _around(asked, subjects)
+        return
     for repeat in range(1, asked.repeats + 1):
         turn = subjects if repeat % 2 else tuple(reversed(subjects))
         if any(subject.enter for subject in subjects):
             yield from ((subject, shape, repeat) for subject in turn for shape in asked.shapes)
         else:
             yield from ((subject, shape, repeat) for shape in asked.shapes for subject in turn)
+
+
+def _around(asked: Asked, subjects: Sequence[Subject]) -> Iterator[tuple[Subject, Shape, int]]:
+    """a a, b b b b, c c c c, a a: what drifts evenly is in both halves of the first, and each start is made once."""
+    first, *others = subjects
+    half, every = range(1, asked.repeats // 2 + 1), range(1, asked.repeats + 1)
+    turns = [(first, half), *((other, every) for other in others), (first, every[len(half) :])]
+    yield from ((subject, shape, repeat) for subject, repeats in turns for repeat in repeats for shape in asked.shapes)
 
 
 def _key(workload: str, shape: Shape, subject: Subject) -> str:

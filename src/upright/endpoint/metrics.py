@@ -160,7 +160,10 @@ RESPONSES: Mapping[str, str] = {
 }
 """Counters of a web server's answers -> the label that holds the status; the first that is there counts."""
 _IN_GIB = frozenset({"weights_bytes", "kv_bytes", "graphs_bytes"})
-_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+_PER_POSITION = (
+    "vllm:spec_decode_num_accepted_tokens_per_pos_total",
+    "llamacpp:spec_decode_num_accepted_tokens_per_pos_total",
+)
 _CACHE_CONFIG = "vllm:cache_config_info"
 
 
@@ -175,7 +178,7 @@ def read_metrics(text: str) -> Metrics:
     }
     found |= _vllm_cache(samples.get(_CACHE_CONFIG, ()))
     found["errors"] = _errors(samples)
-    found["accepted_at"] = _positions(samples.get(_PER_POSITION, ()))
+    found["accepted_at"] = _positions(next((samples[name] for name in _PER_POSITION if name in samples), ()))
     return Metrics(**_completed(found))  # type: ignore[arg-type]
 
 

@@ -63,6 +63,28 @@ def residuals_of(directory: DeploymentDir) -> Residuals:
     return compare(plan, seen, deployment=deployment.name, at=utc_now(), box_identity=identity)
 
 
+@dataclass(frozen=True)
+class Cache:
+    """An engine's cache in its own words."""
+
+    tokens: int | None
+    """Tokens that it holds; None if the engine does not say."""
+    bytes: int | None
+    """Memory of all caches, a draft's among them; None if the log does not say."""
+
+
+def cache_of(directory: DeploymentDir) -> Cache:
+    """The cache of the engine that runs now: tokens from its metrics, memory from its log."""
+    deployment, recipe = directory.read(Deployment), directory.read(Recipe)
+    text = directory.log.read_text(errors="replace") if directory.log.exists() else ""
+    report = engine_named(recipe.engine).memory(text)
+    said = [found.value for found in report.readings if found.what == "kv_cache"]
+    logged = report.of("kv_tokens")
+    asked = _ask(directory, deployment, recipe).pool_tokens.value
+    tokens = logged.value if asked is None and logged is not None else asked
+    return Cache(None if tokens is None else round(tokens), round(sum(said)) if said else None)
+
+
 def _edited(directory: DeploymentDir) -> bool:
     """Whether it was started again by another recipe than its plan's; the older ones are kept by number."""
     return any(directory.path.glob("recipe-*.json"))

@@ -18,7 +18,9 @@ from upright.proving.estimating import Chosen, total_seconds
 from upright.proving.journaled import Listener, Wish, climb
 from upright.proving.ladder import target_of
 from upright.proving.rung import Keeper
+from upright.proving.rungs.speculation import observed
 from upright.proving.servers import server
+from upright.proving.speculating import Trial, speculate
 from upright.proving.stepping import Change, step, undo_interrupted
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.evidence import Evidence, Observation
@@ -33,8 +35,11 @@ _LONG_SECONDS = 5
 """An answer that took longer is told of, so that a walk of minutes is seen to move."""
 
 
-def climb_deployment(directory: DeploymentDir, wish: Wish, tell: Tell, changes: Sequence[Change] = ()) -> Evidence:
-    """Prove it as it stands, then with each change in turn; what does not hold is taken back."""
+def climb_deployment(
+    directory: DeploymentDir, wish: Wish, tell: Tell, changes: Sequence[Change] = (), trial: Trial | None = None
+) -> Evidence:
+    """Prove it as it stands, then with each change in turn, then with each way to guess ahead; what does not hold, or
+    does not pay, is taken back."""
     undo_interrupted(directory, tell)
     ends = None if wish.budget_seconds is None else time.monotonic() + wish.budget_seconds
 
@@ -48,8 +53,16 @@ def climb_deployment(directory: DeploymentDir, wish: Wish, tell: Tell, changes: 
         steps.append(taken)
         if taken.outcome == "kept" and seen is not None:
             evidence = seen
+    tried: tuple[Observation, ...] = ()
+    if trial is not None and evidence.passed:
+        record, taken_steps, seen = speculate(directory, trial, wish.prompts, proved, tell)
+        evidence, steps = seen or evidence, [*steps, *taken_steps]
+        tried = observed(record, wish.prompts)
+        for made in tried:
+            directory.append(made)
     if steps:
-        evidence = evidence.model_copy(update={"steps": tuple(steps)})
+        every = (*evidence.observations, *tried)
+        evidence = evidence.model_copy(update={"steps": tuple(steps), "observations": every})
         directory.write(evidence)
     return evidence
 

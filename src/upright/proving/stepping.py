@@ -111,11 +111,18 @@ def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> S
 
 def _step(change: Change, good: Recipe, wanted: Recipe, outcome: str, reason: str) -> Step:
     before = next((each.value for each in good.arguments if each.name == change.setting), None)
+    return step_entry(change.setting, before, change.value, good, wanted, outcome, reason)
+
+
+def step_entry(
+    setting: str, before: str | None, after: str | None, good: Recipe, wanted: Recipe, outcome: str, reason: str
+) -> Step:
+    """A line of the journal; one that is still `trying` is taken back by the next climb (`undo_interrupted`)."""
     return Step.model_validate(
         {
-            "setting": change.setting,
+            "setting": setting,
             "before": before,
-            "after": change.value,
+            "after": after,
             "recipe_before": good.reference,
             "recipe_after": wanted.reference,
             "outcome": outcome,

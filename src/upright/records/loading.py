@@ -32,6 +32,7 @@ KINDS = {
     "benchmark": "upright.records.benchmark:Benchmark",
     "fleet": "upright.records.fleet:Fleet",
     "sizing": "upright.records.sizing:Sizing",
+    "speculation": "upright.records.speculation:Speculation",
 }
 """Every kind of record and where its class is, in the order of the line."""
 

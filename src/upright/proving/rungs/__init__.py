@@ -1,7 +1,19 @@
 """One file per rung, each with its `RUNG`; the ladder is this table."""
 
 from upright.proving.rung import Rung
-from upright.proving.rungs import arguments, boot, clients, context, endurance, rehearse, smoke, soak, task, tools
+from upright.proving.rungs import (
+    arguments,
+    boot,
+    clients,
+    context,
+    endurance,
+    rehearse,
+    smoke,
+    soak,
+    speculation,
+    task,
+    tools,
+)
 
 RUNGS: tuple[Rung, ...] = (
     arguments.RUNG,
@@ -12,6 +24,7 @@ RUNGS: tuple[Rung, ...] = (
     context.RUNG,
     endurance.RUNG,
     task.RUNG,
+    speculation.RUNG,
     clients.RUNG,
     soak.RUNG,
 )

@@ -1,0 +1,98 @@
+"""Does guessing ahead pay on this load? Without a candidate: what the engine offers, and how to try it.
+
+The trial itself starts engines again and again, so it is a step after the climb (upright.proving.speculating); its
+verdicts are this rung's observations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from upright import catalog
+from upright.benchmarking.comparison import place_words
+from upright.catalog.recorded_flags import nearest_flags
+from upright.engines.engine import Accepted
+from upright.engines.speculation import Offer, offers, speculation_of
+from upright.proving.asking import Slot, note, utc_now
+from upright.proving.prompts import PromptSet
+from upright.proving.rung import Probe, Rung, Stand
+from upright.records.evidence import Observation, Verdict
+from upright.records.recipe import Recipe
+from upright.records.speculation import Speculation, Tried
+
+NAME = "speculation"
+_VERDICTS: dict[str, Verdict] = {"fell": "unsupported", "damages": "unsupported"}
+
+
+def offered(recipe: Recipe) -> tuple[Offer, ...]:
+    """What the recipe's engine offers for its model, by its version's recorded flags and the catalogue's drafts."""
+    recorded = nearest_flags(recipe.engine, recipe.engine_version)
+    flags = Accepted(recorded.flags, recorded.version) if recorded else Accepted(frozenset(), None)
+    row = catalog.find_model(recipe.served_name)
+    drafts = [(draft.method, draft.repository) for draft in row.drafts] if row else []
+    own = 1 if any(method == "mtp" for method, _ in drafts) else 0
+    return offers(recipe.engine, flags, drafts=drafts, own_layers=own)
+
+
+def observed(record: Speculation, prompts: PromptSet) -> tuple[Observation, ...]:
+    """The trial as evidence. What was taken back leaves a deployment that stands, so none of it is a failure of it."""
+    return tuple(seen for tried in record.tried for seen in _observed(record, tried, prompts))
+
+
+def _observed(record: Speculation, tried: Tried, prompts: PromptSet) -> Iterator[Observation]:
+    def seen(check: str, verdict: Verdict, reason: str, measured: dict[str, float | None]) -> Observation:
+        return Observation(
+            rung=NAME,
+            check=check,
+            probe=f"{tried.name}: {check}",
+            verdict=verdict,
+            reason=reason,
+            at=utc_now(),
+            seconds=0.0,
+            request={},
+            response=None,
+            subject=tried.recipe,
+            prompts=f"{prompts.name}:{prompts.digest}",
+            measured={name: value for name, value in measured.items() if value is not None},
+        )
+
+    for cell in tried.cells:
+        verdict: Verdict = "skipped" if cell.verdict == "not measurable" else "passed"
+        figures = {
+            "factor": cell.output.factor if cell.output else None,
+            "low": cell.output.low if cell.output else None,
+            "high": cell.output.high if cell.output else None,
+            "base_tokens_per_second": cell.base_tokens_per_second,
+            "tokens_per_second": cell.tokens_per_second,
+            "acceptance": cell.acceptance,
+            "published_factor": cell.published.factor if cell.published else None,
+        }
+        yield seen(place_words(cell.shape), verdict, f"{tried.method} {cell.reason}", figures)
+    figures = {
+        "answers": float(tried.answers),
+        "answers_alike": float(tried.answers_alike),
+        "acceptance": tried.acceptance,
+        "pool_tokens": tried.pool_tokens,
+        "base_pool_tokens": record.base_pool_tokens,
+    }
+    words = f"{tried.name} {'is kept' if tried.outcome == 'kept' else 'is taken back'}: {tried.reason}"
+    yield seen("outcome", _VERDICTS.get(tried.outcome, "passed"), words, figures)
+
+
+def _probes(stand: Stand) -> list[Probe]:
+    return [Probe("offers", "offers", _offers)]
+
+
+def _offers(stand: Stand) -> Observation:
+    recipe, slot = stand.target.recipe, Slot(NAME, "offers", "offers")
+    assert recipe is not None
+    found = offered(recipe)
+    engine = " ".join(filter(None, (recipe.engine, recipe.engine_version)))
+    if not found:
+        return note(stand, slot, "skipped", f"{engine} offers no way to guess ahead")
+    now = f"; it runs with {said}" if (said := speculation_of(recipe)) else ""
+    words = ", ".join(offer.words for offer in found)
+    return note(stand, slot, "skipped", f"{engine} offers {words}; try one with --speculate{now}")
+
+
+RUNG = Rung(NAME, "does guessing ahead pay, cell by cell, and are its answers the model's", _probes, needs_recipe=True)

@@ -1,0 +1,360 @@
+"""A deployment + ways to guess ahead -> Speculation: each tried in turns with the recipe as it is, and the best kept.
+
+The base is measured before and after the candidates, each candidate in one life between (a, b, c, a): as few starts as
+a fair comparison needs. Every start is in the journal before it happens, as with any step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from upright.benchmarking.bench import LETTERS, bench
+from upright.benchmarking.cell import FellError
+from upright.benchmarking.known import Known, of_deployment
+from upright.benchmarking.sweep import Asked, Watch
+from upright.benchmarking.workload import Workload
+from upright.endpoint.client import Endpoint
+from upright.endpoint.metrics import Metrics, read_metrics
+from upright.engines.engine import accepted
+from upright.engines.speculation import Candidate, is_speculative, speculation_of, with_speculation
+from upright.errors import LaunchError, UprightError, UsageError
+from upright.host import LocalHost
+from upright.launching import restart, status
+from upright.launching.healing import why
+from upright.launching.readback import Cache, cache_of
+from upright.proving import speculation_verdict as verdict
+from upright.proving.asking import utc_now
+from upright.proving.ladder import prove, target_of
+from upright.proving.prompts import PromptSet
+from upright.proving.stepping import step_entry
+from upright.records.benchmark import Benchmark, Cell, Shape
+from upright.records.box import Box
+from upright.records.evidence import Evidence, Step
+from upright.records.plan import Plan
+from upright.records.recipe import Recipe
+from upright.records.speculation import Outcome, Speculation, Tried
+from upright.store import DeploymentDir
+
+Tell = Callable[[str], None]
+SETTING = "speculation"
+"""What a step of several flags is called in the journal."""
+NO_CACHE, NOTHING_COUNTED = Cache(None, None), Metrics()
+_LOOKED_AT = ("smoke", "tools")
+_OUTPUT_TOKENS = 128
+_LEAST_REQUESTS = 4
+_PLAIN_QUESTION = "Write a Python class for a bank account, with tests."
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is tried, and on which loads."""
+
+    candidates: tuple[Candidate, ...]
+    cells: tuple[tuple[int, int], ...] = ()
+    """(tokens of a prompt, requests at once); empty: chosen by the Goal."""
+    repeats: int = 4
+    """Times that each cell is measured with each candidate, and half of them before and after without."""
+    output_tokens: int = _OUTPUT_TOKENS
+    """Tokens of an answer."""
+    budget_seconds: float | None = 900.0
+    """For all measuring; starts take what they take."""
+
+
+def speculate(
+    directory: DeploymentDir, trial: Trial, prompts: PromptSet, proved: Callable[[], Evidence], tell: Tell
+) -> tuple[Speculation, tuple[Step, ...], Evidence | None]:
+    """Try them all, keep the best if it pays, and end with the deployment running by the last good recipe.
+
+    `proved` climbs what would be kept; its evidence is returned if it was.
+    """
+    trying = _Trying(directory, prompts, directory.read(Recipe), tell)
+    begun = utc_now()
+    for letter, candidate in zip(LETTERS[1:], trial.candidates, strict=False):
+        trying.add(letter, candidate)
+    asked = _asked(trial, trying.good, prompts)
+    try:
+        trying.look_at_base()
+        record = _measured(trying, asked)
+        found = [trying.judged(letter, record) for letter in trying.wanted]
+        evidence = trying.keep(verdict.best(found, trying.good.context_tokens, trying.good.users), found, proved)
+    finally:
+        trying.back()
+    trial_record = trying.record(begun, asked, record, found)
+    directory.write(trial_record)
+    return trial_record, trying.steps(found), evidence
+
+
+def shapes(trial: Trial, recipe: Recipe) -> tuple[Shape, ...]:
+    """The cells that were named, or short and long prompts for one user and for all of them."""
+    room = recipe.context_tokens - trial.output_tokens
+    long = max(64, min(8192, room // 2))
+    chosen = trial.cells or tuple(
+        (prompt, users)
+        for prompt in dict.fromkeys((min(512, long), long))
+        for users in dict.fromkeys((1, recipe.users))
+    )
+    return tuple(
+        Shape(
+            prompt_tokens=prompt,
+            output_tokens=trial.output_tokens,
+            concurrency=users,
+            requests=max(_LEAST_REQUESTS, 2 * users),
+        )
+        for prompt, users in chosen
+    )
+
+
+@dataclass
+class _Life:
+    """One candidate's turn."""
+
+    candidate: Candidate
+    recipe: Recipe
+    cache: Cache = NO_CACHE
+    counted: Metrics = NOTHING_COUNTED
+    damage: tuple[str, ...] = ()
+    answers: int = 0
+    alike: int = 0
+    code: str | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+@dataclass
+class _Trying:
+    """Who runs now, and what was seen of each."""
+
+    directory: DeploymentDir
+    prompts: PromptSet
+    good: Recipe
+    tell: Tell
+    wanted: dict[str, _Life] = field(default_factory=dict)
+    base_cache: Cache = NO_CACHE
+    base_look: Evidence | None = None
+    running: str = "a"
+    kept: str | None = None
+
+    def add(self, letter: str, candidate: Candidate) -> None:
+        took = accepted(self.good.engine, self.good.engine_version, self.directory.read(Box))
+        recipe = with_speculation(self.good, candidate, took)
+        if recipe.argv == self.good.argv:
+            raise UsageError(f"{self.directory.name} runs with {candidate.name} already", hint="--speculate none")
+        self.wanted[letter] = _Life(candidate, recipe)
+
+    def look_at_base(self) -> None:
+        self.tell(f"{SETTING}: {', '.join(life.candidate.name for life in self.wanted.values())}")
+        self.base_cache, self.base_look = cache_of(self.directory), self._look()
+
+    def enter_base(self) -> None:
+        self._leave()
+        if self.running != "a":
+            self.tell("back to the recipe as it was, for the second half of its cells")
+            restart(self.directory, self.good)
+        self.running = "a"
+
+    def enter(self, letter: str) -> None:
+        """Start it, look at its answers, and say why if it cannot be measured."""
+        life = self.wanted[letter]
+        self._leave()
+        self.tell(f"trying {life.candidate.name}")
+        self.directory.append(self._step(life, "trying", "to be measured against the recipe as it is"))
+        self.running = letter
+        try:
+            restart(self.directory, life.recipe)
+        except LaunchError as error:
+            found = why(self.directory, LocalHost())
+            cause = found.cause.cause if found.cause else error.message
+            life.code = found.code
+            self._fell(life, "fell", f"it does not start: {cause}" + (f" ({found.code})" if found.code else ""))
+        life.cache = cache_of(self.directory)
+        assert self.base_look is not None
+        life.damage, life.answers, life.alike = verdict.damage(self.base_look, self._look())
+        if life.damage:
+            count = len(life.damage)
+            self._fell(life, "damages", f"{count} of {life.answers} answers are wrong with it: {life.damage[0]}")
+        self.tell(f"  answers as before: {life.alike} of {life.answers} word for word, the others as right")
+
+    def judged(self, letter: str, record: Benchmark) -> Tried:
+        life = self.wanted[letter]
+        if life.outcome is None and (fallen := _fallen(record, letter)):
+            life.outcome, life.reason = "fell", fallen
+        ranks = self.directory.read(Plan).parallel.decode_context
+        cells = verdict.cells(record, letter, life.candidate.method, ranks)
+        counted = life.counted
+        drafted = None if counted.draft_tokens is None else round(counted.draft_tokens)
+        acceptance = counted.acceptance if drafted else None
+        made = Tried(
+            name=life.candidate.name,
+            method=life.candidate.method,
+            settings=tuple(
+                " ".join(filter(None, (each.name, each.value)))
+                for each in life.recipe.arguments
+                if is_speculative(each)
+            ),
+            recipe=life.recipe.reference,
+            outcome=life.outcome or "stepped back",
+            reason=life.reason,
+            code=life.code,
+            answers=life.answers,
+            answers_alike=life.alike,
+            damage=life.damage,
+            drafted_tokens=drafted,
+            acceptance=acceptance,
+            acceptance_at=counted.acceptance_at if drafted else None,
+            pool_tokens=life.cache.tokens,
+            cache_bytes=life.cache.bytes,
+            cells=cells,
+            notes=verdict.collapses(drafted, acceptance, cells),
+        )
+        objection = verdict.objection(made, self.good.context_tokens, self.good.users)
+        cost = verdict.pool_words(made, self.base_cache.tokens, self.base_cache.bytes)
+        return made.model_copy(
+            update={"reason": objection or made.reason, "notes": (*made.notes, *([cost] if cost else []))}
+        )
+
+    def keep(self, chosen: Tried | None, found: list[Tried], proved: Callable[[], Evidence]) -> Evidence | None:
+        """Start the best again and prove everything with it; what does not hold is taken back."""
+        for place, each in enumerate(found):
+            if each is not chosen and each.outcome == "stepped back" and chosen is not None:
+                words = each.reason or f"{chosen.name} gains more"
+                found[place] = each.model_copy(update={"reason": words})
+        if chosen is None:
+            return None
+        place = found.index(chosen)
+        letter = list(self.wanted)[place]
+        life = self.wanted[letter]
+        self.tell(f"{chosen.name} pays: starting it again, and proving everything with it")
+        self.directory.append(self._step(life, "trying", "it pays; to be proved"))
+        self.running, evidence, wrong = letter, None, None
+        try:
+            restart(self.directory, life.recipe)
+            evidence = proved()
+            failed = next((item for item in evidence.observations if item.verdict == "failed"), None)
+            wrong = f"{failed.rung} {failed.check}: {failed.reason}" if failed else None
+        except LaunchError as error:
+            wrong = error.message
+        if wrong is not None:
+            found[place] = chosen.model_copy(update={"reason": f"it pays, and does not stand: {wrong}"})
+            return None
+        wins = verdict.recommendation([chosen.model_copy(update={"outcome": "kept"})], 0, 1, None)
+        words = wins.partition("; ")[2].rstrip(".")
+        found[place] = chosen.model_copy(update={"outcome": "kept", "reason": words})
+        self.kept = letter
+        self.directory.append(self._step(life, "kept", words))
+        return evidence
+
+    def back(self) -> None:
+        """Whatever happened: the deployment runs by the last good recipe when this returns."""
+        if self.kept is None and self.running != "a":
+            self.tell("back to the last good recipe")
+            restart(self.directory, self.good)
+            self.running = "a"
+
+    def steps(self, found: Sequence[Tried]) -> tuple[Step, ...]:
+        """What came of each; those that were taken back are written down, the one that was kept is already."""
+        made = []
+        lives = zip(self.wanted.values(), found, strict=True)
+        for life, tried in sorted(lives, key=lambda pair: pair[1].outcome == "kept"):
+            outcome = "kept" if tried.outcome == "kept" else "stepped back"
+            made.append(self._step(life, outcome, tried.reason))
+            if self.kept is None:
+                self.directory.append(made[-1])
+        return tuple(made)
+
+    def record(self, begun: str, asked: Asked, record: Benchmark, found: Sequence[Tried]) -> Speculation:
+        good = self.good
+        runs = self.directory.read(Recipe).reference
+        speculates = speculation_of(good)
+        return Speculation(
+            made_from=(good.reference, record.reference),
+            deployment=self.directory.name,
+            engine=good.engine,
+            engine_version=good.engine_version,
+            at=begun,
+            context_tokens=good.context_tokens,
+            users=good.users,
+            asked=asked.question or "",
+            run=record.run,
+            base=good.reference,
+            base_speculates=speculates,
+            base_pool_tokens=self.base_cache.tokens,
+            base_cache_bytes=self.base_cache.bytes,
+            tried=tuple(found),
+            recommendation=verdict.recommendation(found, good.context_tokens, good.users, speculates),
+            runs=runs,
+        )
+
+    def _look(self) -> Evidence:
+        """The answers of the rungs that cost little, as a look and not as evidence."""
+        deployment = status(self.directory)
+        with Endpoint(deployment.base_url, deployment.served_name, key=self.directory.key()) as endpoint:
+            return prove(target_of(deployment, self.good), endpoint, self.prompts, rungs=_LOOKED_AT)
+
+    def _leave(self) -> None:
+        """The engine's own counters go with it: they are read before it ends."""
+        if (life := self.wanted.get(self.running)) is None or self.good.metrics_path is None:
+            return
+        with suppress(UprightError):
+            deployment = status(self.directory)
+            with Endpoint(deployment.base_url, deployment.served_name, key=self.directory.key()) as endpoint:
+                life.counted = read_metrics(endpoint.text(self.good.metrics_path))
+
+    def _fell(self, life: _Life, outcome: Outcome, reason: str) -> None:
+        life.outcome, life.reason = outcome, reason
+        self.tell(f"  {life.candidate.name} {outcome}: {reason}")
+        raise FellError(reason)
+
+    def _step(self, life: _Life, outcome: str, reason: str) -> Step:
+        return step_entry(
+            SETTING, speculation_of(self.good), life.candidate.name, self.good, life.recipe, outcome, reason
+        )
+
+
+def _asked(trial: Trial, recipe: Recipe, prompts: PromptSet) -> Asked:
+    question = prompts.endurance.ask if prompts.endurance is not None else _PLAIN_QUESTION
+    wanted = shapes(trial, recipe)
+    workload = Workload(
+        name=SETTING,
+        about=f"with and without guessing ahead; prompts end with “{' '.join(question.split())[:60]}…”",
+        source="the default use of this tool",
+        contexts=tuple(dict.fromkeys(shape.prompt_tokens for shape in wanted)),
+        output_tokens=trial.output_tokens,
+        concurrency=tuple(dict.fromkeys(shape.concurrency for shape in wanted)),
+    )
+    return Asked(
+        workload,
+        wanted,
+        trial.repeats,
+        budget_seconds=trial.budget_seconds,
+        fresh=True,  # half of a trial that was killed is no half of this one
+        question=question,
+        around=True,
+    )
+
+
+def _measured(trying: _Trying, asked: Asked) -> Benchmark:
+    base, directory = of_deployment(trying.directory)
+    known: list[Known] = [replace(base, name=f"{base.name} as it is", enter=trying.enter_base)]
+    for letter, life in trying.wanted.items():
+        name = f"{base.name} with {life.candidate.name}"
+        enter = _entering(trying, letter)
+        known.append(replace(base, name=name, recipe=life.recipe.digest, enter=enter))
+
+    def on_done(cell: Cell, remembered: bool) -> None:
+        shape = cell.shape
+        where = f"{shape.prompt_tokens:,} in, {shape.concurrency} at once"
+        marked = f", and not to be used: {cell.marks[0]}" if cell.marks else ""
+        trying.tell(f"  {cell.subject} {where}: {cell.output_tokens_per_second:,.1f} tok/s{marked}")
+
+    return bench(known, asked, directory, Watch(on_done=on_done, tell=trying.tell), test=False)
+
+
+def _entering(trying: _Trying, letter: str) -> Callable[[], None]:
+    return lambda: trying.enter(letter)
+
+
+def _fallen(record: Benchmark, letter: str) -> str | None:
+    start = f"{letter} fell: "
+    return next((each.reason.removeprefix(start) for each in record.skipped if each.reason.startswith(start)), None)
