@@ -9,6 +9,7 @@ import click
 
 from upright.cli.options import RungName, Seconds, Tokens, deployment_argument, given, running_or_last, to_option
 from upright.cli.output import Output, output_options, say
+from upright.cli.speculating import Cells, answer_trial, next_words, speculate_options, trial_of
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from upright.proving.journaled import Wish
     from upright.proving.prompts import PromptSet
+    from upright.proving.speculating import Trial
     from upright.proving.stepping import Change
     from upright.records.evidence import Evidence
     from upright.store import DeploymentDir
@@ -46,6 +48,7 @@ class _Pair(click.ParamType[tuple[float, float]]):
 @click.option("--samples", type=click.IntRange(1), default=1, show_default=True, help="Times tools and JSON are asked.")
 @click.option("--context", type=Tokens(), help="Walk up to this context; restarts where the recipe has less.")
 @click.option("--try", "tries", multiple=True, metavar="FLAG=VALUE", help="Try a setting; kept if all still holds.")
+@speculate_options
 @click.option("--base-url", help="A server that somebody else started, such as http://127.0.0.1:8000/v1.")
 @click.option("--model", help="The name that it serves.  [default: the only one it names]")
 @click.option("--key-env", default="OPENAI_API_KEY", show_default=True, help="The variable with its key.")
@@ -62,6 +65,8 @@ def command(
     samples: int,
     context: int | None,
     tries: tuple[str, ...],
+    ways: tuple[str, ...],
+    cells: Cells | None,
     base_url: str | None,
     model: str | None,
     key_env: str,
@@ -75,11 +80,15 @@ def command(
     from upright.proving.ladder import MEASURES
     from upright.proving.prompts import prompt_set
 
+    if cells and not ways:
+        raise UsageError("--cells is for --speculate", hint="--speculate ngram, or another way that the engine offers")
     if rates and not dry_run:
         raise UsageError("--rates is for --dry-run", hint="a climb measures them itself")
     if base_url is None and (model or deployment is None) and model:
         raise UsageError("--model needs --base-url", hint="a deployment of ours knows its own")
     chosen = prompt_set(prompts) if prompts else None
+    if ways and not given("to", "only"):
+        to = "speculation"
 
     def wish(fitting: PromptSet) -> Wish:
         wanted = (MEASURES, only) if only else ()
@@ -89,13 +98,19 @@ def command(
         _show_schedule(output, wish(prompt_set("real")), context, rates)
         return
     if base_url is not None:
-        if deployment or tries:
-            raise UsageError("--base-url is another's server: no deployment and no --try with it")
+        if deployment or tries or ways:
+            raise UsageError("--base-url is another's server: no deployment, no --try and no --speculate with it")
         evidence = _prove_server(base_url, model, key_env, wish(prompt_set("real")), context)
         words = ["prove", "--base-url", base_url, *(["--only", only] if only else ["--to", to])]
     else:
-        evidence, directory = _prove_deployment(deployment, wish, context, tries)
-        words = ["connect" if evidence.passed else "logs", directory.name]
+        directory = running_or_last(deployment)
+        trial = trial_of(directory, ways, cells or (), budget)
+        evidence = _prove_deployment(directory, wish, context, tries, trial)
+        words = next_words(directory.name, evidence, tried=trial is not None)
+        if trial is not None and evidence.passed:
+            answer_trial(output, evidence, directory)
+            output.next(*words)
+            return
     output.answer(evidence, lambda console: evidence_page(console, evidence))
     output.next(*(words if base_url is None else [*words, *given("model", "budget", "context", "soak")]))
     if not evidence.passed:
@@ -103,17 +118,20 @@ def command(
 
 
 def _prove_deployment(
-    name: str | None, wish: Callable[[PromptSet], Wish], context: int | None, tries: tuple[str, ...]
-) -> tuple[Evidence, DeploymentDir]:
+    directory: DeploymentDir,
+    wish: Callable[[PromptSet], Wish],
+    context: int | None,
+    tries: tuple[str, ...],
+    trial: Trial | None,
+) -> Evidence:
     from upright.proving.climbing import climb_deployment
     from upright.proving.prompts import prompt_set_for
     from upright.proving.stepping import change_of
     from upright.records.model import Model
 
-    directory = running_or_last(name)
     wanted = wish(prompt_set_for(directory.read(Model)))
     changes = [*_longer(directory, wanted.prompts, context), *(change_of(text) for text in tries)]
-    return climb_deployment(directory, wanted, say, changes), directory
+    return climb_deployment(directory, wanted, say, changes, trial)
 
 
 def _longer(directory: DeploymentDir, prompts: PromptSet, context: int | None) -> list[Change]:

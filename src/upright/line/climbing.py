@@ -6,7 +6,6 @@ from upright.line.preparing import Tell
 from upright.proving.climbing import climb_deployment
 from upright.proving.journaled import Wish
 from upright.proving.prompts import PromptSet, prompt_set_for
-from upright.proving.speculating import Trial
 from upright.proving.stepping import Change
 from upright.records.evidence import Evidence
 from upright.records.model import Model
@@ -22,8 +21,7 @@ def climb(
     budget_seconds: float | None = None,
     samples: int = 1,
     changes: tuple[Change, ...] = (),
-    trial: Trial | None = None,
 ) -> Evidence:
     """Prove a running deployment; every observation is on disk before the next question."""
     chosen = prompts or prompt_set_for(directory.read(Model))
-    return climb_deployment(directory, Wish(to, chosen, budget_seconds, samples), tell, changes, trial)
+    return climb_deployment(directory, Wish(to, chosen, budget_seconds, samples), tell, changes)

@@ -18,8 +18,9 @@ from upright.benchmarking.workload import Workload
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import Metrics, read_metrics
 from upright.engines.engine import accepted
-from upright.engines.speculation import Candidate, is_speculative, speculation_of, with_speculation
+from upright.engines.speculation import Candidate, candidate, is_speculative, speculation_of, with_speculation
 from upright.errors import LaunchError, UprightError, UsageError
+from upright.fetching import find_weights
 from upright.host import LocalHost
 from upright.launching import restart, status
 from upright.launching.healing import why
@@ -28,6 +29,7 @@ from upright.proving import speculation_verdict as verdict
 from upright.proving.asking import utc_now
 from upright.proving.ladder import prove, target_of
 from upright.proving.prompts import PromptSet
+from upright.proving.rungs.speculation import offered
 from upright.proving.stepping import step_entry
 from upright.records.benchmark import Benchmark, Cell, Shape
 from upright.records.box import Box
@@ -41,6 +43,7 @@ Tell = Callable[[str], None]
 SETTING = "speculation"
 """What a step of several flags is called in the journal."""
 NO_CACHE, NOTHING_COUNTED = Cache(None, None), Metrics()
+MEASURING_SECONDS = 900.0
 _LOOKED_AT = ("smoke", "tools")
 _OUTPUT_TOKENS = 128
 _LEAST_REQUESTS = 4
@@ -58,7 +61,7 @@ class Trial:
     """Times that each cell is measured with each candidate, and half of them before and after without."""
     output_tokens: int = _OUTPUT_TOKENS
     """Tokens of an answer."""
-    budget_seconds: float | None = 900.0
+    budget_seconds: float = MEASURING_SECONDS
     """For all measuring; starts take what they take."""
 
 
@@ -71,8 +74,8 @@ def speculate(
     """
     trying = _Trying(directory, prompts, directory.read(Recipe), tell)
     begun = utc_now()
-    for letter, candidate in zip(LETTERS[1:], trial.candidates, strict=False):
-        trying.add(letter, candidate)
+    for letter, each in zip(LETTERS[1:], trial.candidates, strict=False):
+        trying.add(letter, each)
     asked = _asked(trial, trying.good, prompts)
     try:
         trying.look_at_base()
@@ -84,6 +87,18 @@ def speculate(
     trial_record = trying.record(begun, asked, record, found)
     directory.write(trial_record)
     return trial_record, trying.steps(found), evidence
+
+
+def automatic(recipe: Recipe) -> tuple[Candidate, ...]:
+    """Whatever the engine offers that needs no file, or whose draft of the catalogue is on this disk."""
+    found = []
+    for offer in offered(recipe):
+        if "=" not in offer.words:
+            found.append(candidate(offer.words))
+            continue
+        places = (path for draft in offer.drafts if (path := find_weights(draft)) is not None)
+        found += [candidate(f"{offer.method}={path}") for path in list(places)[:1]]
+    return tuple(found)
 
 
 def shapes(trial: Trial, recipe: Recipe) -> tuple[Shape, ...]:
@@ -136,12 +151,12 @@ class _Trying:
     running: str = "a"
     kept: str | None = None
 
-    def add(self, letter: str, candidate: Candidate) -> None:
+    def add(self, letter: str, wanted: Candidate) -> None:
         took = accepted(self.good.engine, self.good.engine_version, self.directory.read(Box))
-        recipe = with_speculation(self.good, candidate, took)
+        recipe = with_speculation(self.good, wanted, took)
         if recipe.argv == self.good.argv:
-            raise UsageError(f"{self.directory.name} runs with {candidate.name} already", hint="--speculate none")
-        self.wanted[letter] = _Life(candidate, recipe)
+            raise UsageError(f"{self.directory.name} runs with {wanted.name} already", hint="--speculate none")
+        self.wanted[letter] = _Life(wanted, recipe)
 
     def look_at_base(self) -> None:
         self.tell(f"{SETTING}: {', '.join(life.candidate.name for life in self.wanted.values())}")

@@ -1,0 +1,106 @@
+"""`upright prove --speculate`: what a person names -> a Trial, and what came of it -> a page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upright.cli.options import F
+from upright.cli.output import Output
+from upright.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.engines.speculation import Candidate
+    from upright.proving.speculating import Trial
+    from upright.records.evidence import Evidence
+    from upright.store import DeploymentDir
+
+Cells = tuple[tuple[int, int], ...]
+
+
+class _Cells(click.ParamType[Cells]):
+    """512x1,8kx4: tokens of a prompt by requests at once."""
+
+    name = "cells"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Cells:
+        from upright.units import parse_tokens
+
+        found = []
+        for part in str(value).split(","):
+            prompt, _, users = part.rpartition("x")
+            try:
+                found.append((parse_tokens(prompt), int(users)))
+            except ValueError:
+                self.fail(f"{part!r} is no cell; write 8kx4: tokens of a prompt by requests at once", param, ctx)
+            if found[-1][1] < 1:
+                self.fail(f"{part!r}: the least is one request at once", param, ctx)
+        return tuple(dict.fromkeys(found))
+
+
+def speculate_options(function: F) -> F:
+    words = "Try guessing ahead: ngram, draft=PATH, eagle3=PATH, mtp, none or auto; kept if it pays."
+    cells = "For --speculate: prompt by users, such as 512x1,8kx4.  [default: by the goal]"
+    function = click.option("--cells", type=_Cells(), help=cells)(function)
+    return click.option("--speculate", "ways", multiple=True, metavar="WAY", help=words)(function)
+
+
+def trial_of(directory: DeploymentDir, ways: tuple[str, ...], cells: Cells, budget: float | None) -> Trial | None:
+    from upright.engines.speculation import candidate
+    from upright.proving.speculating import MEASURING_SECONDS, Trial, automatic
+    from upright.records.recipe import Recipe
+
+    if not ways:
+        return None
+    recipe, found = directory.read(Recipe), list[Any]()
+    for way in ways:
+        found += automatic(recipe) if way == "auto" else [_on_disk(candidate(way))]
+    if not found:
+        raise UsageError(f"{recipe.engine} offers nothing that needs no draft", hint="name one: --speculate draft=PATH")
+    return Trial(tuple(dict.fromkeys(found)), cells, budget_seconds=budget or MEASURING_SECONDS)
+
+
+def next_words(name: str, evidence: Evidence, *, tried: bool) -> list[str]:
+    """After a trial its report; before one how to begin it; else what a deployment that stands is for."""
+    if not evidence.passed:
+        return ["logs", name]
+    if tried:
+        return ["report", name]
+    seen = next((item.reason for item in evidence.of("speculation") if "; try one with" in item.reason), None)
+    if seen is None or evidence.to_rung != "speculation":
+        return ["connect", name]
+    way = seen.partition(" offers ")[2].partition(";")[0].partition(",")[0]
+    return ["prove", name, "--to", "speculation", "--speculate", way]
+
+
+def answer_trial(output: Output, evidence: Evidence, directory: DeploymentDir) -> None:
+    from upright.cli.evidence_page import evidence_page
+    from upright.cli.speculation_page import speculation_page
+    from upright.records.speculation import Speculation
+
+    record = directory.read(Speculation)
+
+    def page(console: Console) -> None:
+        evidence_page(console, evidence)
+        console.print()
+        speculation_page(console, record)
+
+    output.answer(record, page)
+
+
+def _on_disk(wanted: Candidate) -> Candidate:
+    """A draft by its path, as the engine will be told it; engines of ours download nothing by themselves."""
+    from upright.fetching import find_weights
+
+    if wanted.draft is None:
+        return wanted
+    given = Path(wanted.draft)
+    path = given if given.exists() else find_weights(wanted.draft)
+    if path is None:
+        raise UsageError(f"no draft at {wanted.draft}", hint=f"a path, or fetch it first: upright fetch {wanted.draft}")
+    return replace(wanted, draft=str(path.absolute()))
