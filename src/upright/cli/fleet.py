@@ -13,6 +13,10 @@ class _Fleet(Lazy):
     table: ClassVar[dict[str, str]] = {
         "plan": "Say what each box would run, before anything starts.",
         "size": "Say how many boxes so many people need.",
+        "up": "Start the boxes, then the router, and prove that clients get through.",
+        "status": "Show each box, as it is and as the router sees it.",
+        "roll": "Give the boxes new recipes, one after the other, while clients go on.",
+        "down": "Stop the router and the boxes.",
     }
     module = "upright.cli.fleet_"
 

@@ -1,17 +1,74 @@
-"""Options that the commands of `upright fleet` share, spelled once."""
+"""What the commands of `upright fleet` share: the file, and the fleet that was started."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.fleet.preparing import BoxPlan
+    from upright.records.fleet import Fleet
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def fleet_argument(function: F) -> F:
+    """What is to be."""
     return click.argument(
         "file", type=click.Path(path_type=Path, dir_okay=False), default="fleet.yaml", required=False
     )(function)
+
+
+def started_argument(function: F) -> F:
+    """What is there already."""
+    return click.argument("fleet", metavar="[FLEET|FILE]", required=False)(function)
+
+
+def started(name: str | None) -> Fleet:
+    """The fleet of that name or file, as it was started; without one fleet.yaml here, or the only one there is."""
+    from upright.errors import UsageError
+    from upright.fleet import read_fleet
+    from upright.fleet.directory import FleetDir, known_fleets
+
+    known = {each.name: each for each in known_fleets()}
+    if name is None and Path("fleet.yaml").exists():
+        name = "fleet.yaml"
+    if name is None:
+        if len(known) != 1:
+            raise UsageError(
+                f"which fleet? {', '.join(known)}" if known else "there is no fleet yet", hint="upright fleet up FILE"
+            )
+        name = next(iter(known))
+    called = name if name in known else read_fleet(Path(name)).name
+    if called not in known:
+        raise UsageError(f"{called} was never started", hint=f"upright fleet up {name}")
+    return FleetDir(called).fleet()
+
+
+def plans_page(console: Console, plans: list[BoxPlan]) -> None:
+    """A row for each box, then what stands in the way."""
+    from upright.cli.pages import table_of
+    from upright.units import tokens
+
+    table = table_of("box", "at", "model", "engine", "context", "tok/s", "fits")
+    reasons = []
+    for each in plans:
+        plan = each.prepared.plan if each.prepared else None
+        problem = each.problem.message if each.problem else plan.objections[0].message if plan and not plan.fits else ""
+        if plan is None:
+            table.add_row(each.box.name, each.box.at, "-", "-", "-", "-", "unknown")
+        else:
+            best = plan.speed.decode.best if plan.speed else None
+            context = f"{plan.goal.users} x {tokens(plan.context_tokens)}"
+            engine = f"{plan.engine} {plan.engine_version or ''}".strip()
+            speed, fits = "-" if best is None else f"{best:.0f}", "yes" if each.ready else "no"
+            table.add_row(each.box.name, each.box.at, plan.model, engine, context, speed, fits)
+        reasons += [f"{each.box.name}: {problem}"] if problem else []
+    console.print(table)
+    for reason in reasons:
+        console.print(reason, markup=False)

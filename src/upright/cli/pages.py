@@ -25,7 +25,7 @@ _COLOURS = {
 
 
 def deployment_page(console: Console, deployment: Deployment) -> None:
-    console.print(Text.assemble(f"{deployment.name} is ", _coloured(deployment.state)))
+    console.print(Text.assemble(f"{deployment.name} is ", coloured(deployment.state)))
     facts = [
         ("endpoint", f"{deployment.base_url}/v1" if deployment.state == "ready" else None),
         ("model", deployment.served_name),
@@ -55,7 +55,7 @@ def ps_page(console: Console, listed: list[Listed]) -> None:
         endpoint = item.base_url if item.state == "ready" else ""
         inside = None if item.runtime == "process" else f"in {item.runtime}"
         engine = " ".join(filter(None, (item.engine, inside, f"on {item.machine}" if item.machine else None)))
-        table.add_row(entry.directory.name, _coloured(item.state), engine, endpoint, Text(_why(item)))
+        table.add_row(entry.directory.name, coloured(item.state), engine, endpoint, Text(_why(item)))
     for column in (table.columns[0], table.columns[1], table.columns[3]):  # what is copied is never cut
         column.min_width = max(len(str(cell)) for cell in column.cells)
     console.print(table)
@@ -146,7 +146,7 @@ def _where(deployment: Deployment) -> str | None:
     return " ".join(parts) or None
 
 
-def _coloured(word: str) -> Text:
+def coloured(word: str) -> Text:
     return Text(word, style=_COLOURS.get(word, ""))
 
 

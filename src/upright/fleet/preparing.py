@@ -44,8 +44,8 @@ class BoxPlan:
         }
 
 
-def plan_fleet(fleet: Fleet, folder: Path, *, tell: Tell) -> list[BoxPlan]:
-    """In the fleet's order; a box that cannot be reached or planned says why, and the others go on."""
+def plan_fleet(fleet: Fleet, folder: Path, *, tell: Tell, boxes: tuple[FleetBox, ...] = ()) -> list[BoxPlan]:
+    """In the fleet's order, all or those; a box that cannot be reached or planned says why, and the others go on."""
 
     def planned(box: FleetBox) -> BoxPlan:
         try:
@@ -53,7 +53,7 @@ def plan_fleet(fleet: Fleet, folder: Path, *, tell: Tell) -> list[BoxPlan]:
         except UprightError as error:
             return BoxPlan(box, None, error)
 
-    return at_once(planned, fleet.boxes)
+    return at_once(planned, boxes or fleet.boxes)
 
 
 def prepare_box(fleet: Fleet, box: FleetBox, folder: Path, *, tell: Tell) -> Prepared:

@@ -26,6 +26,7 @@ from upright.launching.runtimes import RUNTIMES, Command
 from upright.launching.watching import Silence, Watch, question
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.recipe import Recipe
+from upright.rendering.container import EVERYWHERE
 from upright.store import DeploymentDir
 
 _FIRST_QUESTIONS = 5
@@ -120,6 +121,12 @@ class Supervisor:
             return False
         return True
 
+    @property
+    def _there(self) -> str:
+        """Where it binds on its machine; every address is also the loopback."""
+        host = "127.0.0.1" if self.recipe.host == EVERYWHERE else self.recipe.host
+        return f"{host}:{self.recipe.port}"
+
     def _pulled(self) -> bool:
         """The image is there, or was brought."""
         present = self.runtime.present(self.recipe)
@@ -129,7 +136,7 @@ class Supervisor:
         self._note(state="pulling", process=self.place.start(pull), reason=f"{self.recipe.image} is not here yet")
         progress = ProgressReader(self.directory.log)
         while not self.stopping and (code := self.place.exit_code()) is None:
-            self.place.tend(self.deployment.base_url, self.recipe.port)
+            self.place.tend(self.deployment.base_url, self._there)
             self._show(progress)
             time.sleep(0.2)
         self.place.end(self.deployment.process)
@@ -207,7 +214,7 @@ class Supervisor:
     def _runs(self) -> bool:
         """Whether the engine is there. A machine out of reach is no reason to give it up."""
         try:
-            self.place.tend(self.deployment.base_url, self.recipe.port)
+            self.place.tend(self.deployment.base_url, self._there)
             running = self.place.exit_code() is None
         except HostError as error:
             self.reached = False

@@ -101,7 +101,7 @@ def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> S
         return None
     if directory.read(Recipe).reference == tried.recipe_after:
         tell(f"a climb was interrupted while it tried {tried.setting}: back to the last good recipe")
-        restart(directory, _recipe(directory, tried.recipe_before))
+        restart(directory, recipe_of(directory, tried.recipe_before))
     back = tried.model_copy(
         update={"outcome": "stepped back", "reason": "the climb was interrupted while it tried this", "at": utc_now()}
     )
@@ -132,7 +132,7 @@ def step_entry(
     )
 
 
-def _recipe(directory: DeploymentDir, reference: str) -> Recipe:
+def recipe_of(directory: DeploymentDir, reference: str) -> Recipe:
     """The recipe of that digest among those that were set aside."""
     for path in sorted(directory.path.glob("recipe*.json")):
         recipe = from_json(Recipe, path.read_bytes(), where=str(path))

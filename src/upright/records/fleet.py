@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from upright.records.base import Part, Record
+from upright.records.base import Part, Record, Said
 from upright.records.plan import Goal
 from upright.records.recipe import Runtime
 
@@ -35,9 +35,16 @@ def _place(value: str) -> str:
 
 def _address(value: str) -> str:
     try:
-        ipaddress.ip_address(value)
+        ipaddress.IPv4Address(value)
     except ValueError:
-        raise ValueError(f"{value!r} is no address: an IP address that the box has itself") from None
+        raise ValueError(f"{value!r} is no address: write the IPv4 address that the machine has") from None
+    return value
+
+
+def _private(value: str) -> str:
+    address = ipaddress.IPv4Address(_address(value))
+    if address.is_global or address.is_unspecified:
+        raise ValueError(f"{value} is open to the world: an engine answers the router alone, on a private address")
     return value
 
 
@@ -50,6 +57,7 @@ def _key(value: str) -> str:
 Name = Annotated[str, AfterValidator(_plain_name)]
 Place = Annotated[str, AfterValidator(_place)]
 Address = Annotated[str, AfterValidator(_address)]
+PrivateAddress = Annotated[str, AfterValidator(_private)]
 KeyReference = Annotated[str, AfterValidator(_key)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -61,7 +69,7 @@ class FleetBox(Part):
     """How the fleet calls it."""
     at: Place = HERE
     """`here`, or `ssh:HOST` as the user's own ssh calls it."""
-    address: Address | None = None
+    address: PrivateAddress | None = None
     """What its engine binds and the router goes to; None: loopback, through ssh's tunnel where it is elsewhere."""
     port: Port = 8000
     """The engine's port on the box."""
@@ -118,6 +126,74 @@ class Router(Part):
     def machine(self) -> str | None:
         """As ssh calls it; None for this machine."""
         return None if self.at == HERE else self.at.partition(":")[2]
+
+
+class BoxState(Part):
+    """One box of a fleet that was started."""
+
+    name: Name
+    """As the fleet calls it."""
+    deployment: str | None = None
+    """The deployment that runs there; None if none was ever started."""
+    admitted: bool = False
+    """Whether the router's list has it."""
+
+
+Phase = Literal["draining", "restarting", "proving", "admitting", "done", "stepping back", "stepped back"]
+
+
+class RollStep(Part):
+    """How far a roll came with one box."""
+
+    box: Name
+    """Which box."""
+    phase: Phase
+    """What is being done with it, or was when the roll ended."""
+    before: str
+    """`recipe:sha256` that it ran with."""
+    after: str
+    """`recipe:sha256` that it is to run with."""
+    reason: Said | None = None
+    """Why it was stepped back."""
+    at: str
+    """When this phase began (UTC, ISO 8601)."""
+
+
+class Roll(Part):
+    """A roll over the boxes, written down before each step."""
+
+    begun_at: str
+    """When (UTC, ISO 8601)."""
+    steps: tuple[RollStep, ...] = ()
+    """One for each box that it came to, in order."""
+    outcome: Literal["going on", "done", "stopped"] = "going on"
+    """How it ended; `going on` with nobody at it means that it was killed."""
+    reason: Said | None = None
+    """Why it was stopped."""
+
+
+class FleetState(Record):
+    """What a fleet's commands have done; whoever holds the fleet's lock is the only writer."""
+
+    kind: ClassVar[str] = "fleet-state"
+    schema_version: ClassVar[int] = 1
+
+    name: Name
+    """The fleet's name."""
+    boxes: tuple[BoxState, ...] = ()
+    """In the fleet's order."""
+    router: str | None = None
+    """The router's deployment."""
+    roll: Roll | None = None
+    """The last roll."""
+
+    def box(self, name: str) -> BoxState:
+        return next((box for box in self.boxes if box.name == name), BoxState(name=name))
+
+    def with_box(self, changed: BoxState) -> FleetState:
+        """The same with that box as it is now; a new one comes last."""
+        others = {box.name: box for box in self.boxes} | {changed.name: changed}
+        return self.model_copy(update={"boxes": tuple(others.values())})
 
 
 class Fleet(Record):

@@ -33,6 +33,7 @@ KINDS = {
     "fleet": "upright.records.fleet:Fleet",
     "sizing": "upright.records.sizing:Sizing",
     "speculation": "upright.records.speculation:Speculation",
+    "fleet-state": "upright.records.fleet:FleetState",
 }
 """Every kind of record and where its class is, in the order of the line."""
 

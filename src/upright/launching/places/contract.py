@@ -34,8 +34,8 @@ class Place(Protocol):
         """SIGTERM, patience, SIGKILL, until nothing of the group is left."""
         ...
 
-    def tend(self, base_url: str, port: int) -> None:
-        """Called while it runs: keeps `base_url` leading to the engine's port, and the log coming."""
+    def tend(self, base_url: str, there: str) -> None:
+        """Called while it runs: keeps `base_url` leading to where the engine binds (HOST:PORT), and the log coming."""
         ...
 
     def close(self) -> None: ...

@@ -66,7 +66,7 @@ class Here:
         if self._child is not None:
             self._child.wait()
 
-    def tend(self, base_url: str, port: int) -> None:
+    def tend(self, base_url: str, there: str) -> None:
         """It answers where it binds, and writes its log itself."""
 
     def close(self) -> None:

@@ -91,9 +91,9 @@ class OverSsh:
         with suppress(HostError):
             self._fetch_rest()
 
-    def tend(self, base_url: str, port: int) -> None:
+    def tend(self, base_url: str, there: str) -> None:
         local = base_url.rpartition(":")[2]
-        self._tunnel.keep(self.host.client("-N", "-L", f"127.0.0.1:{local}:127.0.0.1:{port}", *_ALIVE))
+        self._tunnel.keep(self.host.client("-N", "-L", f"127.0.0.1:{local}:{there}", *_ALIVE))
         if self._process is not None:
             follow = remote_scripts.follow(self.folder, self._received(), self._process.pid)
             self._follower.keep(self.host.client("-T", *_ALIVE, command=follow), into=self.directory.log)

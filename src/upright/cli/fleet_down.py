@@ -1,0 +1,42 @@
+"""`upright fleet down`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from upright.cli.fleet_options import started, started_argument
+from upright.cli.output import Output, output_options, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.records.deployment import Deployment
+
+
+@click.command(name="down")
+@started_argument
+@output_options
+def command(output: Output, fleet: str | None) -> None:
+    """Stop the router and the boxes.
+
+    The router goes first. Deployments and their evidence are kept; `upright fleet up` starts them again.
+    """
+    from upright.fleet.starting import down
+
+    found = started(fleet)
+    ended = down(found, tell=say)
+    output.answer([each.to_dict() for each in ended], lambda console: _page(console, ended))
+    output.next("fleet", "up")
+    if any(each.state == "failed" for each in ended):
+        output.no()
+
+
+def _page(console: Console, ended: list[Deployment]) -> None:
+    from upright.cli.pages import coloured, table_of
+
+    table = table_of("deployment", "state", "why")
+    for each in ended:
+        table.add_row(each.name, coloured(each.state), each.reason or "")
+    console.print(table)

@@ -1,0 +1,58 @@
+"""`upright fleet roll`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from upright.cli.fleet_options import fleet_argument, plans_page
+from upright.cli.output import Output, output_options, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.records.fleet import Roll
+
+
+@click.command(name="roll")
+@fleet_argument
+@click.option("--again", is_flag=True, help="Restart boxes too whose recipe would stay the same.")
+@output_options
+def command(output: Output, file: Path, again: bool) -> None:
+    """Give the boxes new recipes, one after the other, while clients go on.
+
+    A box is drained, restarted, proved, and admitted again before the next one. The first that fails its proof is
+    stepped back to the recipe it had, and the roll stops there: the answer is no (exit code 1). A roll that was killed
+    goes on where it was when it is called again.
+    """
+    from upright.fleet import read_fleet
+    from upright.fleet.rolling import roll
+
+    fleet = read_fleet(file)
+    rolled = roll(fleet, file.parent, tell=say, again=again)
+    if rolled.roll is None:
+        output.answer([each.to_dict() for each in rolled.plans], lambda console: plans_page(console, [*rolled.plans]))
+        say("nothing was touched")
+        output.no()
+        return
+    made = rolled.roll
+    output.answer(made.model_dump(mode="json"), lambda console: _page(console, made))
+    output.next("fleet", "status", fleet.name)
+    if not rolled.done:
+        output.no()
+
+
+def _page(console: Console, roll: Roll) -> None:
+    from rich.text import Text
+
+    from upright.cli.pages import table_of
+
+    if roll.steps:
+        table = table_of("box", "", "from", "to")
+        for step in roll.steps:
+            table.add_row(step.box, step.phase, *(each.partition(":")[2][:8] for each in (step.before, step.after)))
+        console.print(table)
+    words = {"done": "every box has the recipe that was asked for", "going on": "going on"}
+    console.print(Text(words.get(roll.outcome, f"stopped: {roll.reason}")))

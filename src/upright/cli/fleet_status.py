@@ -1,0 +1,59 @@
+"""`upright fleet status`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from upright.cli.fleet_options import started, started_argument
+from upright.cli.output import Output, output_options, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.fleet.looking import FleetLook
+
+
+@click.command(name="status")
+@started_argument
+@output_options
+def command(output: Output, fleet: str | None) -> None:
+    """Show each box, as it is and as the router sees it.
+
+    The answer is no (exit code 1) unless every box is ready and gets requests.
+    """
+    from upright.fleet.directory import FleetDir
+    from upright.fleet.looking import look
+
+    found = started(fleet)
+    seen = look(found)
+    output.answer(seen.to_dict(), lambda console: status_page(console, seen))
+    if seen.roll is not None:
+        say(seen.roll)
+    if not seen.well:
+        output.next("fleet", "roll" if seen.roll else "up")
+        output.no()
+    say(f"clients' key: {FleetDir(found.name).client_key_file}")
+    output.next("fleet", "roll")
+
+
+def status_page(console: Console, seen: FleetLook) -> None:
+    from rich.text import Text
+
+    from upright.cli.pages import coloured, table_of
+
+    router = seen.router
+    where = f" at {router['base_url']}/v1" if router.get("answers") else ""
+    words = f", {router['reason']}" if router.get("reason") else ""
+    console.print(Text.assemble(f"{seen.name}: router ", coloured(router["state"]), f"{where}{words}"))
+    table = table_of("box", "at", "state", "in flight", "router says", "engine", "recipe")
+    for box in seen.boxes:
+        flight = "-" if box.in_flight is None else str(box.in_flight)
+        says = box.router or ("not listed" if box.admitted else "drained")
+        recipe = (box.recipe or "-")[:8]
+        table.add_row(box.box, box.at, coloured(box.state), flight, coloured(says), box.engine or "-", recipe)
+    console.print(table)
+    for box in seen.boxes:
+        if box.reason and box.state != "ready":
+            console.print(Text(f"{box.box}: {box.reason}"))

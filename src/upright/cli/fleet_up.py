@@ -1,0 +1,53 @@
+"""`upright fleet up`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from upright.cli.fleet_options import fleet_argument, plans_page
+from upright.cli.output import Output, output_options, say
+
+
+@click.command(name="up")
+@fleet_argument
+@click.option("--dry-run", is_flag=True, help="Show what each box and the router would run, and stop.")
+@output_options
+def command(output: Output, file: Path, dry_run: bool) -> None:
+    """Start the boxes, then the router, and prove that clients get through.
+
+    What runs already is left as it is: new recipes come by `upright fleet roll`. Everything outlives this terminal. The
+    answer is no (exit code 1) if a box does not come up, or a client's request fails on its way through the router.
+    """
+    from upright.cli.fleet_status import status_page
+    from upright.fleet import read_fleet
+    from upright.fleet.looking import look
+    from upright.fleet.preparing import plan_fleet
+    from upright.fleet.starting import up
+
+    fleet = read_fleet(file)
+    if dry_run:
+        plans = plan_fleet(fleet, file.parent, tell=say)
+        output.answer([each.to_dict() for each in plans], lambda console: plans_page(console, plans))
+        output.next("fleet", "up", str(file))
+        return
+    made = up(fleet, file.parent, tell=say)
+    if made.router is None:
+        output.answer([each.to_dict() for each in made.plans], lambda console: plans_page(console, list(made.plans)))
+        for name, problem in made.problems.items():
+            say(f"{name}: {problem.message}")
+        output.next("fleet", "plan", str(file))
+        output.no()
+    seen = look(fleet)
+    proof = made.evidence.to_dict() if made.evidence else None
+    output.answer({**seen.to_dict(), "proof": proof}, lambda console: status_page(console, seen))
+    if made.evidence is not None:
+        say(f"through the router: {len(made.evidence.observations)} checks, {len(made.failed)} failed")
+        for item in made.evidence.observations:
+            if item.verdict == "failed":
+                own = "" if item in made.failed else " (at the box itself too: the engine's own)"
+                say(f"  {item.rung} {item.check}: {item.reason}{own}")
+    output.next("fleet", "status", fleet.name)
+    if not made.stands:
+        output.no()

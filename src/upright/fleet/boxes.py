@@ -1,0 +1,122 @@
+"""A box of the fleet -> its deployment, where the router finds it, and what runs on it now."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+
+from upright import store
+from upright.endpoint.client import Endpoint
+from upright.endpoint.metrics import read_metrics
+from upright.errors import EndpointError, LaunchError
+from upright.fleet.directory import Keys
+from upright.fleet.preparing import on_box
+from upright.launching import restart, status
+from upright.line import Prepared, start
+from upright.records.deployment import RUNNING, Deployment
+from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState
+from upright.records.recipe import Recipe
+from upright.store import DeploymentDir, write_atomically
+
+Tell = Callable[[str], None]
+
+
+def deployment_of(state: BoxState) -> DeploymentDir | None:
+    return store.find(state.deployment) if state.deployment else None
+
+
+def running(state: BoxState) -> Deployment | None:
+    """Its deployment as it is now, if it runs."""
+    directory = deployment_of(state)
+    found = status(directory) if directory is not None else None
+    return found if found is not None and found.state in RUNNING else None
+
+
+def start_box(fleet: Fleet, box: FleetBox, prepared: Prepared, known: BoxState, keys: Keys, tell: Tell) -> BoxState:
+    """Its engine answers when this returns; a deployment that was stopped is started again, by the present recipe."""
+    directory = deployment_of(known)
+    if directory is not None:
+        assert prepared.recipe is not None
+        restart(directory, prepared.recipe, on_change=lambda now: tell(now.state))
+        return known
+    directory = store.create(f"{fleet.name}-{box.name}")
+    for record in (prepared.box, prepared.model, prepared.plan):
+        directory.write(record)
+    write_atomically(directory.key_file, f"{keys.worker}\n".encode(), mode=0o600)
+    on = on_box(box)
+    if on.machine is not None and on.port is None:
+        on = type(on)(**{**vars(on), "port": _free_port()})
+    try:
+        start(prepared, directory, tell=tell, on=on)
+    except LaunchError as error:
+        raise LaunchError(f"{box.name}: {error.message}", hint=error.hint) from None
+    return BoxState(name=box.name, deployment=directory.name)
+
+
+def url_of(fleet: Fleet, box: FleetBox, deployment: Deployment) -> str:
+    """Where the router finds its engine: its own address, the machine they share, or our end of the tunnel."""
+    if box.address is not None:
+        return f"http://{box.address}:{box.port}"
+    if box.at == fleet.router.at:
+        return f"http://127.0.0.1:{box.port}"
+    return deployment.base_url
+
+
+def listed(fleet: Fleet, state: FleetState) -> dict[str, str]:
+    """Name -> URL of the admitted boxes."""
+    found = {}
+    for box in fleet.boxes:
+        known = state.box(box.name)
+        directory = deployment_of(known)
+        if known.admitted and directory is not None:
+            found[box.name] = url_of(fleet, box, directory.read(Deployment))
+    return found
+
+
+def in_flight(directory: DeploymentDir) -> int | None:
+    """Requests on the engine, by its own count; None if it does not say."""
+    recipe, deployment = directory.read(Recipe), directory.read(Deployment)
+    if recipe.metrics_path is None:
+        return None
+    try:
+        with Endpoint(deployment.base_url, "", key=directory.key(), timeout_seconds=10) as endpoint:
+            seen = read_metrics(endpoint.text(recipe.metrics_path))
+    except EndpointError:
+        return None
+    return None if seen.running is None else round(seen.running + (seen.waiting or 0))
+
+
+def wait_until_idle(directory: DeploymentDir, *, seconds: float, tell: Tell) -> int:
+    """Requests that are left when the patience is over; an engine is idle when it says so twice."""
+    deadline, idle, said = time.monotonic() + seconds, 0, -1
+    while True:
+        left = in_flight(directory)
+        idle = idle + 1 if left == 0 else 0
+        if idle == 2:
+            return 0
+        if left and left != said:
+            tell(f"{left} requests to go")
+            said = left
+        if time.monotonic() > deadline:
+            return left if left is not None else 1
+        time.sleep(0.25)
+
+
+def same_start(one: Recipe, other: Recipe) -> bool:
+    """Whether both start the very same thing; where they come from may differ."""
+    names = ("engine", "engine_version", "runtime", "program", "image", "environment", "arguments", "host", "port")
+    return all(_bare(getattr(one, name)) == _bare(getattr(other, name)) for name in names)
+
+
+def _bare(value: object) -> object:
+    """Settings without their reasons."""
+    if isinstance(value, tuple):
+        return [(each.name, each.value) for each in value]
+    return value
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

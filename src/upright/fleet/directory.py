@@ -1,0 +1,136 @@
+"""A fleet's name -> its directory: what was asked for, what was done, its keys, and who is at it.
+
+HOME/fleets/NAME/  fleet.json fleet-state.json   records, each replaced atomically
+                   client.key worker.key admin.key (0600)   lock
+                   router/   what smg is started from, where it runs on this machine
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from upright.errors import LaunchError, UsageError
+from upright.home import home
+from upright.records.fleet import GENERATED, Fleet, FleetState
+from upright.store import DeploymentDir, write_atomically
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Three keys that are never the same: nobody who has one learns another from it."""
+
+    client: str
+    """What clients show to the router."""
+    worker: str
+    """What the router shows to the engines."""
+    admin: str
+    """What this program shows to the router to ask about boxes."""
+
+
+class FleetDir:
+    """One fleet on disk."""
+
+    def __init__(self, name: str) -> None:
+        self.path = home() / "fleets" / name
+        self._records = DeploymentDir(self.path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def known(self) -> bool:
+        return self._records.has(FleetState)
+
+    def create(self, fleet: Fleet) -> None:
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._records.write(fleet)
+        if not self.known:
+            self.write(FleetState(name=fleet.name))
+
+    def fleet(self) -> Fleet:
+        return self._records.read(Fleet)
+
+    def state(self) -> FleetState:
+        return self._records.read(FleetState)
+
+    def write(self, state: FleetState) -> None:
+        self._records.write(state)
+
+    def keys(self, reference: str = GENERATED) -> Keys:
+        """Made on first use; the clients' may be one that the person names."""
+        if reference != GENERATED:
+            self._write_key("client", _referenced(reference))
+        for name in ("client", "worker", "admin"):
+            if not self._key_file(name).exists():
+                self._write_key(name, f"sk-upright-{secrets.token_urlsafe(24)}")
+        client, worker, admin = (self._key_file(name).read_text().strip() for name in ("client", "worker", "admin"))
+        if len({client, worker, admin}) < 3:
+            raise UsageError(f"two keys of {self.name} are the same", hint="give clients a key of their own")
+        return Keys(client, worker, admin)
+
+    @property
+    def client_key_file(self) -> Path:
+        return self._key_file("client")
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Only one command changes a fleet at a time."""
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LaunchError(
+                    f"another command is at work on {self.name}", hint=f"upright fleet status {self.name}"
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def somebody_at_work(self) -> bool:
+        try:
+            with self.at_work():
+                return False
+        except LaunchError:
+            return True
+
+    def _key_file(self, name: str) -> Path:
+        return self.path / f"{name}.key"
+
+    def _write_key(self, name: str, key: str) -> None:
+        write_atomically(self._key_file(name), f"{key}\n".encode(), mode=0o600)
+
+
+def known_fleets() -> list[FleetDir]:
+    found = [FleetDir(path.parent.name) for path in (home() / "fleets").glob(f"*/{FleetState.kind}.json")]
+    return sorted(found, key=lambda item: item.name)
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _referenced(reference: str) -> str:
+    kind, _, name = reference.partition(":")
+    if kind == "env":
+        key = os.environ.get(name, "").strip()
+        if not key:
+            raise UsageError(
+                f"client_key: the variable {name} is empty", hint=f"export {name}, or client_key: generated"
+            )
+    else:
+        try:
+            key = Path(name).expanduser().read_text().strip()
+        except OSError as error:
+            raise UsageError(f"client_key: {name} cannot be read: {error.strerror}") from None
+    if not (8 <= len(key) <= 240 and key.isascii() and key.isprintable() and " " not in key):
+        raise UsageError(f"client_key: what {name} holds is no key", hint="8 to 240 letters and digits, on one line")
+    return key

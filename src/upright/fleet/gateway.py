@@ -1,0 +1,138 @@
+"""The router's own word on its boxes, and the list that it reads.
+
+A box leaves the list to be drained: smg sends it nothing new within a second, and what runs on it runs to its end.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from upright.endpoint.client import Endpoint
+from upright.errors import EndpointError, HostError, LaunchError
+from upright.fleet.directory import FleetDir, Keys
+from upright.host import LocalHost, SshHost
+from upright.records.fleet import Fleet
+from upright.store import write_atomically
+
+PAYLOAD = Path(__file__).parent / "payload" / "__main__.py"
+_PYTHON = """smg=$(command -v "$1") || exit 3
+smg=$(readlink -f "$smg"); folder=$(dirname "$smg")
+for python in "$folder/python3" "$folder/python" "$(sed -n '1s/^#! *//p' "$smg")"; do
+  [ -x "$python" ] && "$python" -c 'import smg, importlib.metadata as m; print(m.version("smg"))' 2>/dev/null &&
+    echo "$python" && exit
+done
+exit 4
+"""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A box as the router sees it."""
+
+    url: str
+    status: str
+    """ready, draining, not_ready, pending, failed, as smg says it."""
+    healthy: bool
+    in_flight: int
+
+
+class RouterFiles:
+    """The folder that smg is started from, on the router's machine."""
+
+    def __init__(self, fleet: Fleet, directory: FleetDir) -> None:
+        self._machine = fleet.router.machine
+        self._directory = directory
+        self._host = SshHost(self._machine) if self._machine else None
+
+    @property
+    def folder(self) -> str:
+        if self._host is None:
+            return str(self._directory.path / "router")
+        said = self._host.feed('printf "%s\\n" "$HOME"').out.splitlines()
+        if not said:
+            raise HostError(f"{self._machine} did not say where home is")
+        return f"{said[-1]}/.local/state/upright/fleets/{self._directory.name}"
+
+    def write(self, keys: Keys) -> None:
+        """All but the list, which is written when the boxes are there."""
+        files = {f"{name}.key": f"{key}\n".encode() for name, key in vars(keys).items()}
+        self._put({"__main__.py": PAYLOAD.read_bytes(), **files})
+
+    def list_boxes(self, workers: dict[str, str]) -> None:
+        """Name -> URL of each box that may be sent requests."""
+        listed = [{"id": name, "url": url} for name, url in workers.items()]
+        self._put({"workers.json": (json.dumps({"version": 1, "workers": listed}, indent=1) + "\n").encode()})
+
+    def python(self, program: str) -> tuple[str, str]:
+        """smg's interpreter on that machine, and smg's version."""
+        host = self._host or LocalHost()
+        said = host.run(["sh", "-c", _PYTHON, "smg-python", program])
+        lines = said.out.split()
+        if not said.ok or len(lines) != 2:
+            raise LaunchError(
+                f"smg is not on {self._machine or 'this machine'}: {program}",
+                hint="pipx install smg==1.13.0, or say where it is: router.program, or UPRIGHT_SMG",
+            )
+        return lines[1], lines[0]
+
+    def remove(self) -> None:
+        """Keys do not stay behind on another machine."""
+        if self._host is not None:
+            self._host.feed(f"rm -f {shlex.quote(self.folder)}/*.key\n")
+
+    def _put(self, files: dict[str, bytes]) -> None:
+        folder = self.folder
+        if self._host is None:
+            Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+            for name, content in files.items():
+                write_atomically(Path(folder) / name, content, mode=0o600)
+            return
+        lines = ["set -e", "umask 077", f"mkdir -p {shlex.quote(folder)}", f"cd {shlex.quote(folder)}"]
+        for name, content in files.items():
+            # A here-document is no process's word: the key is in no listing.
+            lines += [f"base64 -d >{name}.new <<'END-OF-FILE'", base64.b64encode(content).decode(), "END-OF-FILE"]
+            lines += [f"mv {name}.new {name}"]
+        said = self._host.feed("\n".join(lines) + "\n")
+        if not said.ok:
+            raise HostError(f"the router's files could not be written on {self._machine}: {said.err.strip()[-200:]}")
+
+
+def workers(base_url: str, keys: Keys) -> dict[str, Worker]:
+    """By URL. EndpointError if the router does not answer."""
+    with Endpoint(base_url, "", key=keys.admin, timeout_seconds=10) as endpoint:
+        listed = endpoint.json("/workers").get("workers")
+    return {each.url: each for each in map(_worker, listed if isinstance(listed, list) else [])}
+
+
+def wait_until(
+    base_url: str, keys: Keys, holds: Callable[[dict[str, Worker]], bool], *, seconds: float, what: str
+) -> None:
+    """LaunchError if the router never says so."""
+    deadline, said = time.monotonic() + seconds, ""
+    while time.monotonic() < deadline:
+        try:
+            found = workers(base_url, keys)
+            if holds(found):
+                return
+            said = _words(found.values())
+        except EndpointError as error:
+            said = error.message
+        time.sleep(0.3)
+    raise LaunchError(f"the router did not say within {seconds:g} s that {what}: {said}")
+
+
+def _worker(item: dict[str, Any]) -> Worker:
+    return Worker(
+        str(item.get("url")), str(item.get("status")), item.get("is_healthy") is True, int(item.get("load") or 0)
+    )
+
+
+def _words(found: Iterable[Worker]) -> str:
+    return ", ".join(f"{each.url} is {each.status}" for each in found) or "it lists no box"

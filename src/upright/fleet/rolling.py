@@ -1,0 +1,181 @@
+"""Fleet -> the same boxes with new recipes, one after the other, while clients go on.
+
+Each box is drained, restarted, proved and admitted again before the next. The first that fails its proof is stepped
+back to the recipe it had, and the roll stops. Every phase is on disk before it begins: a roll that was killed goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from upright.errors import LaunchError, UprightError
+from upright.fleet.boxes import deployment_of, running, same_start, wait_until_idle
+from upright.fleet.directory import FleetDir, Keys, utc_now
+from upright.fleet.preparing import BoxPlan, plan_fleet, tell_of
+from upright.fleet.starting import admit
+from upright.launching import restart
+from upright.line import climb
+from upright.proving.stepping import recipe_of
+from upright.records.fleet import Fleet, FleetBox, Phase, Roll, RollStep
+from upright.records.recipe import Recipe
+from upright.store import DeploymentDir
+
+Tell = Callable[[str], None]
+_UNFINISHED: tuple[Phase, ...] = ("draining", "restarting", "proving", "admitting", "stepping back")
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """What came of a roll; plans that do not fit stop it before anything is touched."""
+
+    plans: tuple[BoxPlan, ...]
+    roll: Roll | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.roll is not None and self.roll.outcome == "done"
+
+
+class _StoppedError(Exception):
+    """This box could not be given its new recipe."""
+
+
+def roll(fleet: Fleet, folder: Path, *, tell: Tell, again: bool = False) -> Rolled:
+    """`again` also restarts boxes whose recipe is already the wanted one."""
+    directory = FleetDir(fleet.name)
+    if not directory.known:
+        raise LaunchError(f"{fleet.name} was never started", hint="upright fleet up")
+    directory.create(fleet)
+    with directory.at_work():
+        plans = plan_fleet(fleet, folder, tell=tell)
+        if not all(each.ready for each in plans):
+            return Rolled(tuple(plans))
+        rolling = _Rolling(fleet, directory, directory.keys(fleet.client_key), tell)
+        wanted = [(each.box, each.prepared.recipe) for each in plans if each.prepared and each.prepared.recipe]
+        return Rolled(tuple(plans), rolling.run(wanted, again=again))
+
+
+class _Rolling:
+    def __init__(self, fleet: Fleet, directory: FleetDir, keys: Keys, tell: Tell) -> None:
+        self.fleet, self.directory, self.keys, self.tell = fleet, directory, keys, tell
+        last = directory.state().roll
+        self.resumed = last if last is not None and last.outcome == "going on" else None
+        self.roll = self.resumed or Roll(begun_at=utc_now())
+
+    def run(self, wanted: list[tuple[FleetBox, Recipe]], *, again: bool) -> Roll:
+        if self.resumed is not None:
+            self.tell("going on with the roll that was interrupted")
+        self._write(self.roll)
+        for box, recipe in wanted:
+            try:
+                self._box(box, recipe, again=again)
+            except _StoppedError as stopped:
+                return self._write(self.roll.model_copy(update={"outcome": "stopped", "reason": str(stopped)}))
+        return self._write(self.roll.model_copy(update={"outcome": "done"}))
+
+    def _box(self, box: FleetBox, recipe: Recipe, *, again: bool) -> None:
+        tell = tell_of(box, self.tell)
+        known = self.directory.state().box(box.name)
+        here = deployment_of(known)
+        if here is None:
+            tell("was never started: upright fleet up")
+            return
+        left = self._step(box)
+        unfinished = left is not None and left.phase in _UNFINISHED
+        done = left is not None and left.phase == "done"
+        present = here.read(Recipe)
+        if same_start(present, recipe) and running(known) and known.admitted and not unfinished and (done or not again):
+            tell("has the wanted recipe")
+            return
+        if left is not None and left.phase == "stepping back":
+            self._step_back(box, here, recipe_of(here, left.before), left.reason or "interrupted", tell)
+        before = recipe_of(here, left.before) if left is not None and unfinished else present
+        self._drain(box, here, before, recipe, tell)
+        self._phase(box, "restarting", before, recipe)
+        reason = self._restarted_and_proved(box, here, before, recipe, tell)
+        if reason is not None:
+            self._step_back(box, here, before, reason, tell)
+        self._phase(box, "admitting", before, recipe)
+        self._admit(box, tell)
+        self._phase(box, "done", before, recipe)
+        tell("done")
+
+    def _drain(self, box: FleetBox, here: DeploymentDir, before: Recipe, recipe: Recipe, tell: Tell) -> None:
+        state = self.directory.state()
+        others = [each for each in state.boxes if each.name != box.name and each.admitted and running(each)]
+        if not others and state.box(box.name).admitted:
+            raise _StoppedError(f"{box.name} is the only box that answers: a roll would leave clients without one")
+        self._phase(box, "draining", before, recipe)
+        tell("draining")
+        try:
+            admit(self.fleet, self.directory, self.keys, box.name, admitted=False)
+        except LaunchError as error:
+            raise _StoppedError(f"{box.name} was not drained: {error.message}") from None
+        if running(state.box(box.name)) is None:
+            return
+        left = wait_until_idle(here, seconds=self.fleet.drain_seconds, tell=tell)
+        if left:
+            self._admit(box, tell)
+            self._phase(box, "stepped back", before, recipe, "its requests did not end")
+            raise _StoppedError(
+                f"{box.name} still had {left} requests after {self.fleet.drain_seconds:g} s; it was not restarted"
+            )
+
+    def _restarted_and_proved(
+        self, box: FleetBox, here: DeploymentDir, before: Recipe, recipe: Recipe, tell: Tell
+    ) -> str | None:
+        """Why it does not stand with the new recipe; None if it does."""
+        tell("restarting")
+        try:
+            restart(here, recipe)
+        except LaunchError as error:
+            return error.message
+        self._phase(box, "proving", before, recipe)
+        tell(f"proving to {self.fleet.prove_to}")
+        evidence = climb(here, to=self.fleet.prove_to, tell=lambda words: None)
+        if evidence.passed:
+            return None
+        failed = next((item for item in evidence.observations if item.verdict == "failed"), None)
+        return f"{failed.rung} {failed.check}: {failed.reason}" if failed else "nothing was proved"
+
+    def _step_back(self, box: FleetBox, here: DeploymentDir, before: Recipe, reason: str, tell: Tell) -> None:
+        """To the recipe it had, and back on the list; then the roll is over."""
+        tell(f"stepping back: {reason}")
+        step = self._step(box)
+        after = step.after if step is not None else before.reference
+        self._phase(box, "stepping back", before, after, reason)
+        try:
+            restart(here, before)
+        except LaunchError as error:
+            raise _StoppedError(
+                f"{box.name} failed with the new recipe ({reason}) and with the old one ({error.message}); "
+                "it gets no requests"
+            ) from None
+        self._admit(box, tell)
+        self._phase(box, "stepped back", before, after, reason)
+        raise _StoppedError(f"{box.name} failed with the new recipe and has its old one again: {reason}")
+
+    def _admit(self, box: FleetBox, tell: Tell) -> None:
+        tell("admitting")
+        try:
+            admit(self.fleet, self.directory, self.keys, box.name, admitted=True)
+        except UprightError as error:
+            raise _StoppedError(f"{box.name} was not admitted: {error.message}") from None
+
+    def _step(self, box: FleetBox) -> RollStep | None:
+        return next((step for step in self.roll.steps if step.box == box.name), None)
+
+    def _phase(
+        self, box: FleetBox, phase: Phase, before: Recipe, after: Recipe | str, reason: str | None = None
+    ) -> None:
+        wanted = after if isinstance(after, str) else after.reference
+        step = RollStep(box=box.name, phase=phase, before=before.reference, after=wanted, reason=reason, at=utc_now())
+        steps = {each.box: each for each in self.roll.steps} | {box.name: step}
+        self._write(self.roll.model_copy(update={"steps": tuple(steps.values())}))
+
+    def _write(self, roll: Roll) -> Roll:
+        self.roll = roll
+        self.directory.write(self.directory.state().model_copy(update={"roll": roll}))
+        return roll

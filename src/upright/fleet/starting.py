@@ -1,0 +1,236 @@
+"""Fleet -> boxes that answer, the router in front of them, and the proof that clients get through; and their end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from upright import store
+from upright.endpoint.client import Endpoint
+from upright.errors import LaunchError, UprightError
+from upright.fleet.boxes import deployment_of, listed, running, start_box
+from upright.fleet.directory import FleetDir, Keys
+from upright.fleet.gateway import RouterFiles, wait_until
+from upright.fleet.preparing import BoxPlan, at_once, plan_fleet, tell_of
+from upright.launching import launch, restart, status, stop
+from upright.proving import prove
+from upright.proving.climbing import telling
+from upright.proving.prompts import prompt_set_for
+from upright.proving.servers import server
+from upright.records.deployment import RUNNING, Deployment
+from upright.records.evidence import Evidence, Observation
+from upright.records.fleet import BoxState, Fleet, FleetBox
+from upright.records.model import Model
+from upright.records.recipe import Recipe
+from upright.rendering.router import router_recipe
+from upright.store import DeploymentDir, write_atomically
+
+Tell = Callable[[str], None]
+THROUGH = ("smoke", "clients")
+"""Rungs that are climbed through the router."""
+_ADMIT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Started:
+    """What came of `up`. With plans that do not fit nothing was started."""
+
+    plans: tuple[BoxPlan, ...]
+    problems: dict[str, UprightError]
+    """Boxes that did not come up, and why."""
+    router: Deployment | None = None
+    evidence: Evidence | None = None
+    """What was seen through the router."""
+    direct: Evidence | None = None
+    """The same client rung at a box itself, asked where something failed."""
+
+    @property
+    def failed(self) -> tuple[Observation, ...]:
+        """What fails through the router, and not at the box itself."""
+        engines_own = {(each.rung, each.check) for each in _failed(self.direct) if each.rung == "clients"}
+        return tuple(each for each in _failed(self.evidence) if (each.rung, each.check) not in engines_own)
+
+    @property
+    def stands(self) -> bool:
+        return not self.problems and self.evidence is not None and not self.failed
+
+
+def up(fleet: Fleet, folder: Path, *, tell: Tell) -> Started:
+    """Start what does not run yet. What runs is left alone, with the recipe it has."""
+    directory = FleetDir(fleet.name)
+    directory.create(fleet)
+    with directory.at_work():
+        keys = directory.keys(fleet.client_key)
+        state = directory.state()
+        there = {box.name for box in fleet.boxes if running(state.box(box.name))}
+        missing = tuple(box for box in fleet.boxes if box.name not in there)
+        for name in sorted(there):
+            tell(f"{name}: runs already")
+        plans = plan_fleet(fleet, folder, tell=tell, boxes=missing) if missing else []
+        if not all(each.ready for each in plans):
+            return Started(tuple(plans), {})
+        problems = _start_boxes(fleet, directory, plans, keys, tell)
+        if not listed(fleet, directory.state()):
+            return Started(tuple(plans), problems)
+        router = _start_router(fleet, directory, keys, tell)
+        evidence = prove_through(fleet, directory, router, keys, tell)
+        direct = None if evidence.passed else _prove_direct(fleet, directory)
+        return Started(tuple(plans), problems, router, evidence, direct)
+
+
+def down(fleet: Fleet, *, tell: Tell) -> list[Deployment]:
+    """The router first, so that nobody is sent to a box that is going; then the boxes, all at once."""
+    directory = FleetDir(fleet.name)
+    with directory.at_work():
+        state = directory.state()
+        names = [state.router, *(box.deployment for box in state.boxes)]
+        found = [store.find(name) for name in names if name is not None]
+        ended = []
+        if state.router is not None:
+            tell("router: stopping")
+            ended.append(stop(found.pop(0)))
+            RouterFiles(fleet, directory).remove()
+        with ThreadPoolExecutor(max(1, len(found))) as pool:
+            for each in pool.map(stop, found):
+                tell(f"{each.name}: {each.state}")
+                ended.append(each)
+        boxes = tuple(box.model_copy(update={"admitted": False}) for box in state.boxes)
+        directory.write(state.model_copy(update={"boxes": boxes}))
+        return ended
+
+
+def admit(fleet: Fleet, directory: FleetDir, keys: Keys, name: str, *, admitted: bool) -> None:
+    """On the list, or off it; returns once the router says the same."""
+    state = directory.state()
+    url = listed(fleet, state.with_box(state.box(name).model_copy(update={"admitted": True}))).get(name)
+    state = state.with_box(state.box(name).model_copy(update={"admitted": admitted}))
+    directory.write(state)
+    RouterFiles(fleet, directory).list_boxes(listed(fleet, state))
+    router = store.find(state.router) if state.router else None
+    if router is None or url is None or status(router).state not in RUNNING:
+        return
+    base_url = router.read(Deployment).base_url
+    if admitted:
+        wait_until(
+            base_url, keys, lambda found: url in found and found[url].healthy, seconds=_ADMIT_SECONDS,
+            what=f"{name} is healthy",
+        )  # fmt: skip
+    else:
+        wait_until(
+            base_url, keys, lambda found: url not in found or found[url].status == "draining", seconds=_ADMIT_SECONDS,
+            what=f"{name} gets nothing new",
+        )  # fmt: skip
+
+
+def prove_through(fleet: Fleet, directory: FleetDir, router: Deployment, keys: Keys, tell: Tell) -> Evidence:
+    """The client rung through the router, with the clients' key."""
+    box = _first(fleet, directory)
+    with Endpoint(router.base_url, router.served_name, key=keys.client) as endpoint:
+        target = server(endpoint, router.context_tokens)
+        listener = telling(lambda words: tell(f"router: {words}"))
+        evidence = prove(
+            target, endpoint, prompt_set_for(box.read(Model)), rungs=THROUGH, on_observation=listener.observation
+        )
+    store.find(directory.state().router).write(evidence)
+    return evidence
+
+
+def _prove_direct(fleet: Fleet, directory: FleetDir) -> Evidence:
+    """The client rung at a box: what fails there too is the engine's, not the router's."""
+    box = _first(fleet, directory)
+    deployment = box.read(Deployment)
+    with Endpoint(deployment.base_url, deployment.served_name, key=box.key()) as endpoint:
+        return prove(deployment, endpoint, prompt_set_for(box.read(Model)), rungs=("clients",))
+
+
+def _first(fleet: Fleet, directory: FleetDir) -> DeploymentDir:
+    """A box that runs."""
+    state = directory.state()
+    found = (deployment_of(known) for box in fleet.boxes if running(known := state.box(box.name)))
+    return next(each for each in found if each is not None)
+
+
+def _failed(evidence: Evidence | None) -> tuple[Observation, ...]:
+    return tuple(each for each in evidence.observations if each.verdict == "failed") if evidence else ()
+
+
+def _start_boxes(
+    fleet: Fleet, directory: FleetDir, plans: list[BoxPlan], keys: Keys, tell: Tell
+) -> dict[str, UprightError]:
+    state, problems = directory.state(), {}
+    prepared = {each.box.name: each.prepared for each in plans}
+
+    def begun(box: FleetBox) -> BoxState | UprightError:
+        wanted = prepared[box.name]
+        assert wanted is not None
+        try:
+            return start_box(fleet, box, wanted, state.box(box.name), keys, tell_of(box, tell))
+        except UprightError as error:
+            return error
+
+    boxes = tuple(each.box for each in plans)
+    for box, outcome in zip(boxes, at_once(begun, boxes), strict=True):
+        if isinstance(outcome, UprightError):
+            tell(f"{box.name}: {outcome.message}")
+            problems[box.name] = outcome
+        else:
+            state = state.with_box(outcome.model_copy(update={"admitted": True}))
+    order = {box.name: number for number, box in enumerate(fleet.boxes)}
+    known = sorted(state.boxes, key=lambda item: order.get(item.name, len(order)))
+    directory.write(state.model_copy(update={"boxes": tuple(known)}))
+    return problems
+
+
+def _start_router(fleet: Fleet, directory: FleetDir, keys: Keys, tell: Tell) -> Deployment:
+    state, files = directory.state(), RouterFiles(fleet, directory)
+    workers = listed(fleet, state)
+    files.write(keys)
+    files.list_boxes(workers)
+    known = store.find(state.router) if state.router else None
+    if known is not None and status(known).state in RUNNING:
+        router = known.read(Deployment)
+        tell("router: runs already")
+    else:
+        recipe = _recipe(fleet, directory, files)
+        tell(f"router: starting smg {recipe.engine_version} for {len(workers)} boxes")
+        router = _launched(fleet, directory, recipe, known, keys)
+    wait_until(
+        router.base_url, keys, lambda found: all(url in found and found[url].healthy for url in workers.values()),
+        seconds=_ADMIT_SECONDS, what="all boxes are healthy",
+    )  # fmt: skip
+    tell(f"router: {router.base_url}/v1 in front of {', '.join(workers)}")
+    return router
+
+
+def _recipe(fleet: Fleet, directory: FleetDir, files: RouterFiles) -> Recipe:
+    engine = _first(fleet, directory).read(Recipe)
+    program = fleet.router.program or (None if fleet.router.machine else os.environ.get("UPRIGHT_SMG")) or "smg"
+    python, version = ("python3", None) if fleet.router.runtime != "process" else files.python(program)
+    return router_recipe(
+        fleet,
+        folder=files.folder,
+        program=python,
+        version=version,
+        served_name=engine.served_name,
+        context_tokens=engine.context_tokens,
+    )
+
+
+def _launched(fleet: Fleet, directory: FleetDir, recipe: Recipe, known: DeploymentDir | None, keys: Keys) -> Deployment:
+    machine, port = fleet.router.machine, fleet.router.local_port
+    if known is not None:
+        write_atomically(known.key_file, f"{keys.client}\n".encode(), mode=0o600)
+        return restart(known, recipe)
+    made = store.create(f"{fleet.name}-router")
+    write_atomically(made.key_file, f"{keys.client}\n".encode(), mode=0o600)
+    try:
+        router = launch(recipe, made, machine=machine, port=port)
+    except LaunchError as error:
+        raise LaunchError(f"the router did not come up: {error.message}", hint=f"upright logs {made.name}") from None
+    finally:
+        if made.has(Deployment):
+            directory.write(directory.state().model_copy(update={"router": made.name}))
+    return router
