@@ -28,6 +28,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "rehearse": "Start the engine on the real shapes before any weights are here.",
         "up": "Start an engine and wait until it really answers.",
         "ps": "List deployments and their state.",
+        "top": "Watch deployments live: tokens, queue, cache, errors, watts.",
         "logs": "Show an engine's log.",
         "restart": "Stop a deployment and start it again.",
         "down": "Stop a deployment.",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from upright.line import Run
     from upright.store import Listed
 
-_COLOURS = {
+COLOURS = {
     "passed": "green", "ready": "green", "failed": "red", "degraded": "yellow", "hung": "red", "unsupported": "yellow",
 }  # fmt: skip
 
@@ -55,13 +55,13 @@ def ps_page(console: Console, listed: list[Listed]) -> None:
         endpoint = item.base_url if item.state == "ready" else ""
         inside = None if item.runtime == "process" else f"in {item.runtime}"
         engine = " ".join(filter(None, (item.engine, inside, f"on {item.machine}" if item.machine else None)))
-        table.add_row(entry.directory.name, coloured(item.state), engine, endpoint, Text(_why(item)))
+        table.add_row(entry.directory.name, coloured(item.state), engine, endpoint, Text(why(item)))
     for column in (table.columns[0], table.columns[1], table.columns[3]):  # what is copied is never cut
         column.min_width = max(len(str(cell)) for cell in column.cells)
     console.print(table)
 
 
-def _why(deployment: Deployment) -> str:
+def why(deployment: Deployment) -> str:
     """The reason, or how far it has come."""
     if deployment.reason is None and deployment.progress is not None:
         from upright.cli.progress import measured
@@ -147,7 +147,7 @@ def _where(deployment: Deployment) -> str | None:
 
 
 def coloured(word: str) -> Text:
-    return Text(word, style=_COLOURS.get(word, ""))
+    return Text(word, style=COLOURS.get(word, ""))
 
 
 def table_of(*headings: str) -> Table:

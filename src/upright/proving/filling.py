@@ -17,6 +17,7 @@ from typing import Any, Self
 from upright.endpoint.client import Endpoint
 from upright.endpoint.guards.counting import tokenizer_count
 from upright.endpoint.metrics import read_metrics
+from upright.endpoint.slots import read_slots
 from upright.errors import EndpointError
 from upright.proving.long_text import sentence
 from upright.proving.rung import Stand
@@ -53,12 +54,12 @@ def cache_usage(endpoint: Endpoint) -> Usage | None:
         if usage is not None:
             return Usage(usage, usage)
     try:
-        slots = [slot for slot in endpoint.json_list("/slots") if isinstance(slot, dict)]
+        slots = read_slots(endpoint.json_list("/slots"))
     except EndpointError:
         return None
-    room = sum(int(slot.get("n_ctx") or 0) for slot in slots)
-    held = [_slot_tokens(slot) for slot in slots]
-    return Usage(sum(held) / room, max(held) / room, len(slots)) if room else None
+    if slots.usage is None:
+        return None
+    return Usage(slots.usage, max(slots.held_tokens) / slots.room_tokens, len(slots.held_tokens))
 
 
 class Gauge:
@@ -145,15 +146,3 @@ def _hold(
     messages = asked(int(wanted / per_sentence))
     room = max(int(context_tokens - wanted) - _ENDING_TOKENS, _ENDING_TOKENS)
     stand.endpoint.hold(messages, stop, begun, max_tokens=room, temperature=0, ignore_eos=True)
-
-
-def _slot_tokens(slot: dict[str, Any]) -> int:
-    """Cells of one llama.cpp slot, also of a finished request: they stay for the next one with the same prefix."""
-    # Guard: n_prompt_tokens of a running request counts what is not yet processed, and in b11669 its answer too
-    if not slot.get("is_processing"):
-        return int(slot.get("n_prompt_tokens") or 0)
-    following = slot.get("next_token")
-    decoded = following[0].get("n_decoded") if isinstance(following, list) and following else 0
-    return sum(
-        int(count or 0) for count in (slot.get("n_prompt_tokens_processed"), slot.get("n_prompt_tokens_cache"), decoded)
-    )
