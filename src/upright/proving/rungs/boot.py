@@ -11,6 +11,7 @@ from upright.proving.asking import Asked, Judgement, Slot, note, observe, observ
 from upright.proving.estimating import Cost
 from upright.proving.long_text import sentence
 from upright.proving.prompts import Question
+from upright.proving.rules import judge as rule
 from upright.proving.rung import Probe, Rung, Stand
 from upright.records.evidence import Observation
 
@@ -24,6 +25,7 @@ def _probes(stand: Stand) -> list[Probe]:
     return [
         *ours,
         Probe("served name", "served name", _name),
+        Probe("first answer", "first answer", _first_answer, Cost(prompt_tokens=64, answer_tokens=16)),
         Probe("rates", "rates", _rates, Cost(prompt_tokens=2_000, answer_tokens=16)),
         Probe("token count", "token count", _count, Cost(prompt_tokens=64, answer_tokens=16)),
         Probe("logprobs", "logprobs", _logprobs, Cost(prompt_tokens=64, answer_tokens=16)),
@@ -62,6 +64,18 @@ def _name(stand: Stand) -> Observation:
     return note(stand, slot, "failed", said, response={"models": names})
 
 
+def _first_answer(stand: Stand) -> Observation:
+    """The simplest question there is, judged: /health, a name and right counts can all be had with garbage."""
+    first = stand.prompts.smoke[0]
+    asked = Asked([{"role": "user", "content": first.ask}], max_tokens=first.max_tokens)
+
+    def judge(answer: Answer) -> Judgement:
+        wrong = rule(first.rule, answer.text, first.expect)
+        return ("failed", wrong) if wrong else ("passed", f"{first.rule}: {first.expect}")
+
+    return observe(stand, Slot(NAME, "first answer", "first answer"), asked, judge)
+
+
 def _rates(stand: Stand) -> Observation:
     """One prompt of plain sentences: what it costs to read and to write, and how many tokens a sentence is."""
     slot = Slot(NAME, "rates", "rates")
@@ -78,19 +92,16 @@ def _rates(stand: Stand) -> Observation:
     )
     seen, answer = observe_answer(stand, slot, asked, _speed)
     if answer is not None and answer.prompt_tokens and sentences:
-        bare = Asked([{"role": "user", "content": first.ask}], max_tokens=first.max_tokens)
-        stand.tokens_per_sentence = (answer.prompt_tokens - _bare_tokens(stand, bare)) / len(sentences)
+        stand.tokens_per_sentence = (answer.prompt_tokens - _bare_tokens(stand)) / len(sentences)
         measured = {**seen.measured, "tokens_per_sentence": round(stand.tokens_per_sentence, 3)}
         return seen.model_copy(update={"measured": measured})
     return seen
 
 
-def _bare_tokens(stand: Stand, asked: Asked) -> int:
+def _bare_tokens(stand: Stand) -> float:
     """The same question without the sentences: the template's own tokens and the question's."""
-    try:
-        return send(stand, asked).prompt_tokens or 0
-    except EndpointError:
-        return 0
+    seen = (each for each in stand.observations if each.probe == "first answer")
+    return next((each.measured.get("prompt_tokens", 0.0) for each in seen), 0.0)
 
 
 def _filler(stand: Stand, count: int) -> list[str]:

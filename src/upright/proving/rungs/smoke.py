@@ -46,10 +46,16 @@ def _ask(stand: Stand, question: Question, name: str, mode: Mode, sample: int) -
     )
     slot = Slot(NAME, question.check, name)
     seen = observe(stand, slot, asked, lambda answer: _judged(answer, question, mode))
-    if question.enforce_schema and seen.verdict == "failed" and seen.guard is None:
+    if question.enforce_schema and _is_ignored(seen, stand):
         words = f"json_schema is ignored: HTTP 200, and {seen.reason}"
         return seen.model_copy(update={"verdict": "unsupported", "reason": words})
     return seen
+
+
+def _is_ignored(seen: Observation, stand: Stand) -> bool:
+    """An answer came, and is not of that form. A server that kept to it before has not ignored it: it is broken."""
+    kept = any(each.check == seen.check and each.verdict == "passed" for each in stand.observations)
+    return seen.verdict == "failed" and seen.guard is None and seen.response is not None and not kept
 
 
 def _judged(answer: Answer, question: Question, mode: Mode) -> Judgement:
