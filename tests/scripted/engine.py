@@ -209,7 +209,7 @@ class ScriptedEngine:
         for question in _questions(self.prompts):
             if question.ask == ask:
                 return {"role": "assistant", "content": question.sample, **thought}
-        return {"role": "assistant", "content": self._needle(asks[-1]), **thought}
+        return {"role": "assistant", "content": self._needle(asks[-1], "\n\n".join(asks)), **thought}
 
     def _dialogue(self, dialogue: Dialogue, messages: list[Any], body: dict[str, Any]) -> dict[str, Any]:
         if messages[-1]["role"] == "tool" or not dialogue.calls or body.get("tool_choice") == "none":
@@ -217,10 +217,10 @@ class ScriptedEngine:
         calls = [_call(index, call.name, call.arguments) for index, call in enumerate(dialogue.calls)]
         return {"role": "assistant", "content": "", "tool_calls": calls}
 
-    def _needle(self, text: str) -> str:
+    def _needle(self, ask: str, text: str) -> str:
         needles = self.prompts.needles
         assert needles is not None
-        asked = _pattern(needles.ask).search(text)
+        asked = _pattern(needles.ask).search(ask)
         if asked is None:
             return "I do not know that."
         fact = re.search(_template(needles.fact, re.escape(asked["key"])), text)

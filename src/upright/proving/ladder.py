@@ -188,8 +188,9 @@ class _Climb:
             prefill=measured.get("prefill_tokens_per_second"), decode=measured.get("decode_tokens_per_second")
         )
         stand.tokens_per_sentence = measured.get("tokens_per_sentence", stand.tokens_per_sentence)
-        if isinstance(made := before.request.get("long_text"), dict):
+        if isinstance(made := before.request.get("long_text"), dict) and "hidden" in made:
             stand.seed, stand.notes["sentences"] = int(made["seed"]), int(made["sentences"])
+            stand.notes["hidden"] = made["hidden"]
 
     def _take(self, observation: Observation) -> None:
         self.stand.observations.append(observation)

@@ -6,9 +6,15 @@ So a server that caches prefixes reads each token of the walk once, and evidence
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from upright.proving.prompts import Needles
+
+_TRIES = 200
+_NEAR = 0.03
+"""Of its own place: less than that of any text that holds it."""
 
 
 @dataclass(frozen=True)
@@ -31,28 +37,47 @@ class LongText:
     def beginning(self, count: int) -> str:
         return " ".join(self.sentences[:count])
 
-    def fact_at(self, depth: float, count: int, besides: frozenset[str] = frozenset()) -> Fact:
+    def fact_at(self, depth: float, count: int) -> Fact:
         """The fact nearest to that share of the first `count` sentences, and inside them."""
-        inside = [fact for fact in self.facts if fact.place < count and fact.key not in besides]
+        inside = [fact for fact in self.facts if fact.place < count]
         return min(inside, key=lambda fact: abs(fact.place - depth * count))
 
 
-def long_text(needles: Needles, sentences: int, seed: int) -> LongText:
-    """The facts are evenly spread, in a random order, the first one at the very beginning.
-
-    Up to nine numbers differ in their first digit: a model that is only small is not led astray halfway through one.
-    """
+def long_text(needles: Needles, sentences: int, seed: int, places: Iterable[int] | None = None) -> LongText:
+    """Facts at these places, in a random order of their keys; without places at each depth of the whole."""
+    if places is None:
+        places = hiding_places(needles.depths, [sentences])
     chance = random.Random(seed)  # noqa: S311 (not a secret)
     lines = [sentence(needles, chance) for _ in range(sentences)]
     keys = chance.sample(needles.keys, len(needles.keys))
-    spacing, firsts = max(1, sentences // len(keys)), chance.sample("123456789", 9)
+    firsts, pairs = chance.sample("123456789", 9), set[str]()
     facts: list[Fact] = []
-    for place, key in zip(range(0, sentences, spacing), keys, strict=False):
-        digits = "".join(chance.choice("0123456789") for _ in range(needles.digits - 1))
-        fact = Fact(place, key, firsts[len(facts) % 9] + digits)
+    for place, key in zip(sorted(set(places)), keys, strict=False):
+        fact = Fact(place, key, _number(firsts[len(facts) % 9], needles.digits, pairs, chance))
         lines[place] = needles.fact.format(key=fact.key, number=fact.number)
         facts.append(fact)
     return LongText(tuple(lines), tuple(facts))
+
+
+def hiding_places(depths: Sequence[float], counts: Iterable[int]) -> list[int]:
+    """Where texts of so many sentences have a fact at every depth; places that nearly meet are one."""
+    found: list[int] = []
+    for place in sorted({int(depth * count) for count in counts for depth in depths}):
+        if not found or place - found[-1] > _NEAR * place:
+            found.append(place)
+    return found
+
+
+def _number(first: str, digits: int, pairs: set[str], chance: random.Random) -> str:
+    """No digit twice, and as far as that goes no two neighbours that another number has: a small model copies by what
+    stood before, and would go on in the other number. Its weakness is not the engine's."""
+    number = ""
+    for _ in range(_TRIES):
+        number = first + "".join(chance.sample("0123456789".replace(first, ""), digits - 1))
+        if pairs.isdisjoint(map("".join, pairwise(number))):
+            break
+    pairs.update(map("".join, pairwise(number)))
+    return number
 
 
 def sentence(needles: Needles, chance: random.Random) -> str:

@@ -96,6 +96,36 @@ def test_a_cache_that_cannot_be_filled_is_said_so() -> None:
     assert "more would be needed at once" in full[0].reason
 
 
+class _Forgets(ScriptedEngine):
+    """Right, but for numbers in the middle of a text; `once` if it knows them when it is asked again."""
+
+    once = False
+
+    def _needle(self, ask: str, text: str) -> str:
+        said = super()._needle(ask, text)
+        again = self.once and not ask.startswith(prompt_set("tiny").needles.lead)
+        return "I forgot." if 0.4 < text.find(said) / len(text) < 0.6 and not again else said
+
+
+def test_a_hole_in_the_middle_is_not_passed_by_needles_elsewhere() -> None:
+    evidence = climb(_Forgets(prompt_set("tiny")), to="context")
+    failed = [item for item in evidence.observations if item.verdict == "failed"]
+    assert [item.probe for item in failed] == ["needle 2048 depth 0.5"]
+    assert failed[0].measured["misses"] == 2
+    assert "says 'I forgot.'" in failed[0].reason
+    assert evidence.ended == "context failed"
+
+
+def test_a_needle_that_is_missed_once_is_asked_for_again_and_told() -> None:
+    engine = _Forgets(prompt_set("tiny"))
+    engine.once = True
+    evidence = climb(engine, to="context")
+    assert evidence.passed
+    missed = [item for item in evidence.observations if item.measured.get("misses")]
+    assert [item.probe for item in missed] == [f"needle {length} depth 0.5" for length in (2048, 3072, 4096)]
+    assert all(", after a miss: says 'I forgot.'" in item.reason for item in missed)
+
+
 RARE = 0.005
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
 from upright.errors import UsageError
-from upright.proving.long_text import lengths, long_text
+from upright.proving.long_text import hiding_places, lengths, long_text
 from upright.proving.prompts import SETS, Dialogue, PromptSet, Question, prompt_set
 from upright.proving.rules import judge, says
 from upright.proving.rungs.task import TOOLS
@@ -62,11 +63,33 @@ def test_a_text_begins_every_longer_one(name: str) -> None:
     assert text.beginning(900).startswith(text.beginning(300))
     assert text == long_text(needles, 900, seed=7)
     assert text != long_text(needles, 900, seed=8)
-    assert len({fact.key for fact in text.facts}) == len(needles.keys)
-    for depth in needles.depths:
-        fact = text.fact_at(depth, 450)
-        assert fact.place < 450
-        assert needles.fact.format(key=fact.key, number=fact.number) in text.beginning(450)
+    for fact in text.facts:
+        assert needles.fact.format(key=fact.key, number=fact.number) in text.beginning(900)
+
+
+@pytest.mark.parametrize("context", [1_024, 4_096, 5_000, 65_536, 100_000, 262_144])
+@pytest.mark.parametrize("name", SETS)
+def test_a_number_is_hidden_where_it_is_looked_for(name: str, context: int) -> None:
+    needles = prompt_set(name).needles
+    assert needles is not None
+    counts = [length // 16 for length in lengths(needles, context)]
+    text = long_text(needles, counts[-1], 7, hiding_places(needles.depths, counts))
+    assert len({fact.key for fact in text.facts}) == len(text.facts), "one number a key"
+    for count in counts:
+        for depth in needles.depths:
+            assert abs(text.fact_at(depth, count).place / count - depth) < 0.05, (count, depth)
+
+
+def test_numbers_do_not_lead_astray() -> None:
+    """The tiny model copies by what stood before: no digit twice in a number, no two neighbours in two of them."""
+    needles = prompt_set("tiny").needles
+    assert needles is not None
+    for seed in range(50):
+        numbers = [fact.number for fact in long_text(needles, 400, seed, range(0, 400, 45)).facts]
+        pairs = [pair for number in numbers for pair in pairwise(number)]
+        assert len(numbers) == 9
+        assert len(set(pairs)) == len(pairs)
+        assert all(len(set(number)) == needles.digits for number in numbers)
 
 
 def test_lengths_of_the_seeds_and_the_same_proportions() -> None:

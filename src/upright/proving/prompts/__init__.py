@@ -105,13 +105,11 @@ class Needles(_Row):
     ask: str
     """The question, with {key}."""
     keys: tuple[str, ...]
-    """What numbers are hidden for; as many facts as keys, evenly spread over the longest text."""
+    """What numbers are hidden for, at most; a fact for every depth of every length."""
     digits: int
     """Length of a number."""
-    looks: int = 2
-    """Facts that are asked for, one after the other, before a depth counts as lost: even a sound model misses one."""
-    depths: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    """Where in each text a needle is looked for: the fact nearest to each share of it."""
+    depths: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 0.95)
+    """Shares of every text at which a number is hidden and looked for."""
     lengths: tuple[int, ...]
     """Prompt lengths in tokens; for a context below the first, the same proportions of it."""
     max_tokens: int = 32

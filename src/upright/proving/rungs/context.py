@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from upright.endpoint.client import Answer
 from upright.endpoint.guards.counting import tokenizer_count
 from upright.proving.asking import Asked, Judge, Judgement, Slot, note, observe
 from upright.proving.estimating import Cost
 from upright.proving.filling import FULL, MOST_OTHERS, Gauge, others, others_needed, shares
-from upright.proving.long_text import LongText, lengths, long_text
+from upright.proving.long_text import LongText, hiding_places, lengths, long_text
 from upright.proving.prompts import Dialogue, Needles, Question
 from upright.proving.rules import judge as rule
 from upright.proving.rung import Probe, Rung, Stand
@@ -77,30 +78,26 @@ def _full(needles: Needles, context: int, users: int) -> list[Probe]:
 
 def _needle(place: _Place, depth: float, cost: Cost, group: str) -> Probe:
     def ask(stand: Stand) -> Observation:
-        missed: dict[str, str] = {}
+        """One needle at that depth. Missed, the same one is asked for again, after another question on the same text:
+        it is lost when it is missed twice, and each miss is told."""
+        missed: list[str] = []
         while True:
-            seen = _look(stand, place, depth, frozenset(missed))
+            seen = _look(stand, place, depth, again=bool(missed))
             if missed:
-                words = "; ".join(missed.values())
-                seen = seen.model_copy(update={"reason": f"{seen.reason}, after {len(missed)} missed: {words}"})
+                found = {"misses": float(len(missed) + (seen.verdict == "failed")), **seen.measured}
+                words = f"{seen.reason}, after a miss: {'; '.join(missed)}"
+                seen = seen.model_copy(update={"reason": words, "measured": found})
             is_miss = seen.verdict == "failed" and seen.guard is None and seen.response is not None
-            if not is_miss or len(missed) + 1 >= _looks(stand, place):
+            if missed or not is_miss:
                 return seen
-            missed[str(seen.request["long_text"]["key"])] = seen.reason.partition(", after")[0]
+            missed.append(seen.reason)
 
     return Probe(place.check, place.name, ask, cost, group)
 
 
-def _looks(stand: Stand, place: _Place) -> int:
-    """As many as the set allows and the text holds."""
+def _look(stand: Stand, place: _Place, depth: float, *, again: bool) -> Observation:
     needles, text, count = _text(stand, place.length)
-    return min(needles.looks, sum(fact.place < count for fact in text.facts))
-
-
-def _look(stand: Stand, place: _Place, depth: float, missed: frozenset[str]) -> Observation:
-    """The needle nearest to that depth; after a miss the next nearest, since even a sound model misses one."""
-    needles, text, count = _text(stand, place.length)
-    fact = text.fact_at(depth, count, besides=missed)
+    fact = text.fact_at(depth, count)
     at = f"{100 * fact.place / count:.0f} %"
 
     def judge(answer: Answer) -> Judgement:
@@ -109,7 +106,9 @@ def _look(stand: Stand, place: _Place, depth: float, missed: frozenset[str]) -> 
         said = answer.text.strip()[:32]
         return "failed", f"says {said!r}, not {fact.number}, at {at} of {answer.prompt_tokens:,} tokens"
 
-    seen = _ask(stand, place, needles.ask.format(key=fact.key), needles.max_tokens, judge)
+    first = stand.prompts.smoke[0]
+    before = ((first.ask, first.sample),) if again else ()
+    seen = _ask(stand, place, needles.ask.format(key=fact.key), needles.max_tokens, judge, before)
     made = {**seen.request["long_text"], "key": fact.key, "place": fact.place}
     return seen.model_copy(update={"request": {**seen.request, "long_text": made}})
 
@@ -128,8 +127,18 @@ def _follow_up(place: _Place, question: Question | Dialogue, group: str) -> Prob
     return Probe(place.check, place.name, ask, cost, group)
 
 
-def _ask(stand: Stand, place: _Place, question: str, max_tokens: int, judge: Judge) -> Observation:
-    """Right, and read whole: an engine that quietly cuts the prompt is found by its own count."""
+def _ask(
+    stand: Stand,
+    place: _Place,
+    question: str,
+    max_tokens: int,
+    judge: Judge,
+    before: tuple[tuple[str, str], ...] = (),
+) -> Observation:
+    """Right, and read whole: an engine that quietly cuts the prompt is found by its own count.
+
+    `before` are questions and answers of the same conversation.
+    """
     needles, text, count = _text(stand, place.length)
 
     def judge_whole(answer: Answer) -> Judgement:
@@ -142,7 +151,7 @@ def _ask(stand: Stand, place: _Place, question: str, max_tokens: int, judge: Jud
         return judge(answer)
 
     asked = Asked(
-        [{"role": "user", "content": f"{needles.lead}{text.beginning(count)}\n\n{question}"}],
+        _conversation(f"{needles.lead}{text.beginning(count)}", (*before, (question, ""))),
         max_tokens=max_tokens,
         stream=True,
         tools=stand.prompts.declared(needles.tools) or None,
@@ -152,10 +161,19 @@ def _ask(stand: Stand, place: _Place, question: str, max_tokens: int, judge: Jud
     seen = _with_full_cache(stand, slot, asked, judge_whole) if place.full else observe(stand, slot, asked, judge_whole)
     if _is_too_long(seen, max_tokens) and "shorter" not in stand.notes:  # the estimate was off: once a little shorter
         stand.notes["shorter"] = True
-        return _ask(stand, place, question, max_tokens, judge)
+        return _ask(stand, place, question, max_tokens, judge, before)
     _learn(stand, seen, needles, count)
-    made = {"seed": stand.seed, "sentences": len(text.sentences), "first": count}
+    made = {"seed": stand.seed, "sentences": len(text.sentences), "hidden": stand.notes["hidden"], "first": count}
     return seen.model_copy(update={"request": {**seen.request, "long_text": made}})
+
+
+def _conversation(text: str, turns: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
+    """The text stands before the first question; the last one waits for its answer."""
+    messages = []
+    for number, (question, said) in enumerate(turns):
+        messages.append({"role": "user", "content": question if number else f"{text}\n\n{question}"})
+        messages.append({"role": "assistant", "content": said})
+    return messages[:-1]
 
 
 def _is_too_long(seen: Observation, max_tokens: int) -> bool:
@@ -208,30 +226,48 @@ def _text(stand: Stand, length: int) -> tuple[Needles, LongText, int]:
     needles, context = stand.prompts.needles, stand.target.context_tokens
     assert needles is not None
     assert context is not None
-    per_sentence = _per_sentence(stand)
-    room = [needles.max_tokens, *(each.max_tokens for each in needles.follow_ups)]
-    aside = _MARGIN_TOKENS + _declared_tokens(stand, needles)
-    slack = 1.03 if "shorter" in stand.notes else 1.005
-
-    def count(tokens: int) -> int:
-        return max(len(needles.depths), int((min(tokens, context - max(room)) - aside) / (per_sentence * slack)))
-
-    total = stand.notes.setdefault("sentences", int(1.1 * count(context)))  # more than it will take
     if "text" not in stand.notes:
-        stand.notes["text"] = long_text(needles, total, stand.seed)
-        _count(stand, needles, total)
-        per_sentence = _per_sentence(stand)
-    counts = stand.notes.setdefault(f"counts {slack}", {})  # one text a length, whatever is learned meanwhile
-    return needles, stand.notes["text"], counts.setdefault(length, min(count(length), total))
-
-
-def _count(stand: Stand, needles: Needles, sentences: int) -> None:
-    """What this very text costs, where the engine's tokenizer can be asked."""
+        stand.notes["text"] = _written(stand, needles, context)
     text: LongText = stand.notes["text"]
-    content = f"{needles.lead}{text.beginning(sentences)}"
+    counts = stand.notes.setdefault(f"counts {_slack(stand)}", {})  # one a length, whatever is learned meanwhile
+    return needles, text, counts.setdefault(length, min(_sentences(stand, needles, length), len(text.sentences)))
+
+
+def _written(stand: Stand, needles: Needles, context: int) -> LongText:
+    """Twice, where the engine's tokenizer can be asked: the first one tells what a sentence costs."""
+    notes = stand.notes
+    if "hidden" not in notes:  # else an interrupted climb is made again
+        for draft in (True, False):
+            counts = [_sentences(stand, needles, each) for each in lengths(needles, context)]
+            notes["hidden"], notes["sentences"] = counts, int(1.1 * counts[-1])  # more than it will take
+            if draft:
+                _count(stand, needles, _made(stand, needles))
+    return _made(stand, needles)
+
+
+def _made(stand: Stand, needles: Needles) -> LongText:
+    places = hiding_places(needles.depths, stand.notes["hidden"])
+    return long_text(needles, stand.notes["sentences"], stand.seed, places)
+
+
+def _sentences(stand: Stand, needles: Needles, length: int) -> int:
+    """How many fit into that length, with the question and its answer."""
+    room = max(needles.max_tokens, *(each.max_tokens for each in needles.follow_ups))
+    tokens = min(length, (stand.target.context_tokens or length) - room)
+    aside = _MARGIN_TOKENS + _declared_tokens(stand, needles)
+    return max(len(needles.depths), int((tokens - aside) / (_per_sentence(stand) * _slack(stand))))
+
+
+def _slack(stand: Stand) -> float:
+    return 1.03 if "shorter" in stand.notes else 1.005
+
+
+def _count(stand: Stand, needles: Needles, text: LongText) -> None:
+    """What this very text costs, where the engine's tokenizer can be asked."""
+    content = f"{needles.lead}{text.beginning(len(text.sentences))}"
     counted = tokenizer_count(stand.endpoint, [{"role": "user", "content": content}])
     if counted:
-        stand.notes["per_sentence"] = (counted - _ASIDE_TOKENS) / sentences
+        stand.notes["per_sentence"] = (counted - _ASIDE_TOKENS) / len(text.sentences)
 
 
 def _per_sentence(stand: Stand) -> float:
