@@ -20,8 +20,6 @@ from upright.benchmarking.selftest import Repeated, scheduled
 from upright.records.benchmark import Shape
 
 TTFT_SECONDS = 0.2
-STARVED_SECONDS = 1.0
-"""A server that is this late has no processor to run on, and so has its client."""
 PROMPT = "one two three four " * 64
 
 
@@ -46,37 +44,26 @@ LARGE = [
 
 
 def check(case: Case) -> None:
-    """Up to three times: what other programs take from the processor is an error of neither."""
-    for left in (2, 1, 0):
-        try:
-            return measure(case)
-        except AssertionError:
-            if not left:
-                raise
-    return None
-
-
-def measure(case: Case) -> None:
+    """Within the limit, or within the worst delay that the server itself met meanwhile: both run on one processor, and
+    what others take from it is an error of neither. Beyond both it is ours."""
     with scheduled(command(Schedule(TTFT_SECONDS, case.itl_seconds))) as url:
         target = Target(url, "scheduled")
         source = Repeated(target, case.requests, case.tokens, PROMPT)
         tally, flight = run(target, source, Load(case.streams, ramp_seconds=case.ramp_seconds))
         truth = httpx2.get(f"{url}/record", trust_env=False).json()
     ttft, itl = spread_of(tally.ttft).mean, tally.gaps.total / tally.gaps.count
-    rate = sum(tally.output) / tally.seconds
+    rate, lag = sum(tally.output) / tally.seconds, truth["lag_seconds"]
     print(
         f"{case.streams:5} streams: TTFT {1000 * ttft:.1f} ms, server {1000 * truth['ttft_mean']:.1f} (schedule 200);"
         f" ITL {1000 * itl:.2f}, server {1000 * truth['itl_mean']:.2f} (schedule {1000 * case.itl_seconds:g});"
         f" {rate:,.0f} tok/s, server {truth['tokens_per_second']:,.0f}; {truth['peak']} in flight;"
-        f" client {flight.cpu_seconds:.2f} CPU s, server late by {1000 * truth['lag_seconds']:.0f} ms"
+        f" client {flight.cpu_seconds:.2f} CPU s, server late by {1000 * lag:.0f} ms"
     )
     assert (tally.succeeded, dict(tally.errors)) == (case.requests, {})
     assert flight.in_flight_peak == truth["peak"] == case.streams
-    if truth["lag_seconds"] > STARVED_SECONDS:
-        pytest.skip(f"the server itself was late by {truth['lag_seconds']:.1f} s: this machine is too busy to tell")
-    assert ttft - truth["ttft_mean"] == pytest.approx(0, abs=case.ttft_limit_seconds)
-    assert itl == pytest.approx(truth["itl_mean"], rel=0.01)
-    assert rate == pytest.approx(truth["tokens_per_second"], rel=0.01)
+    assert abs(ttft - truth["ttft_mean"]) <= max(case.ttft_limit_seconds, lag)
+    assert abs(itl - truth["itl_mean"]) <= max(0.01 * truth["itl_mean"], lag / (case.tokens - 1))
+    assert abs(rate / truth["tokens_per_second"] - 1) <= max(0.01, lag / tally.seconds)
 
 
 @pytest.mark.timing

@@ -35,8 +35,8 @@ class Known:
     """Makes it the one that runs, where only one can."""
 
 
-def of_recipes(directory: DeploymentDir, other: Recipe, api: Api = "chat") -> tuple[Known, Known, Callable[[], None]]:
-    """The deployment by its own recipe and by another, each started when its turn comes; and the way back."""
+def of_recipes(directory: DeploymentDir, other: Recipe, api: Api = "chat") -> tuple[Known, Known]:
+    """The deployment by its own recipe and by another, each started when its turn comes."""
     own = directory.read(Recipe)
     first, _ = of_deployment(directory, api)
     if other.digest == own.digest:
@@ -59,7 +59,7 @@ def of_recipes(directory: DeploymentDir, other: Recipe, api: Api = "chat") -> tu
         first, name=f"{first.name} with {changed}", recipe=other.digest, enter=run_by(other),
         context_tokens=other.context_tokens,
     )  # fmt: skip
-    return a, b, run_by(own)
+    return a, b
 
 
 def _differences(own: Recipe, other: Recipe) -> list[str]:

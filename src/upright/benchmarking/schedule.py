@@ -36,6 +36,8 @@ class Schedule:
     """None: as many as the request asks for."""
     slots: int | None = None
     """Requests served at once, the others wait; None: all."""
+    port: int = 0
+    """Where it listens; 0: a free one."""
 
 
 class Server:
@@ -314,9 +316,9 @@ PIECES = {
 
 
 async def serve(server: Server) -> None:
-    """Serve on a free port of loopback, which is the first line on stdout, until stdin ends."""
+    """Serve on loopback, until stdin ends; the port is the first line on stdout."""
     loop = asyncio.get_running_loop()
-    listening = await loop.create_server(lambda: Connection(server), "127.0.0.1", 0, backlog=4096)
+    listening = await loop.create_server(lambda: Connection(server), "127.0.0.1", server.schedule.port, backlog=4096)
     print(listening.sockets[0].getsockname()[1], flush=True)
     gone = asyncio.Event()
 

@@ -27,6 +27,8 @@ def _knee(course: Course, subject: Subject) -> tuple[bool, str | None]:
     for step, shape in enumerate(shapes):
         values = []
         for repeat in range(1, course.asked.repeats + 1):
+            if course.is_over(shape):
+                return False, None
             course.watch.on_cell(subject, shape, repeat, step * course.asked.repeats + repeat - 1, 0)
             cell = course.take(subject, shape, repeat, left=_cells_left(course, step, repeat))
             if not cell.complete:
@@ -63,6 +65,8 @@ def _goodput(course: Course, subject: Subject) -> tuple[bool, str | None]:
     for step in range(1, _STEPS + 1):
         rate = _tidy((low + high) / 2 if step > 1 else 0.5 * high)
         tried = _at_rate(shape, rate)
+        if course.is_over(tried):
+            return False, None
         course.watch.on_cell(subject, tried, 1, step, _STEPS + 1)
         cell = course.take(subject, tried, 1, left=_STEPS + 1 - step)
         if not cell.complete:

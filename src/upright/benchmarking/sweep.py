@@ -16,10 +16,12 @@ from upright.benchmarking.cell import FellError, Place, Promise, Subject, measur
 from upright.benchmarking.load import Tally
 from upright.benchmarking.workload import Workload, shape_tokens
 from upright.records.base import canonical
-from upright.records.benchmark import Benchmark, Cell, Finished, SelfTest, Shape, Skipped, Started
+from upright.records.benchmark import OUT_OF_TIME, Benchmark, Cell, Finished, SelfTest, Shape, Skipped, Started
 from upright.store import DeploymentDir
 
 _LEAST_BOX_SECONDS = 2.0
+_WARM_SHARE = 0.2
+"""Of a cell's time, for each of the two steps of its warm-up at most."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +84,14 @@ class Course:
             subject.enter()
             self.running = subject.letter
             self.warm.clear()
-        box = self._box_seconds(left)
+        box, began = self._box_seconds(left), time.monotonic()
         warmth = (subject.letter, shape.concurrency, shape.prompt_tokens)
         if warmth not in self.warm:
-            warm_up(subject, shape, seconds=box)
+            warm_up(subject, shape, seconds=None if box is None else _WARM_SHARE * box)
             self.warm.add(warmth)
+        left_seconds = None if box is None else box - (time.monotonic() - began)
         cell = measure(
-            subject, shape, place, seconds=box, promise=self.asked.promise,
+            subject, shape, place, seconds=left_seconds, promise=self.asked.promise,
             patience_seconds=self.asked.patience_seconds, on_tick=self.watch.on_tick,
         )  # fmt: skip
         self.directory.append(cell)
@@ -96,11 +99,23 @@ class Course:
         self.watch.on_done(cell, False)
         return cell
 
+    def is_over(self, shape: Shape) -> bool:
+        """Whether the budget is spent; then the cell is left for a run that goes on with this one."""
+        remaining = self._remaining_seconds()
+        over = remaining is not None and remaining < _LEAST_BOX_SECONDS and bool(self.cells)
+        left_out = Skipped(shape=shape, reason=OUT_OF_TIME)
+        if over and left_out not in self.skipped:
+            self.skipped.append(left_out)
+        return over
+
+    def _remaining_seconds(self) -> float | None:
+        spent = time.monotonic() - self.began
+        return None if self.asked.budget_seconds is None else self.asked.budget_seconds - spent
+
     def _box_seconds(self, left: int) -> float | None:
-        if self.asked.budget_seconds is None:
-            return None
-        remaining = self.asked.budget_seconds - (time.monotonic() - self.began)
-        return max(_LEAST_BOX_SECONDS, remaining / max(1, left))
+        """What a cell may take, its warm-up included."""
+        remaining = self._remaining_seconds()
+        return None if remaining is None else max(_LEAST_BOX_SECONDS, remaining / max(1, left))
 
     def fall(self, subject: Subject, reason: str) -> None:
         self.fallen[subject.letter] = reason
@@ -138,8 +153,9 @@ def begin(asked: Asked, directory: DeploymentDir, about: Sequence[str], watch: W
 
 
 def sweep(course: Course, subjects: Sequence[Subject]) -> bool:
-    """Every shape, repeat after repeat, the subjects in turns (a b, b a, ...); False if the server went away.
+    """Every shape, repeat after repeat, the subjects in turns (a b, b a, ...).
 
+    False if the server went away, or the time was over, before all of them were measured.
     A subject that falls when its turn comes is left out, and the others go on.
     """
     order = list(_order(course.asked, subjects))
@@ -148,6 +164,8 @@ def sweep(course: Course, subjects: Sequence[Subject]) -> bool:
             continue
         if course.fallen and len(course.fallen) == len(subjects) - 1:
             break  # the first alone has nobody to be compared with
+        if course.is_over(shape):
+            continue
         course.watch.on_cell(subject, shape, repeat, done, len(order))
         try:
             complete = course.take(subject, shape, repeat, left=len(order) - done).complete
@@ -158,7 +176,7 @@ def sweep(course: Course, subjects: Sequence[Subject]) -> bool:
             return False
         if not complete:
             course.fall(subject, "the server went away under load")
-    return True
+    return not any(each.reason == OUT_OF_TIME for each in course.skipped)
 
 
 def bounded(shapes: Sequence[Shape], pool_tokens: int | None, context_tokens: int | None) -> Iterator[Shape | Skipped]:

@@ -12,6 +12,7 @@ _OFF = 0.01
 _SHORT = 0.95
 _BUSY = 0.9
 _LATE_SECONDS = 0.02
+_STILL_SECONDS = 0.5
 _CACHED = 0.05
 _FEW = 0.5
 """Up to this share of the sampled answers may be odd: they were made to go on past their end."""
@@ -92,6 +93,9 @@ def _not_the_clock(cell: Cell) -> list[str]:
     cpu = cell.machine.cpu_seconds
     if cpu is not None and cell.seconds > 1 and cpu > _BUSY * cell.seconds:
         found.append(f"the generator was busy {100 * cpu / cell.seconds:.0f} % of the time: it may have been the limit")
+    lag = cell.machine.lag_seconds
+    if lag is not None and lag > _STILL_SECONDS:
+        found.append(f"the generator stood still for {lag:.1f} s: what came meanwhile was seen late")
     if cell.late_seconds is not None and cell.late_seconds.p99 > _LATE_SECONDS:
         found.append(f"requests were sent up to {1000 * cell.late_seconds.p99:.0f} ms late")
     return found

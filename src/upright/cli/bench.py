@@ -92,8 +92,7 @@ def command(
         with progress(asked) as watch, _beside(known, directory, against, options["api"]) as subjects:
             record = bench(subjects, asked, directory, watch, test=not no_self_test)
     _answer(record, output, csv_path)
-    unfinished = bool(record.cells) and not record.cells[-1].complete
-    if unfinished:
+    if record.unfinished:
         output.next("bench", *([deployment] if deployment else []), *given(*_ASKED))
     else:
         output.next("report", *([known.deployment] if known.deployment else [str(directory.path / "benchmark.json")]))
@@ -120,24 +119,22 @@ def _beside(known: Known, directory: DeploymentDir, against: str | None, api: Ap
     """Who is measured: the one, or two in turns. A recipe's trial ends with the deployment as it was."""
     from upright import store
     from upright.benchmarking.known import of_deployment, of_recipes
+    from upright.proving.stepping import on_trial
     from upright.records.loading import load
     from upright.records.recipe import Recipe
 
     if against is None:
         yield [known]
     elif not against.endswith((".json", ".yaml", ".yml")):
-        other, _ = of_deployment(store.find(against), api)
-        yield [known, other]
+        yield [known, of_deployment(store.find(against), api)[0]]
     elif known.deployment is None:
         raise UsageError(
             "a recipe can be tried on a deployment of ours only", hint="--against DEPLOYMENT, or no --base-url"
         )
     else:
-        first, second, back = of_recipes(directory, load(Path(against), Recipe), api)
-        try:
-            yield [first, second]
-        finally:
-            back()
+        other = load(Path(against), Recipe)
+        with on_trial(directory, other, Path(against).name, "to be measured against the recipe as it is"):
+            yield list(of_recipes(directory, other, api))
 
 
 def _asked(
@@ -180,13 +177,16 @@ def _subject(
     deployment: str | None, base_url: str | None, model: str | None, key_file: Path | None, api: Api
 ) -> tuple[Known, DeploymentDir]:
     from upright.benchmarking.known import of_address, of_deployment
+    from upright.proving.stepping import undo_interrupted
 
     if base_url is None:
         if model is not None or key_file is not None:
             raise UsageError(
                 "--model and --key-file go with --base-url", hint="upright bench DEPLOYMENT, or --base-url URL"
             )
-        return of_deployment(running_or_last(deployment), api)
+        directory = running_or_last(deployment)
+        undo_interrupted(directory, say)
+        return of_deployment(directory, api)
     if deployment is not None:
         raise UsageError(f"either the deployment {deployment} or --base-url, not both", hint="leave one out")
     if model is None:

@@ -5,7 +5,8 @@ Each change is tried alone: restart, climb, then keep it or restart with what st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from upright.errors import LaunchError, UsageError
@@ -94,16 +95,31 @@ def step(
     return back, evidence
 
 
+@contextmanager
+def on_trial(directory: DeploymentDir, wanted: Recipe, what: str, why: str) -> Iterator[None]:
+    """Whatever happens inside, the deployment runs by its own recipe again afterwards; killed, at the next look."""
+    good = directory.read(Recipe)
+    directory.append(step_entry(what, None, None, good, wanted, "trying", why))
+    try:
+        yield
+    finally:
+        if directory.read(Recipe) != good:
+            restart(directory, good)
+        directory.append(
+            step_entry(what, None, None, good, wanted, "stepped back", "it was tried, and not asked to stay")
+        )
+
+
 def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> Step | None:
-    """Back to the last good recipe, if a climb was killed while it tried a change."""
+    """Back to the last good recipe, if a climb or a benchmark was killed while it tried a change."""
     tried = unfinished_step(directory)
     if tried is None:
         return None
     if directory.read(Recipe).reference == tried.recipe_after:
-        tell(f"a climb was interrupted while it tried {tried.setting}: back to the last good recipe")
+        tell(f"{tried.setting} was being tried when that was interrupted: back to the last good recipe")
         restart(directory, recipe_of(directory, tried.recipe_before))
     back = tried.model_copy(
-        update={"outcome": "stepped back", "reason": "the climb was interrupted while it tried this", "at": utc_now()}
+        update={"outcome": "stepped back", "reason": "it was interrupted while it was tried", "at": utc_now()}
     )
     directory.append(back)
     return back

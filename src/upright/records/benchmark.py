@@ -10,6 +10,8 @@ from upright.records.base import Entry, Part, Record, Said
 
 Api = Literal["chat", "completions", "messages"]
 Arrival = Literal["closed", "open"]
+OUT_OF_TIME = "the budget was spent before its turn came"
+"""Why a cell is left for a run that goes on."""
 
 
 class Spread(Part):
@@ -301,6 +303,12 @@ class Benchmark(Record):
     """What a and b are, in an A/B."""
     source: str | None = None
     """Where the figures were published, if they are not ours."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the same command has something left to do: the server went away, or the time was over."""
+        cut = bool(self.cells) and not self.cells[-1].complete
+        return cut or any(each.reason == OUT_OF_TIME for each in self.skipped)
 
     @property
     def clean(self) -> bool:
