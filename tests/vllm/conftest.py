@@ -23,7 +23,7 @@ import pytest
 from tests.conftest import ROOT, TINY_FOLDER, Upright
 
 HERE = Path(__file__).parent
-MOST_STARTS = 6
+MOST_STARTS = 9
 CONTEXT, USERS = 4096, 4
 _starts = pytest.StashKey[Path]()
 

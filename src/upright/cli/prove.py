@@ -67,6 +67,8 @@ def command(
     tries: tuple[str, ...],
     ways: tuple[str, ...],
     cells: Cells | None,
+    repeats: int,
+    no_keep: bool,
     base_url: str | None,
     model: str | None,
     key_env: str,
@@ -104,7 +106,7 @@ def command(
         words = ["prove", "--base-url", base_url, *(["--only", only] if only else ["--to", to])]
     else:
         directory = running_or_last(deployment)
-        trial = trial_of(directory, ways, cells or (), budget)
+        trial = trial_of(directory, ways, cells or (), repeats, not no_keep, budget)
         evidence = _prove_deployment(directory, wish, context, tries, trial)
         words = next_words(directory.name, evidence, tried=trial is not None)
         if trial is not None and evidence.passed:

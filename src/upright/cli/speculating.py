@@ -43,14 +43,34 @@ class _Cells(click.ParamType[Cells]):
         return tuple(dict.fromkeys(found))
 
 
+class _Way(click.ParamType[str]):
+    """ngram, draft=PATH, ...; refused before anything is connected to."""
+
+    name = "way"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from upright.engines.speculation import candidate
+
+        if value != "auto":
+            _on_disk(candidate(str(value)))
+        return str(value)
+
+
 def speculate_options(function: F) -> F:
     words = "Try guessing ahead: ngram, draft=PATH, eagle3=PATH, mtp, none or auto; kept if it pays."
     cells = "For --speculate: prompt by users, such as 512x1,8kx4.  [default: by the goal]"
+    times = "For --speculate: measure each cell so often, half of them before and half after."
+    count = click.IntRange(2, 100)
+    function = click.option("--repeats", type=count, default=4, show_default=True, help=times)(function)
     function = click.option("--cells", type=_Cells(), help=cells)(function)
-    return click.option("--speculate", "ways", multiple=True, metavar="WAY", help=words)(function)
+    judge = "For --speculate: judge only, and end with the recipe as it was."
+    function = click.option("--no-keep", is_flag=True, help=judge)(function)
+    return click.option("--speculate", "ways", type=_Way(), multiple=True, metavar="WAY", help=words)(function)
 
 
-def trial_of(directory: DeploymentDir, ways: tuple[str, ...], cells: Cells, budget: float | None) -> Trial | None:
+def trial_of(
+    directory: DeploymentDir, ways: tuple[str, ...], cells: Cells, repeats: int, keep: bool, budget: float | None
+) -> Trial | None:
     from upright.engines.speculation import candidate
     from upright.proving.speculating import MEASURING_SECONDS, Trial, automatic
     from upright.records.recipe import Recipe
@@ -62,7 +82,8 @@ def trial_of(directory: DeploymentDir, ways: tuple[str, ...], cells: Cells, budg
         found += automatic(recipe) if way == "auto" else [_on_disk(candidate(way))]
     if not found:
         raise UsageError(f"{recipe.engine} offers nothing that needs no draft", hint="name one: --speculate draft=PATH")
-    return Trial(tuple(dict.fromkeys(found)), cells, budget_seconds=budget or MEASURING_SECONDS)
+    candidates = tuple(dict.fromkeys(found))
+    return Trial(candidates, cells, repeats, budget_seconds=budget or MEASURING_SECONDS, keep=keep)
 
 
 def next_words(name: str, evidence: Evidence, *, tried: bool) -> list[str]:

@@ -63,6 +63,14 @@ class Candidate:
         more = "".join(f", {' '.join(filter(None, pair))}" for pair in self.further)
         return f"{what}, {self.guesses} guesses{more}"
 
+    @property
+    def way(self) -> str:
+        """As a person names it: what `candidate` takes."""
+        first = f"{self.method}={self.draft}" if self.draft else self.method
+        usual = _LOOKED_UP_GUESSES if self.method == "ngram" else GUESSES
+        more = () if self.guesses == usual else (f"k={self.guesses}",)
+        return ",".join((first, *more, *("=".join(filter(None, pair)) for pair in self.further)))
+
 
 @dataclass(frozen=True)
 class Offer:

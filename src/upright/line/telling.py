@@ -14,6 +14,7 @@ from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
+from upright.records.speculation import Speculation
 from upright.reporting import Subject, report
 from upright.store import DeploymentDir
 
@@ -36,4 +37,5 @@ def subject(directory: DeploymentDir) -> Subject:
         benchmarks=kept(directory),
         attempts=directory.read(Attempts) if directory.has(Attempts) else None,
         residuals=directory.read(Residuals) if directory.has(Residuals) else None,
+        speculation=directory.read(Speculation) if directory.has(Speculation) else None,
     )

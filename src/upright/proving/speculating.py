@@ -36,11 +36,11 @@ from upright.records.box import Box
 from upright.records.evidence import Evidence, Step
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
-from upright.records.speculation import Outcome, Speculation, Tried
+from upright.records.speculation import TRIAL, Outcome, Speculation, Tried
 from upright.store import DeploymentDir
 
 Tell = Callable[[str], None]
-SETTING = "speculation"
+SETTING = TRIAL
 """What a step of several flags is called in the journal."""
 NO_CACHE, NOTHING_COUNTED = Cache(None, None), Metrics()
 MEASURING_SECONDS = 900.0
@@ -63,6 +63,8 @@ class Trial:
     """Tokens of an answer."""
     budget_seconds: float = MEASURING_SECONDS
     """For all measuring; starts take what they take."""
+    keep: bool = True
+    """Keep the best that pays; else only judge, and end with the recipe as it was."""
 
 
 def speculate(
@@ -81,7 +83,8 @@ def speculate(
         trying.look_at_base()
         record = _measured(trying, asked)
         found = [trying.judged(letter, record) for letter in trying.wanted]
-        evidence = trying.keep(verdict.best(found, trying.good.context_tokens, trying.good.users), found, proved)
+        chosen = verdict.best(found, trying.good.context_tokens, trying.good.users)
+        evidence = trying.keep(chosen if trial.keep else None, found, proved)
     finally:
         trying.back()
     trial_record = trying.record(begun, asked, record, found)
@@ -195,13 +198,14 @@ class _Trying:
         life = self.wanted[letter]
         if life.outcome is None and (fallen := _fallen(record, letter)):
             life.outcome, life.reason = "fell", fallen
-        ranks = self.directory.read(Plan).parallel.decode_context
+        ranks = self.directory.read(Plan).parallel.decode_context if self.directory.has(Plan) else 1
         cells = verdict.cells(record, letter, life.candidate.method, ranks)
         counted = life.counted
         drafted = None if counted.draft_tokens is None else round(counted.draft_tokens)
         acceptance = counted.acceptance if drafted else None
         made = Tried(
             name=life.candidate.name,
+            way=life.candidate.way,
             method=life.candidate.method,
             settings=tuple(
                 " ".join(filter(None, (each.name, each.value)))

@@ -104,6 +104,10 @@ def recommendation(tried: Sequence[Tried], context_tokens: int, users: int, base
     if kept is not None:
         wins = [cell for cell in kept.cells if cell.verdict == "wins"]
         return f"For {goal}: keep {kept.name}; {_of_cells('it wins', wins, len(kept.cells))} and loses in none."
+    pays = best(tried, context_tokens, users)
+    if pays is not None:
+        wins = [cell for cell in pays.cells if cell.verdict == "wins"]
+        return f"For {goal}: {pays.name} pays; {_of_cells('it wins', wins, len(pays.cells))} and loses in none."
     left = "leave it as it is" if base_speculates else "leave speculation off"
     reasons = "; ".join(f"{each.name}: {each.reason}" for each in tried)
     return f"For {goal}: {left}. {reasons}."

@@ -8,6 +8,8 @@ from upright.records.base import Part, Record, Said
 from upright.records.benchmark import Shape
 
 CellVerdict = Literal["wins", "loses", "no difference", "not measurable"]
+TRIAL = "speculation"
+"""The workload's name in the benchmark of a trial."""
 Outcome = Literal["kept", "stepped back", "fell", "damages"]
 
 
@@ -67,6 +69,8 @@ class Tried(Part):
 
     name: str
     """In words: eagle3 kimi-k2.6-eagle3-mla, 3 guesses."""
+    way: str
+    """As it is named to try it again: eagle3=PATH,k=3."""
     method: str
     """none, ngram, draft, eagle3, mtp, dflash."""
     settings: tuple[str, ...]

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from upright import __version__, units
 from upright.benchmarking.comparison import place_words
 from upright.records.benchmark import Benchmark
+from upright.records.speculation import Speculation
 from upright.reporting import views
 from upright.reporting.page import Subject, chain, contests, differing, reproduce, tiles, title, verdict
+from upright.reporting.speculation import HEADINGS, guessed
 
 
 def markdown(*subjects: Subject | Benchmark) -> str:
@@ -32,6 +34,8 @@ def _subject(subject: Subject) -> list[str]:
     lines = [f"**{verdict(subject)[1]}.** {deployment.engine} {deployment.engine_version or '(version unknown)'}", ""]
     lines += [f"- {tile.value} {tile.words}{f' ({tile.basis})' if tile.basis else ''}" for tile in tiles(subject)]
     lines.append("")
+    if subject.speculation is not None:
+        lines += _guesses(subject.speculation)
     for record in subject.benchmarks:
         lines += _sweep(views.sweep(record, draw=False))
     if rungs := views.ladder(subject.evidence):
@@ -42,6 +46,15 @@ def _subject(subject: Subject) -> list[str]:
     lines += ["## Command", "", "```bash", " ".join(subject.recipe.argv), "```", ""]
     lines += ["## Do it again", "", "```bash", *reproduce(subject), "```", ""]
     return [*lines, "## Where it all comes from", "", *_table(("record", "sha256"), chain(subject)), ""]
+
+
+def _guesses(record: Speculation) -> list[str]:
+    lines = ["## Does guessing ahead pay?", "", f"**{_plain(record.recommendation)}**", ""]
+    for each in guessed(record, draw=False):
+        lines += [f"### {_plain(each.tried.name)}: {each.tried.outcome}", "", f"{_plain(each.tried.reason)}.", ""]
+        lines += [*_table(HEADINGS, each.rows), ""] if each.rows else []
+        lines += [*(f"- {_plain(words)}" for words in each.notes), ""]
+    return lines
 
 
 def _sweep(item: views.Sweep) -> list[str]:

@@ -23,7 +23,9 @@ from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
+from upright.records.speculation import TRIAL, Speculation
 from upright.reporting import charts, views
+from upright.reporting.speculation import Guessed, guessed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,7 @@ class Subject:
     benchmarks: tuple[Benchmark, ...] = ()
     attempts: Attempts | None = None
     residuals: Residuals | None = None
+    speculation: Speculation | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Story:
     devices: list[tuple[str, int, list[views.Share]]]
     memory_chart: charts.Chart | None
     chain: list[tuple[str, str]]
+    guessed: list[Guessed]
+    """What came of guessing ahead, by candidate."""
     reproduce: list[str] = field(default_factory=list)
 
 
@@ -130,6 +135,7 @@ def _story(subject: Subject) -> Story:
         devices=views.devices(subject.plan),
         memory_chart=_memory_chart(subject),
         chain=chain(subject),
+        guessed=guessed(subject.speculation) if subject.speculation else [],
         reproduce=reproduce(subject),
     )
 
@@ -181,7 +187,7 @@ def _memory_chart(subject: Subject) -> charts.Chart | None:
 def chain(subject: Subject) -> list[tuple[str, str]]:
     records: list[Record | None] = [
         subject.box, subject.model, subject.plan, subject.recipe, subject.deployment, subject.evidence,
-        subject.residuals, subject.attempts, *subject.benchmarks,
+        subject.residuals, subject.attempts, *subject.benchmarks, subject.speculation,
     ]  # fmt: skip
     return [(record.kind, record.digest) for record in records if record is not None]
 
@@ -196,5 +202,9 @@ def reproduce(subject: Subject) -> list[str]:
     commands += [
         f"upright bench {subject.deployment.name} --workload {record.workload} --repeats {record.repeats}"
         for record in subject.benchmarks
+        if record.workload != TRIAL
     ]
+    if subject.speculation is not None:
+        ways = " ".join(f"--speculate {each.way}" for each in subject.speculation.tried)
+        commands.append(f"upright prove {subject.deployment.name} --to speculation {ways}")
     return [*commands, f"upright report {subject.deployment.name}"]

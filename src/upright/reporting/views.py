@@ -14,6 +14,7 @@ from upright.records.evidence import Evidence, Observation
 from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe, Setting
+from upright.records.speculation import TRIAL
 from upright.reporting.charts import Chart, Series, curves, heat
 
 
@@ -218,9 +219,11 @@ def generator_words(record: Benchmark) -> str:
 def contests(pairs: Sequence[tuple[str, Benchmark]]) -> list[Contest]:
     """The first against each of the others, workload by workload; an A/B against itself."""
     found = [
-        _contest(record.subjects, record.workload, _of(record, "a"), _of(record, "b"))
+        _contest({"a": record.subjects["a"], "b": name}, record.workload, _of(record, "a"), _of(record, letter))
         for _, record in pairs
-        if record.subjects
+        if record.workload != TRIAL
+        for letter, name in record.subjects.items()
+        if letter != "a"
     ]
     plain = [(name, record) for name, record in pairs if not record.subjects]
     for position, (name, record) in enumerate(plain):

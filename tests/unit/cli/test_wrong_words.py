@@ -23,6 +23,14 @@ NOBODY = "http://127.0.0.1:1/v1"
         ),
         (["up", "nosuch.gguf"], ["reading nosuch.gguf", "error: nosuch.gguf is no file"]),
         (["run", "nosuch.gguf"], ["reading nosuch.gguf", "error: nosuch.gguf is no file"]),
+        (["prove", "--speculate", "magic"], ["error: no way to speculate named 'magic'", "hint:  known: none, ngram,"]),
+        (["prove", "--speculate", "draft=no.gguf"], ["error: no draft at no.gguf", "hint:  a path, or fetch it first"]),
+        (["prove", "--speculate", "ngram", "--cells", "8k"], ["error: Invalid value for '--cells': '8k' is no cell"]),
+        (["prove", "--cells", "512x1"], ["error: --cells is for --speculate", "hint:  --speculate ngram"]),
+        (
+            ["prove", "--speculate", "ngram", "--base-url", NOBODY],
+            ["error: --base-url is another's server: no deployment, no --try and no --speculate with it"],
+        ),
         (["run", "nosuch.gguf", "--host", "box"], ["error: box is no machine", "hint:  write --host ssh:HOST"]),
     ],
 )

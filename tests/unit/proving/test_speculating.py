@@ -1,0 +1,186 @@
+"""A trial on an engine whose tokens come by the clock: what pays is kept; what slows, damages or falls is not."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from upright import catalog, store
+from upright.engines.speculation import Candidate, candidate
+from upright.errors import UsageError
+from upright.launching import launch, status, stop
+from upright.proving.prompts import prompt_set
+from upright.proving.rungs.speculation import offered
+from upright.proving.speculating import Trial, automatic, shapes, speculate
+from upright.proving.stepping import step_entry, undo_interrupted
+from upright.records.evidence import Evidence, Observation, Step
+from upright.records.recipe import Recipe, Setting
+from upright.records.speculation import Speculation
+from upright.store import DeploymentDir
+
+PROMPTS = prompt_set("tiny")
+ONE = PROMPTS.model_copy(update={"smoke": PROMPTS.smoke[:1], "dialogues": ()})
+"""One question: what is the capital of France?"""
+
+
+def recipe_of(engine: str, version: str, **fields: object) -> Recipe:
+    plain = {
+        "engine": engine, "engine_version": version, "runtime": "process", "program": engine, "arguments": (),
+        "model_path": "model", "served_name": "scheduled", "host": "127.0.0.1", "port": 8000, "context_tokens": 1024,
+        "users": 4, "health_path": "/health", "metrics_path": "/metrics",
+    }  # fmt: skip
+    return Recipe.model_validate({**plain, **fields})
+
+
+def proved(verdict: str = "passed") -> Evidence:
+    seen = Observation.model_validate(
+        {"rung": "smoke", "check": "x", "verdict": verdict, "reason": "as told", "at": "", "seconds": 0,
+         "request": {}, "response": None}
+    )  # fmt: skip
+    return Evidence(
+        deployment="d", engine=None, engine_version=None, to_rung="smoke", observations=(seen,), prompts="p"
+    )
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeploymentDir]:
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'src'}")
+    program = tmp_path / "llama-server"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.scripted.speculating "$@"\n')
+    program.chmod(0o755)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    arguments = (
+        Setting(name="--port", value=str(port), reason=""),
+        Setting(name="--ctx-size", value="4096", reason=""),
+    )
+    recipe = recipe_of("llama.cpp", "b11669", program=str(program), arguments=arguments, port=port)
+    made = store.create("scripted")
+    made.write(catalog.box_record("8x-rtx-pro-6000-server-dual-socket").model_copy(update={"engines": ()}))
+    launch(recipe, made)
+    yield made
+    stop(made)
+
+
+def tried(directory: DeploymentDir, *ways: str, said: list[str] | None = None, verdict: str = "passed") -> Speculation:
+    trial = Trial(tuple(map(candidate, ways)), cells=((32, 1), (32, 2)), output_tokens=10)
+    tell = said.append if said is not None else lambda words: None
+    record, _, _ = speculate(directory, trial, ONE, lambda: proved(verdict), tell)
+    return record
+
+
+def running(directory: DeploymentDir) -> tuple[str, str]:
+    return status(directory).state, " ".join(directory.read(Recipe).argv)
+
+
+def test_what_pays_is_kept_and_what_slows_or_falls_is_not(directory: DeploymentDir, tmp_path: Path) -> None:
+    (tmp_path / "slow.gguf").touch()
+    record = tried(directory, f"draft={tmp_path / 'slow.gguf'}", "eagle3=nowhere.gguf", "ngram")
+    slow, dead, quick = record.tried
+    assert [each.outcome for each in record.tried] == ["stepped back", "fell", "kept"]
+    assert {cell.verdict for cell in slow.cells} == {"loses"}
+    assert {cell.verdict for cell in quick.cells} == {"wins"}
+    assert {cell.verdict for cell in dead.cells} == {"not measurable"}
+    for cell in quick.cells:
+        assert cell.output is not None
+        assert cell.output.low is not None
+        assert cell.pairs == 4
+        assert 1.2 < cell.output.low < cell.output.factor < 2.1
+        assert cell.acceptance == pytest.approx(0.7, abs=0.02)
+    assert slow.reason.startswith("it loses in 2 of 2 cells (-")
+    assert "acceptance collapsed: 1.0 %" in slow.notes[0]
+    assert "the caches take 4.00 MiB, 3.00 MiB without it (+33.3 %)" in slow.notes[1]
+    assert "does not start" in dead.reason
+    assert quick.acceptance_at == pytest.approx((0.9, 0.8, 0.7, 0.6, 0.5), abs=0.02)
+    assert (quick.answers, quick.answers_alike, quick.damage) == (2, 2, ())
+    assert record.recommendation.startswith("For 4 users with 1,024 tokens: keep ngram, 5 guesses; it wins in 2 of 2")
+    assert "ngram-simple" in running(directory)[1]
+    assert (running(directory)[0], record.runs) == ("ready", directory.read(Recipe).reference)
+    outcomes = [(step.after, step.outcome) for step in directory.entries(Step)]
+    assert outcomes[-1] == ("ngram, 5 guesses", "kept")
+    assert directory.read(Speculation) == record
+
+
+def test_what_damages_is_taken_back_before_it_is_measured(directory: DeploymentDir, tmp_path: Path) -> None:
+    (tmp_path / "damaging.gguf").touch()
+    before = running(directory)
+    said: list[str] = []
+    record = tried(directory, f"draft={tmp_path / 'damaging.gguf'}", said=said)
+    (only,) = record.tried
+    assert only.outcome == "damages"
+    assert "does not say 'Paris'" in only.damage[0]
+    assert {cell.verdict for cell in only.cells} == {"not measurable"}
+    assert "leave speculation off" in record.recommendation
+    assert running(directory) == before
+    assert not any(words.startswith("  b ") for words in said), "nothing was measured with it"
+    assert [step.outcome for step in directory.entries(Step)] == ["trying", "stepped back"]
+
+
+def test_what_pays_and_does_not_stand_is_taken_back(directory: DeploymentDir) -> None:
+    """The proof comes after the measurement, with everything that was asked for."""
+    before = running(directory)
+    record = tried(directory, "ngram", verdict="failed")
+    assert record.tried[0].outcome == "stepped back"
+    assert record.tried[0].reason == "it pays, and does not stand: smoke x: as told"
+    assert running(directory) == before
+    assert [step.outcome for step in directory.entries(Step)][-1] == "stepped back"
+
+
+def test_a_trial_that_was_killed_is_undone(directory: DeploymentDir) -> None:
+    """As a kill leaves it: the journal says trying, and the candidate runs."""
+    from upright.engines.engine import Accepted
+    from upright.engines.speculation import with_speculation
+    from upright.launching import restart
+
+    good = directory.read(Recipe)
+    wanted = with_speculation(
+        good, candidate("ngram"), Accepted(frozenset({"--spec-type", "--spec-draft-n-max"}), None)
+    )
+    directory.append(step_entry("speculation", None, "ngram", good, wanted, "trying", "to be measured"))
+    restart(directory, wanted)
+    back = undo_interrupted(directory, lambda words: None)
+    assert back is not None
+    assert back.outcome == "stepped back"
+    assert directory.read(Recipe).argv == good.argv
+    assert status(directory).state == "ready"
+
+
+def test_an_interrupted_trial_ends_on_the_last_good_recipe(directory: DeploymentDir) -> None:
+    before = running(directory)
+
+    def tell(words: str) -> None:
+        if words.startswith("  b "):
+            raise KeyboardInterrupt
+
+    trial = Trial((candidate("ngram"),), cells=((32, 1),), output_tokens=10)
+    with pytest.raises(KeyboardInterrupt):
+        speculate(directory, trial, ONE, proved, tell)
+    assert running(directory) == before
+
+
+def test_what_runs_already_is_no_candidate(directory: DeploymentDir) -> None:
+    with pytest.raises(UsageError, match="runs with no speculation already"):
+        tried(directory, "none")
+
+
+def test_offers_are_what_this_version_takes() -> None:
+    recipe = recipe_of("llama.cpp", "b11669")
+    assert [offer.words for offer in offered(recipe)] == ["ngram", "draft=PATH", "eagle3=PATH"]
+    assert automatic(recipe) == (Candidate("ngram", guesses=5),)
+    kimi = recipe_of("vllm", "0.32.0", served_name="Kimi-K2.6")
+    assert "eagle3=lightseekorg/kimi-k2.6-eagle3-mla" in [offer.words for offer in offered(kimi)]
+
+
+def test_cells_follow_the_goal() -> None:
+    recipe = recipe_of("llama.cpp", "b11669", context_tokens=65_536)
+    found = [(shape.prompt_tokens, shape.concurrency) for shape in shapes(Trial(()), recipe)]
+    assert found == [(512, 1), (512, 4), (8192, 1), (8192, 4)]
+    short = recipe.model_copy(update={"context_tokens": 512, "users": 1})
+    assert [(shape.prompt_tokens, shape.concurrency) for shape in shapes(Trial(()), short)] == [(192, 1)]

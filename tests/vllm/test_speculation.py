@@ -1,0 +1,70 @@
+"""Guessing ahead on a real vLLM: n-grams and an EAGLE-3 head trained for the tiny model, in one trial of few starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TINY_MODEL, Upright
+from tests.vllm.conftest import Standing, answer, free_port
+
+HEAD = TINY_MODEL.with_name("eagle3")
+CELLS = ("--cells", "128x1,128x4")
+
+
+@pytest.mark.timeout(1500)
+def test_ngram_and_eagle3_are_judged_by_cell(standing: Standing) -> None:
+    """Judged and not kept: the deployment is everybody's here."""
+    words = ("--only", "smoke", "--speculate", f"eagle3={HEAD}", "--speculate", "ngram", *CELLS)
+    tried = standing.upright("prove", standing.name, *words, "--repeats", "3", "--no-keep", "--json", timeout=1200)
+    record = answer(tried)
+    head, ngram = record["tried"]
+    for each in (head, ngram):
+        assert each["outcome"] == "stepped back", each["reason"]
+        assert each["answers"] > 30
+        assert each["damage"] == []
+        assert len(each["cells"]) == 2
+        for cell in each["cells"]:
+            output = cell["output"]
+            wins, loses = output["low"] > 1, output["high"] < 1
+            assert cell["verdict"] == ("wins" if wins else "loses" if loses else "no difference"), cell
+    assert head["drafted_tokens"] > 500
+    assert 0.05 < head["acceptance"] < 1
+    first, second, third = head["acceptance_at"]
+    assert first >= second >= third
+    assert [cell["published"]["rows"] for cell in head["cells"]] == [["m023", "m001"], ["m025", "m003"]]
+    assert head["pool_tokens"] / record["base_pool_tokens"] == pytest.approx(4 / 5, abs=0.01), "one layer beside four"
+    assert ngram["pool_tokens"] == record["base_pool_tokens"]
+    assert record["runs"] == record["base"]
+    assert standing.json("ps")[0]["state"] == "ready"
+
+
+@pytest.mark.slow
+def test_a_candidate_that_harms_is_taken_back(vllm_box: Upright, tiny_checkpoint: Path) -> None:
+    """vLLM's own synthetic acceptance, made for benchmarks, takes guesses unseen: healthy, fast, and wrong."""
+    answer(vllm_box("up", tiny_checkpoint, "--context", "1k", "--port", str(free_port()), "--json"))
+    way = f"eagle3={HEAD},rejection_sample_method=synthetic,synthetic_acceptance_length=4"
+    record = answer(vllm_box("prove", "--only", "smoke", "--speculate", way, *CELLS, "--json", timeout=900))
+    (only,) = record["tried"]
+    assert only["outcome"] == "damages"
+    assert only["damage"]
+    assert record["runs"] == record["base"]
+    assert answer(vllm_box("ps", "--json"))[0]["state"] == "ready"
+
+
+@pytest.mark.slow
+def test_a_candidate_that_cannot_start_is_taken_back(vllm_box: Upright, tiny_checkpoint: Path, tmp_path: Path) -> None:
+    """A head that says deepseek_v3 is taken for a layer of multi-token prediction, and refused at the start."""
+    folder = tmp_path / "head"
+    folder.mkdir()
+    for file in HEAD.iterdir():
+        text = file.read_bytes()
+        (folder / file.name).write_bytes(text.replace(b'"deepseek_v2"', b'"deepseek_v3"'))
+    answer(vllm_box("up", tiny_checkpoint, "--context", "1k", "--port", str(free_port()), "--json"))
+    words = ("--speculate", f"eagle3={folder}", *CELLS)
+    record = answer(vllm_box("prove", "--only", "smoke", *words, "--json", timeout=900))
+    (only,) = record["tried"]
+    assert only["outcome"] == "fell"
+    assert "does not start" in only["reason"]
+    assert answer(vllm_box("ps", "--json"))[0]["state"] == "ready"
