@@ -8,6 +8,7 @@ import pytest
 
 from upright import catalog
 from upright.catalog import loader
+from upright.catalog.model_records import records
 from upright.catalog.rows.base import Fact, facts
 from upright.errors import CatalogError
 
@@ -40,6 +41,12 @@ def test_the_catalogue_has_what_people_ask_for() -> None:
         assert catalog.box(f"{count}x-rtx-pro-6000-{edition}").gpu_count == count
     for name in ("1x-rtx-5090", "2x-rtx-5090", "8x-rtx-5090", "dgx-spark", "hgx-h200", "hgx-b200", "laptop"):
         assert catalog.box(name)
+
+
+def test_artifacts_of_a_model_are_told_apart_by_name() -> None:
+    for row in catalog.models():
+        names = [record.name for record in records(row)]
+        assert len(set(names)) == len(names), row.id
 
 
 def test_device_names_belong_to_one_gpu_each() -> None:

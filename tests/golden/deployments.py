@@ -24,6 +24,7 @@ class Published:
     box: str
     goal: Goal
     targets: tuple[str, ...]
+    """Besides the script in scripts/, if there is one."""
     port: int = 8000
     wishes: Wishes = field(default_factory=Wishes)
     model_path: str | None = None
@@ -38,7 +39,7 @@ PUBLISHED = {
         "Kimi-K2.6",
         "8x-rtx-pro-6000-server-dual-socket",
         Goal(engine="vllm", engine_version="0.20.0", kv_dtype="fp8", decode_context_parallel=8, image=COMMUNITY_IMAGE),
-        ("docker", "compose", "kubernetes", "quadlet"),
+        ("compose", "kubernetes", "quadlet"),
         port=5000,
         wishes=_wishes(image=COMMUNITY_IMAGE),
     ),
@@ -46,14 +47,14 @@ PUBLISHED = {
         "Kimi-K2.6",
         "8x-rtx-pro-6000-server-dual-socket",
         Goal(engine="vllm", engine_version="0.32.0", memory_fraction=0.92),
-        ("shell", "systemd"),
+        ("systemd",),
         wishes=_wishes(),
     ),
     "kimi-k26-sglang": Published(
         "Kimi-K2.6",
         "8x-rtx-pro-6000-server-dual-socket",
         Goal(engine="sglang", engine_version="0.5.23"),
-        ("shell", "docker", "systemd", "compose", "kubernetes"),
+        ("docker", "systemd", "compose", "kubernetes"),
         port=30000,
         wishes=_wishes(),
     ),
@@ -61,7 +62,7 @@ PUBLISHED = {
         "Kimi-K2.6-GGUF:IQ3_K",
         "2x-rtx-pro-6000-max-q-epyc-9175f",
         Goal(engine="ik_llama.cpp", context_tokens=131_072),
-        ("shell", "podman", "systemd"),
+        ("shell", "systemd"),
         wishes=_wishes(served_name="kimi-k2.6-IQ3_K"),
         model_path="/models/Kimi-K2.6-IQ3_K-00001-of-00012.gguf",
     ),

@@ -42,8 +42,8 @@ def record(row: ModelRow, artifact: Artifact) -> Model | None:
     if weights is None:
         return None
     return Model(
-        name=artifact_name(artifact),
-        source=f"{artifact.repository}:{artifact.quant}" if artifact.quant else artifact.repository,
+        name=artifact_name(row, artifact),
+        source=_source(artifact),
         format=artifact.format,
         basis="catalog",
         architecture=_architecture(row, row.shape),
@@ -72,10 +72,18 @@ def attention_parameters(kind: Attention, hidden: int) -> int:
     return 0
 
 
-def artifact_name(artifact: Artifact) -> str:
-    """`Kimi-K2.6`, `Kimi-K2.6-GGUF:IQ3_K`."""
-    name = artifact.repository.rpartition("/")[2]
-    return f"{name}:{artifact.quant}" if artifact.quant else name
+def artifact_name(row: ModelRow, artifact: Artifact) -> str:
+    """`Kimi-K2.6`, `Kimi-K2.6-GGUF:IQ3_K`; with its owner where two are called alike."""
+    alike = [each for each in row.artifacts if _short_name(each) == _short_name(artifact)]
+    return _short_name(artifact) if len(alike) == 1 else _source(artifact)
+
+
+def _short_name(artifact: Artifact) -> str:
+    return _source(artifact).partition("/")[2]
+
+
+def _source(artifact: Artifact) -> str:
+    return f"{artifact.repository}:{artifact.quant}" if artifact.quant else artifact.repository
 
 
 @dataclass(frozen=True)
