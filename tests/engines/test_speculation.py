@@ -100,7 +100,7 @@ def test_a_trial_that_is_killed_goes_back(box: Upright, tmp_path: Path) -> None:
     assert "--spec-type" in words_of_recipe(tmp_path / "home")
     after = box("prove", "--only", "smoke", "--json", timeout=300)
     assert answer(after)["observations"]
-    assert "a climb was interrupted while it tried speculation: back to the last good recipe" in after.stderr
+    assert "speculation was being tried when that was interrupted: back to the last good recipe" in after.stderr
     assert "--spec-type" not in words_of_recipe(tmp_path / "home")
 
 

@@ -36,8 +36,7 @@ class Pair:
     def words(self) -> str:
         row = self.drafted
         model = row.model.rpartition("/")[2]
-        load = f"{row.context_tokens or 0:,} tokens of context, {row.concurrency} at once"
-        return f"{model} with {row.speculation}, {row.gpu_count}x {row.gpu}, {row.parallelism}, {load}"
+        return f"{model} with {row.speculation}, {row.gpu_count}x {row.gpu}, {row.parallelism}"
 
 
 @cache

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from upright.records.speculation import Speculation
-from upright.reporting.speculation import HEADINGS, guessed
+from upright.reporting.speculation import guessed
 
 _COLOURS = {"wins": "green", "kept": "green", "loses": "red", "damages": "red", "fell": "red", "stepped back": "yellow"}
-_TO_THE_LEFT = ("difference", "verdict")
+_TO_THE_LEFT = ("cell", "difference", "verdict")
 
 
 def speculation_page(console: Console, record: Speculation) -> None:
@@ -20,11 +21,11 @@ def speculation_page(console: Console, record: Speculation) -> None:
         console.print(Text.assemble((tried.name, "bold"), " ", outcome, f": {tried.reason}"))
         if each.rows:
             table = Table(box=None, pad_edge=False, header_style="dim")
-            for heading in HEADINGS:
+            for heading in each.headings:
                 table.add_column(heading, justify="left" if heading in _TO_THE_LEFT else "right", no_wrap=True)
             for *cells, verdict in each.rows:
                 table.add_row(*cells, Text(verdict, style=_COLOURS.get(verdict, "")))
             console.print(table)
         for words in each.notes:
-            console.print(Text(f"  {words}", style="dim"))
+            console.print(Padding(Text(words, style="dim"), (0, 0, 0, 2)))
     console.print(Text(record.recommendation, style="bold"))

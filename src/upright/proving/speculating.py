@@ -84,12 +84,13 @@ def speculate(
         record = _measured(trying, asked)
         found = [trying.judged(letter, record) for letter in trying.wanted]
         chosen = verdict.best(found, trying.good.context_tokens, trying.good.users)
-        evidence = trying.keep(chosen if trial.keep else None, found, proved)
+        evidence = trying.keep(chosen, found, proved) if chosen is not None and trial.keep else None
     finally:
         trying.back()
-    trial_record = trying.record(begun, asked, record, found)
-    directory.write(trial_record)
-    return trial_record, trying.steps(found), evidence
+    found = [verdict.with_reason(each, chosen) for each in found]
+    made = trying.record(begun, asked, record, found)
+    directory.write(made)
+    return made, trying.close(found), evidence
 
 
 def automatic(recipe: Recipe) -> tuple[Candidate, ...]:
@@ -192,7 +193,8 @@ class _Trying:
         if life.damage:
             count = len(life.damage)
             self._fell(life, "damages", f"{count} of {life.answers} answers are wrong with it: {life.damage[0]}")
-        self.tell(f"  answers as before: {life.alike} of {life.answers} word for word, the others as right")
+        others = ", the others as right" if life.alike < life.answers else ""
+        self.tell(f"  answers as before: {life.alike} of {life.answers} word for word{others}")
 
     def judged(self, letter: str, record: Benchmark) -> Tried:
         life = self.wanted[letter]
@@ -233,35 +235,28 @@ class _Trying:
             update={"reason": objection or made.reason, "notes": (*made.notes, *([cost] if cost else []))}
         )
 
-    def keep(self, chosen: Tried | None, found: list[Tried], proved: Callable[[], Evidence]) -> Evidence | None:
+    def keep(self, chosen: Tried, found: list[Tried], proved: Callable[[], Evidence]) -> Evidence | None:
         """Start the best again and prove everything with it; what does not hold is taken back."""
-        for place, each in enumerate(found):
-            if each is not chosen and each.outcome == "stepped back" and chosen is not None:
-                words = each.reason or f"{chosen.name} gains more"
-                found[place] = each.model_copy(update={"reason": words})
-        if chosen is None:
-            return None
         place = found.index(chosen)
         letter = list(self.wanted)[place]
         life = self.wanted[letter]
         self.tell(f"{chosen.name} pays: starting it again, and proving everything with it")
         self.directory.append(self._step(life, "trying", "it pays; to be proved"))
-        self.running, evidence, wrong = letter, None, None
+        self.running, evidence = letter, None
+        outcome: Outcome = "damages"
         try:
             restart(self.directory, life.recipe)
             evidence = proved()
             failed = next((item for item in evidence.observations if item.verdict == "failed"), None)
             wrong = f"{failed.rung} {failed.check}: {failed.reason}" if failed else None
         except LaunchError as error:
-            wrong = error.message
+            wrong, outcome = error.message, "fell"
         if wrong is not None:
-            found[place] = chosen.model_copy(update={"reason": f"it pays, and does not stand: {wrong}"})
+            words = f"it pays, and does not stand: {wrong}"
+            found[place] = chosen.model_copy(update={"outcome": outcome, "reason": words})
             return None
-        wins = verdict.recommendation([chosen.model_copy(update={"outcome": "kept"})], 0, 1, None)
-        words = wins.partition("; ")[2].rstrip(".")
-        found[place] = chosen.model_copy(update={"outcome": "kept", "reason": words})
         self.kept = letter
-        self.directory.append(self._step(life, "kept", words))
+        found[place] = chosen.model_copy(update={"outcome": "kept", "reason": verdict.gains(chosen)})
         return evidence
 
     def back(self) -> None:
@@ -271,15 +266,15 @@ class _Trying:
             restart(self.directory, self.good)
             self.running = "a"
 
-    def steps(self, found: Sequence[Tried]) -> tuple[Step, ...]:
-        """What came of each; those that were taken back are written down, the one that was kept is already."""
-        made = []
+    def close(self, found: Sequence[Tried]) -> tuple[Step, ...]:
+        """What came of each into the journal; the one that was kept last, so that nothing is left trying."""
         lives = zip(self.wanted.values(), found, strict=True)
-        for life, tried in sorted(lives, key=lambda pair: pair[1].outcome == "kept"):
-            outcome = "kept" if tried.outcome == "kept" else "stepped back"
-            made.append(self._step(life, outcome, tried.reason))
-            if self.kept is None:
-                self.directory.append(made[-1])
+        made = [
+            self._step(life, "kept" if tried.outcome == "kept" else "stepped back", tried.reason)
+            for life, tried in sorted(lives, key=lambda pair: pair[1].outcome == "kept")
+        ]
+        for step in made:
+            self.directory.append(step)
         return tuple(made)
 
     def record(self, begun: str, asked: Asked, record: Benchmark, found: Sequence[Tried]) -> Speculation:

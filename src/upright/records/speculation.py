@@ -30,7 +30,11 @@ class Expectation(Part):
     factor: float
     """Output tokens a second, with / without."""
     what: str
-    """Model, GPUs, spread, context and requests at once of those two runs."""
+    """Model, GPUs and spread of those two runs."""
+    context_tokens: int
+    """Their context."""
+    concurrency: int
+    """Their requests at once."""
     rows: tuple[str, ...]
     """The catalogue's measurements: without, with."""
     source: str

@@ -10,7 +10,7 @@ from upright.records.benchmark import Benchmark
 from upright.records.speculation import Speculation
 from upright.reporting import views
 from upright.reporting.page import Subject, chain, contests, differing, reproduce, tiles, title, verdict
-from upright.reporting.speculation import HEADINGS, guessed
+from upright.reporting.speculation import guessed
 
 
 def markdown(*subjects: Subject | Benchmark) -> str:
@@ -52,7 +52,7 @@ def _guesses(record: Speculation) -> list[str]:
     lines = ["## Does guessing ahead pay?", "", f"**{_plain(record.recommendation)}**", ""]
     for each in guessed(record, draw=False):
         lines += [f"### {_plain(each.tried.name)}: {each.tried.outcome}", "", f"{_plain(each.tried.reason)}.", ""]
-        lines += [*_table(HEADINGS, each.rows), ""] if each.rows else []
+        lines += [*_table(each.headings, each.rows), ""] if each.rows else []
         lines += [*(f"- {_plain(words)}" for words in each.notes), ""]
     return lines
 

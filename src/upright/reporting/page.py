@@ -156,7 +156,8 @@ def tiles(subject: Subject) -> list[Tile]:
     if evidence is not None:
         passed = sum(item.verdict == "passed" for item in evidence.observations)
         found.append(Tile(f"{passed} of {len(evidence.observations)}", "checks passed", "measured"))
-    clean = [cell for record in subject.benchmarks for cell in record.cells if not cell.marks]
+    ours = (None, subject.recipe.digest)  # an A/B holds cells of another recipe too
+    clean = [cell for record in subject.benchmarks for cell in record.cells if not cell.marks and cell.recipe in ours]
     if clean:
         best = max(clean, key=lambda cell: cell.output_tokens_per_second)
         words = f"output tokens a second, {best.shape.concurrency:,} at once"

@@ -8,7 +8,7 @@ from upright.proving.speculation_verdict import percent
 from upright.records.speculation import Speculation, SpeculationCell, Tried
 from upright.reporting import charts
 
-HEADINGS = ("prompt", "at once", "without", "with", "difference", "held", "verdict")
+_HEADINGS = ("cell", "without", "with", "difference", "held")
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,9 @@ class Guessed:
     """One candidate, ready to be shown."""
 
     tried: Tried
+    headings: tuple[str, ...]
     rows: list[tuple[str, ...]]
-    """One for each cell, by `HEADINGS`; empty if none could be measured."""
+    """One for each cell, its verdict last; empty if none could be measured."""
     notes: list[str]
     chart: charts.Chart | None
 
@@ -28,19 +29,22 @@ def guessed(record: Speculation, *, draw: bool = True) -> list[Guessed]:
 
 def _guessed(tried: Tried, draw: bool) -> Guessed:
     measured = [cell for cell in tried.cells if cell.verdict != "not measurable"]
-    rows = [_row(cell) for cell in tried.cells] if measured else []
+    theirs = any(cell.published for cell in tried.cells)
+    headings = (*_HEADINGS, *(("published",) if theirs else ()), "verdict")
+    rows = [_row(cell, theirs) for cell in tried.cells] if measured else []
     chart = charts.bars(_bars(measured), "output tokens a second") if draw else None
-    return Guessed(tried, rows, [*_answers(tried), *_guesses(tried), *tried.notes, *_published(tried)], chart)
+    return Guessed(tried, headings, rows, [*_answers(tried), *_guesses(tried), *tried.notes, *_published(tried)], chart)
 
 
-def _row(cell: SpeculationCell) -> tuple[str, ...]:
+def _row(cell: SpeculationCell, theirs: bool) -> tuple[str, ...]:
+    published = f"{100 * (cell.published.factor - 1):+.0f} %" if cell.published else "–"
     return (
-        f"{cell.shape.prompt_tokens:,}",
-        f"{cell.shape.concurrency:,}",
+        f"{cell.shape.prompt_tokens:,}x{cell.shape.concurrency}",
         _speed(cell.base_tokens_per_second),
         _speed(cell.tokens_per_second),
         percent(cell.output) if cell.output else "–",
         "–" if cell.acceptance is None else f"{100 * cell.acceptance:.0f} %",
+        *((published,) if theirs else ()),
         cell.verdict,
     )
 
@@ -75,9 +79,9 @@ def _guesses(tried: Tried) -> list[str]:
 
 
 def _published(tried: Tried) -> list[str]:
-    """What others saw, each pair once."""
-    found = {cell.published.what: cell.published for cell in tried.cells if cell.published is not None}
-    return [
-        f"published: {100 * (each.factor - 1):+.0f} %, {each.what} ({each.rows[1]} against {each.rows[0]})"
-        for each in found.values()
-    ]
+    """Whose figures stand beside ours: another box, and mostly another model."""
+    rows: dict[str, list[str]] = {}
+    for cell in tried.cells:
+        if cell.published is not None:
+            rows.setdefault(cell.published.what, []).append("/".join(cell.published.rows))
+    return [f"published: {what} ({', '.join(dict.fromkeys(names))})" for what, names in rows.items()]

@@ -18,6 +18,7 @@ from tests.conftest import Upright
 from tests.engines.test_line import free_port
 from tests.scripted.schedule import Faults, faulty
 from upright.benchmarking.bench import bench, kept
+from upright.benchmarking.cell import FellError
 from upright.benchmarking.known import Known
 from upright.benchmarking.load import Tally, Target
 from upright.benchmarking.schedule import Schedule, command
@@ -26,7 +27,7 @@ from upright.benchmarking.sweep import Asked, Watch
 from upright.benchmarking.workload import workload, workloads
 from upright.cli.main import cli
 from upright.errors import UprightError
-from upright.records.benchmark import OUT_OF_TIME, Benchmark, Cell
+from upright.records.benchmark import OUT_OF_TIME, Benchmark, Cell, Shape
 from upright.store import DeploymentDir
 
 QUICK = Schedule(ttft_seconds=0.05, itl_seconds=0.005)
@@ -128,6 +129,28 @@ def test_a_budget_is_kept_and_what_is_left_is_measured_by_the_same_command(place
         again = measured(url, place, replace(what, budget_seconds=3), said)
     assert said[0].startswith("going on with the run of ")
     assert len(again.cells) > len(record.cells)
+
+
+def test_the_first_stands_around_the_others_and_one_that_falls_is_left_out(url: str, place: DeploymentDir):
+    """a, b, c, a: each start once, and c cannot be started."""
+    entered: list[str] = []
+
+    def falling() -> None:
+        entered.append("c")
+        raise FellError("no such draft")
+
+    target = Target(url, "scheduled", "chat")
+    first = Known(target, name="as it is", enter=lambda: entered.append("a"))
+    other = Known(target, name="with b", enter=lambda: entered.append("b"))
+    shape = Shape(prompt_tokens=32, output_tokens=4, concurrency=1, requests=1)
+    wanted = Asked(workload("short"), (shape,), repeats=4, around=True)
+    record = bench([first, other, replace(other, name="with c", enter=falling)], wanted, place, test=False)
+    assert [(cell.subject, cell.repeat) for cell in record.cells] == [
+        ("a", 1), ("a", 2), ("b", 1), ("b", 2), ("b", 3), ("b", 4), ("a", 3), ("a", 4),
+    ]  # fmt: skip
+    assert entered == ["a", "b", "c", "a"]
+    assert [left_out.reason for left_out in record.skipped] == ["c fell: no such draft"]
+    assert record.subjects == {"a": "as it is", "b": "with b", "c": "with c"}
 
 
 def test_the_knee_is_where_the_slots_are(place: DeploymentDir):

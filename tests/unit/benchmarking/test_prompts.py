@@ -32,6 +32,14 @@ def test_a_prompt_has_the_tokens_that_were_asked_for(count: Callable[[list[Messa
     assert count([{"role": "user", "content": text}]) == said == tokens
 
 
+@pytest.mark.parametrize("count", [words, letters])
+def test_a_question_stands_at_the_end_and_is_counted(count: Callable[[list[Message]], int]):
+    question = "Count from 1 to 300, one number per line."
+    text, said = gauge(count, question=question).text(256, random.Random(1))
+    assert text.endswith(f"\n{question}")
+    assert count([{"role": "user", "content": text}]) == said == 256
+
+
 def test_where_every_word_is_a_token_two_questions_are_enough():
     asked = []
 

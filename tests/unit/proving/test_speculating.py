@@ -103,9 +103,19 @@ def test_what_pays_is_kept_and_what_slows_or_falls_is_not(directory: DeploymentD
     assert record.recommendation.startswith("For 4 users with 1,024 tokens: keep ngram, 5 guesses; it wins in 2 of 2")
     assert "ngram-simple" in running(directory)[1]
     assert (running(directory)[0], record.runs) == ("ready", directory.read(Recipe).reference)
-    outcomes = [(step.after, step.outcome) for step in directory.entries(Step)]
-    assert outcomes[-1] == ("ngram, 5 guesses", "kept")
+    outcomes = [(step.after, step.outcome) for step in directory.entries(Step) if step.outcome != "trying"]
+    assert [outcome for _, outcome in outcomes] == ["stepped back", "stepped back", "kept"]
+    assert outcomes[-1][0] == "ngram, 5 guesses"
     assert directory.read(Speculation) == record
+
+
+def test_what_pays_may_only_be_judged(directory: DeploymentDir) -> None:
+    before = running(directory)
+    trial = Trial((candidate("ngram"),), cells=((32, 1),), output_tokens=10, keep=False)
+    record, _, evidence = speculate(directory, trial, ONE, proved, lambda words: None)
+    assert (record.tried[0].outcome, record.tried[0].reason) == ("stepped back", "it pays, and was only to be judged")
+    assert record.recommendation.startswith("For 4 users with 1,024 tokens: ngram, 5 guesses pays; it wins in 1 of 1")
+    assert (running(directory), evidence) == (before, None)
 
 
 def test_what_damages_is_taken_back_before_it_is_measured(directory: DeploymentDir, tmp_path: Path) -> None:
@@ -127,8 +137,9 @@ def test_what_pays_and_does_not_stand_is_taken_back(directory: DeploymentDir) ->
     """The proof comes after the measurement, with everything that was asked for."""
     before = running(directory)
     record = tried(directory, "ngram", verdict="failed")
-    assert record.tried[0].outcome == "stepped back"
+    assert record.tried[0].outcome == "damages"
     assert record.tried[0].reason == "it pays, and does not stand: smoke x: as told"
+    assert "leave speculation off" in record.recommendation
     assert running(directory) == before
     assert [step.outcome for step in directory.entries(Step)][-1] == "stepped back"
 

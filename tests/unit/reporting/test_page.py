@@ -8,8 +8,10 @@ import sys
 import pytest
 
 from tests.scripted.cells import cell
-from upright.records.benchmark import Benchmark
+from upright.records.benchmark import Benchmark, Shape
+from upright.records.speculation import Expectation, Factor, Speculation, SpeculationCell, Tried
 from upright.reporting import cells_csv, markdown, report
+from upright.reporting.speculation import guessed
 
 
 def benchmark(title: str, gain: float, *, hostile: str = "") -> Benchmark:
@@ -65,3 +67,35 @@ def test_the_csv_has_every_cell_with_its_marks():
     assert len(lines) == 13
     assert lines[0].startswith("benchmark,workload,run,subject,repeat,at,api,prompt_tokens")
     assert [line.endswith(",queued") for line in lines[1:]] == [False] * 9 + [True] * 3
+
+
+def test_guessing_ahead_is_told_cell_by_cell():
+    """Rows, chart and sentences of a trial, as the page and the terminal show them."""
+    shape = Shape(prompt_tokens=8192, output_tokens=128, concurrency=4, requests=8)
+    theirs = Expectation(factor=1.41, what="Kimi", context_tokens=0, concurrency=4, rows=("m025", "m003"), source="x")
+    cell = SpeculationCell(
+        shape=shape, verdict="wins", reason="", base_tokens_per_second=100.0, tokens_per_second=132.0,
+        output=Factor(factor=1.32, low=1.28, high=1.36), pairs=4, acceptance=0.6, published=theirs,
+    )  # fmt: skip
+    tried = Tried(
+        name="eagle3 head, 3 guesses", way="eagle3=head", method="eagle3", settings=(), recipe="recipe:b",
+        outcome="kept", reason="it wins", answers=42, answers_alike=41, drafted_tokens=1000, acceptance=0.5,
+        acceptance_at=(0.65, 0.4, 0.25), cells=(cell,), notes=("the cache holds less",),
+    )  # fmt: skip
+    fell = tried.model_copy(update={"outcome": "fell", "cells": (), "answers": 0, "drafted_tokens": None, "notes": ()})
+    record = Speculation(
+        deployment="d", engine="vllm", engine_version=None, at="", context_tokens=8192, users=4, asked="Count.",
+        run="r", base="recipe:a", base_speculates=None, base_pool_tokens=None, base_cache_bytes=None,
+        tried=(tried, fell), recommendation="Keep it.", runs="recipe:b",
+    )  # fmt: skip
+    first, second = guessed(record)
+    assert first.headings == ("cell", "without", "with", "difference", "held", "published", "verdict")
+    assert first.rows == [("8,192x4", "100", "132", "+32.0 % (+28.0 to +36.0)", "60 %", "+41 %", "wins")]
+    assert first.notes == [
+        "answers: 41 of 42 word for word as without it, the others as right",
+        "guesses: 50 % of 1,000 held; by position 0.65 / 0.40 / 0.25",
+        "the cache holds less",
+        "published: Kimi (m025/m003)",
+    ]
+    assert first.chart is not None
+    assert (second.rows, second.notes, second.chart) == ([], [], None)
