@@ -51,6 +51,14 @@ def llama_server() -> Path:
 
 
 @pytest.fixture(scope="session")
+def smg() -> Path:
+    """A real smg, installed once into the cache."""
+    done = subprocess.run([ROOT / "scripts/get-smg"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+@pytest.fixture(scope="session")
 def tiny_model() -> Path:
     return TINY_MODEL
 

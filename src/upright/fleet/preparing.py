@@ -75,7 +75,7 @@ def on_box(box: FleetBox) -> On:
 
 def at_once(do: Callable[[FleetBox], T], boxes: tuple[FleetBox, ...]) -> list[T]:
     """For all boxes at the same time, answers in their order."""
-    with ThreadPoolExecutor(min(len(boxes), _AT_ONCE)) as pool:
+    with ThreadPoolExecutor(min(max(1, len(boxes)), _AT_ONCE)) as pool:
         return list(pool.map(do, boxes))
 
 
