@@ -17,6 +17,7 @@ class _Fleet(Lazy):
         "status": "Show each box, as it is and as the router sees it.",
         "roll": "Give the boxes new recipes, one after the other, while clients go on.",
         "down": "Stop the router and the boxes.",
+        "render": "Write the router's own files, with a reason for every flag.",
     }
     module = "upright.cli.fleet_"
 

@@ -67,8 +67,7 @@ class RouterFiles:
 
     def list_boxes(self, workers: dict[str, str]) -> None:
         """Name -> URL of each box that may be sent requests."""
-        listed = [{"id": name, "url": url} for name, url in workers.items()]
-        self._put({"workers.json": (json.dumps({"version": 1, "workers": listed}, indent=1) + "\n").encode()})
+        self._put({"workers.json": listing(workers).encode()})
 
     def python(self, program: str) -> tuple[str, str]:
         """smg's interpreter on that machine, and smg's version."""
@@ -102,6 +101,12 @@ class RouterFiles:
         said = self._host.feed("\n".join(lines) + "\n")
         if not said.ok:
             raise HostError(f"the router's files could not be written on {self._machine}: {said.err.strip()[-200:]}")
+
+
+def listing(urls: dict[str, str]) -> str:
+    """The list as smg reads it."""
+    found = [{"id": name, "url": url} for name, url in urls.items()]
+    return json.dumps({"version": 1, "workers": found}, indent=1) + "\n"
 
 
 def workers(base_url: str, keys: Keys) -> dict[str, Worker]:

@@ -22,6 +22,7 @@ HUB_MOUNT = "/hub"
 CACHE_MOUNT = "/cache"
 CACHE_FOLDER = "~/.cache/upright/engines"
 SHARED_MEMORY = "32g"
+ROUTER = "smg"
 EVERYWHERE = "0.0.0.0"  # noqa: S104  inside the container only
 ON_LOOPBACK = "the port is published on loopback alone"
 
@@ -52,6 +53,8 @@ class Container:
     settings: tuple[Setting, ...]
     environment: tuple[Setting, ...]
     mounts: tuple[Mount, ...]
+    host_network: bool = False
+    """A router reaches boxes as its machine does, tunnels on its loopback too."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -78,6 +81,7 @@ def in_container(recipe: Recipe, image: str | None = None, *, reached: str = ON_
             *(setting for setting in recipe.environment if setting.value != KEY),
             *_folders(recipe),
         ),
+        host_network=recipe.engine == ROUTER,
         mounts=(mount, Mount(CACHE_FOLDER, CACHE_MOUNT, False, "compiled kernels and graphs, kept between starts")),
     )
 
@@ -141,7 +145,7 @@ def _folders(recipe: Recipe) -> tuple[Setting, ...]:
 
 
 def _inside(setting: Setting, recipe: Recipe, path: str, reached: str) -> Setting:
-    if setting.name == "--host":
+    if setting.name == "--host" and recipe.engine != ROUTER:
         return setting.model_copy(update={"value": EVERYWHERE, "reason": f"inside the container; {reached}"})
     if setting.value is None:
         return setting

@@ -13,11 +13,10 @@ from upright.errors import EngineError
 from upright.records.fleet import Fleet
 from upright.records.plan import Use
 from upright.records.recipe import Recipe, Setting
+from upright.rendering.container import ROUTER
 
-SMG = "smg"
 VERSION = "1.13.0"
 IMAGE = f"docker.io/lightseekorg/smg:v{VERSION}"
-_AT_START = "fleet/payload adds it at the start, so that no process listing shows a key"
 
 
 @dataclass(frozen=True)
@@ -66,14 +65,14 @@ def router_recipe(
     """`folder` holds the keys and the list of boxes, on the machine that runs it; `program` is smg's Python."""
     version = version or VERSION
     settings = tuple(_settings(fleet, folder))
-    known = nearest_flags(SMG, version)
+    known = nearest_flags(ROUTER, version)
     strange = [each.name for each in settings[1:] if known and each.name not in known]
     if strange:
         raise EngineError(f"smg {version} takes no {strange[0]}")
     router = fleet.router
     return Recipe(
         made_from=(fleet.reference,),
-        engine=SMG,
+        engine=ROUTER,
         engine_version=version,
         runtime=router.runtime,
         program=program,
@@ -92,7 +91,7 @@ def router_recipe(
         metrics_path=None,
         notes=(
             "/v1/models, /health, /loads and /engine_metrics of smg answer without a key",
-            f"--api-key, --control-plane-api-keys, --discovery-file and --enable-wasm: {_AT_START}",
+            "what starts smg adds the keys, the list of boxes and --enable-wasm: no process listing shows a key",
         ),
     )
 

@@ -28,6 +28,8 @@ class Places:
     user: str
     """UID:GID of whoever owns the key and the caches."""
     port: str
+    address: str = "127.0.0.1"
+    """Where the port is published."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,15 @@ def run_options(inside: Container, runtime: str, places: Places, *, gpus: int) -
     if gpus:
         words, why = _GPUS[runtime]
         yield Option(words, why)
-    yield Option(
-        ("--publish", f"127.0.0.1:{places.port}:{places.port}"),
-        "clients on this machine only; put a proxy with TLS before it for others",
-    )
+    if inside.host_network:
+        yield Option(("--network", "host"), "boxes are reached as this machine reaches them, tunnels too")
+        if runtime == "podman":
+            yield Option(("--user", "0:0"), "without root: you, whose keys they are; the image has a user of its own")
+    else:
+        yield Option(
+            ("--publish", f"{places.address}:{places.port}:{places.port}"),
+            "clients on this machine only; put a proxy with TLS before it for others",
+        )
     if gpus:
         yield Option(
             ("--shm-size", SHARED_MEMORY, "--ulimit", "memlock=-1"),

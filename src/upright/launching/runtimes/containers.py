@@ -36,6 +36,7 @@ class ContainerRuntime:
             key_file=site.key_file,
             user=site.user,
             port=str(recipe.port),
+            address=recipe.host,
         )
         return Command(argv=run_command(recipe, self.name, places, name=container, label=label), folders=(cache,))
 

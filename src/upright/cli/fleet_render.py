@@ -1,0 +1,41 @@
+"""`upright fleet render`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from upright.cli.fleet_options import fleet_argument
+from upright.cli.output import Output, output_options, say
+
+TO = ("shell", "systemd", "quadlet", "kubernetes")
+
+
+@click.command(name="render")
+@fleet_argument
+@click.option("--to", type=click.Choice(TO), default="shell", show_default=True, help="What to write.")
+@click.option("--folder", default="/etc/upright/router", show_default=True, help="Where its files will lie there.")
+@click.option("--into", type=click.Path(path_type=Path, file_okay=False), help="Write all of its files here.")
+@output_options
+def command(output: Output, file: Path, to: str, folder: str, into: Path | None) -> None:
+    """Write the router's own files, with a reason for every flag.
+
+    For machines that run without Upright: boxes are then found by their addresses, or on the machine that they share
+    with the router; in Kubernetes by the services of their names.
+    """
+    from upright.fleet import read_fleet
+    from upright.fleet.rendered import rendered
+
+    fleet = read_fleet(file)
+    made = rendered(fleet, to, folder=folder)
+    if into is not None:
+        into.mkdir(parents=True, exist_ok=True)
+        for name, text in made.files.items():
+            (into / name).write_text(text)
+            (into / name).chmod(0o755 if name.endswith(".sh") else 0o644)
+            say(f"wrote {into / name}")
+    output.answer(made.recipe, lambda console: None)
+    if into is None:
+        output.show(made.files[made.main].rstrip("\n"))
+    output.next("fleet", "up", str(file))

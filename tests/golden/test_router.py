@@ -1,0 +1,115 @@
+"""The router's files are current, the real validators accept them, and each flag has a reason and exists."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from upright.catalog.recorded_flags import recorded_flags
+from upright.fleet.rendered import rendered
+from upright.launching.runtimes import RUNTIMES, Site
+from upright.records.fleet import Fleet, FleetBox, Router
+from upright.records.plan import Goal
+from upright.rendering.router import BY_USE, choice_of
+
+GOLDEN = Path(__file__).parent / "router"
+FLEET = Fleet(
+    name="kimi",
+    model="moonshotai/Kimi-K2.6",
+    goal=Goal(context_tokens=131_072, users=8),
+    boxes=(
+        FleetBox(name="alpha", at="ssh:alpha", address="10.0.0.11"),
+        FleetBox(name="beta", at="ssh:beta", address="10.0.0.12"),
+    ),
+)
+FILES = {
+    "shell": "router.sh",
+    "systemd": "kimi-router.service",
+    "quadlet": "kimi-router.container",
+    "kubernetes": "router.yaml",
+}
+
+
+@pytest.mark.parametrize("to", FILES)
+def test_the_files_are_current(to: str):
+    """UPDATE_GOLDEN=1 writes them."""
+    made = rendered(FLEET, to, folder="/etc/upright/router")
+    assert made.main == FILES[to]
+    text = made.files[made.main]
+    if os.environ.get("UPDATE_GOLDEN"):
+        (GOLDEN / made.main).write_text(text)
+        (GOLDEN / made.main).chmod(0o755 if made.main.endswith(".sh") else 0o644)
+    assert (GOLDEN / made.main).read_text() == text
+    assert "--api-key" not in text.partition("__main__.py: |")[0]
+
+
+def test_shellcheck():
+    done = subprocess.run(["shellcheck", GOLDEN / "router.sh"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_systemd():
+    unit = GOLDEN / "kimi-router.service"
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert unit.stem not in done.stderr
+
+
+@pytest.mark.engine
+def test_the_quadlet_generator(tmp_path: Path):
+    found = subprocess.run([Path("scripts/get-quadlet").absolute()], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    shutil.copy(GOLDEN / "kimi-router.container", tmp_path)
+    environment = {**os.environ, "QUADLET_UNIT_DIRS": str(tmp_path)}
+    argv = [found.stdout.strip(), "-user", "-dryrun"]
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "--network host" in done.stdout
+    assert "kimi-router-worker,type=mount,target=/run/keys/worker.key" in done.stdout
+
+
+def test_kubernetes():
+    import kubernetes_validate as validate
+
+    documents = list(yaml.safe_load_all((GOLDEN / "router.yaml").read_text()))
+    assert [each["kind"] for each in documents] == ["ConfigMap", "Deployment", "Service", "NetworkPolicy"]
+    for document in documents:
+        validate.validate(document, "1.30", strict=True)
+    config = documents[0]["data"]
+    assert config["__main__.py"] == rendered(FLEET, "shell", folder="/x").files["__main__.py"]
+    assert "http://alpha:8000" in config["workers.json"]
+
+
+@pytest.mark.parametrize("use", BY_USE)
+def test_every_flag_has_a_reason_and_is_one_of_smg(use: str):
+    recorded = recorded_flags("smg", "1.13.0")
+    assert recorded is not None
+    fleet = FLEET.model_copy(update={"goal": Goal(use=use)})
+    recipe = rendered(fleet, "shell", folder="/x").recipe
+    assert all(setting.reason for setting in recipe.arguments)
+    assert {setting.name for setting in recipe.arguments} - {"-B"} <= recorded.flags
+
+
+def test_the_policy_follows_the_use_unless_it_is_named():
+    assert choice_of(FLEET).policy == "cache_aware"
+    assert choice_of(FLEET.model_copy(update={"goal": Goal(use="batch")})).policy == "power_of_two"
+    named = FLEET.model_copy(update={"router": Router(policy="prefix_hash")})
+    assert (choice_of(named).policy, choice_of(named).why) == ("prefix_hash", "asked for in fleet.yaml")
+
+
+@pytest.mark.parametrize("runtime", ["podman", "docker"])
+def test_a_container_has_the_machines_network_and_its_folder_and_no_key_in_sight(runtime: str):
+    recipe = rendered(FLEET, "shell", folder="/home/me/router").recipe.model_copy(update={"runtime": runtime})
+    site = Site(key_file="/home/me/key", key_config="/home/me/key.yaml", home="/home/me", user="1000:1000")
+    argv = RUNTIMES[runtime].command(recipe, site, container="kimi-router", label="l").argv
+    words = " ".join(argv)
+    assert "--network host" in words
+    assert "--publish" not in words
+    assert "--volume /home/me/router:/model:ro" in words
+    assert "docker.io/lightseekorg/smg:v1.13.0 -B /model --host 127.0.0.1 " in words
+    assert "--user 0:0" in words if runtime == "podman" else "--user 1000:1000" in words
