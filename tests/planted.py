@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import http.client
+import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-LEAK = """
-import pathlib, sys, time
-held, rate, sign = [], float(sys.argv[1]), pathlib.Path(sys.argv[2])
-while not sign.exists():
-    time.sleep(0.5)
-while True:
-    held.append(b"x" * int(rate / 10))
-    time.sleep(0.1)
-"""
+LEAK = "import time\nheld = []\nwhile True: held.append(b'x' * int({rate} / 10)); time.sleep(0.1)"
 
 
 @contextmanager
@@ -38,15 +32,25 @@ def failing(upstream: str, every: int) -> Iterator[str]:
         server.server_close()
 
 
-def leaky(folder: Path, program: Path, bytes_per_second: float) -> Path:
-    """A folder for the PATH: the same engine, with a child that grows as soon as the file `leak` is in it."""
-    folder.mkdir()
-    (folder / "leak.py").write_text(LEAK)
-    wrapper = folder / program.name
-    beside = f'{sys.executable} -S -E "{folder}/leak.py" {bytes_per_second} "{folder}/leak" &'
-    wrapper.write_text(f'#!/bin/sh\ncase " $* " in *" --port "*) {beside};; esac\nexec "{program}" "$@"\n')
-    wrapper.chmod(0o755)
-    return folder
+def leak_beside(bytes_per_second: float) -> str:
+    """Lines of an engine's wrapper: a child that waits at the fifo HOME/leak, and then grows for ever; its number is in
+    HOME/leak.pid. It costs next to nothing while it waits, and starts nothing that others could stumble over."""
+    grow = f'exec "{sys.executable}" -S -E -c "{LEAK.format(rate=bytes_per_second)}"'
+    return (
+        'rm -f "$UPRIGHT_HOME/leak"; mkfifo "$UPRIGHT_HOME/leak"\n'
+        f'(read -r _ <"$UPRIGHT_HOME/leak" && {grow}) & echo $! >"$UPRIGHT_HOME/leak.pid"\n'
+    )
+
+
+def leak(home: Path) -> None:
+    """From now on."""
+    with (home / "leak").open("w") as fifo:
+        fifo.write("go\n")
+
+
+def stop_leaking(home: Path) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(int((home / "leak.pid").read_text()), signal.SIGKILL)
 
 
 class _Counter:

@@ -15,9 +15,6 @@ import pytest
 
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import Metrics, read_metrics
-from upright.proving import prove
-from upright.proving.ladder import target_of
-from upright.proving.prompts import prompt_set
 from upright.records.deployment import Deployment
 from upright.store import DeploymentDir
 
@@ -100,14 +97,6 @@ def walk_anthropic(model: str, tool_choice: Any) -> int:
     ):
         stranger.messages.create(model=model, messages=QUESTION, max_tokens=8)
     return second.usage.cache_read_input_tokens or 0
-
-
-def climb_clients(directory: DeploymentDir) -> dict[str, str]:
-    """The rung `clients` on a deployment: what each check found."""
-    deployment = directory.read(Deployment)
-    with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
-        evidence = prove(target_of(deployment), endpoint, prompt_set("tiny"), rungs=["clients"])
-    return {seen.check: f"{seen.verdict}: {seen.reason}" for seen in evidence.observations}
 
 
 def after_cancelling(directory: DeploymentDir, streams: int, at_once: int) -> tuple[Metrics, Metrics]:

@@ -12,11 +12,11 @@ import pytest
 
 from tests.conftest import Upright
 from tests.engines.test_line import free_port
-from tests.planted import failing, leaky
+from tests.planted import failing, leak, leak_beside
+from tests.soaked import FAILS, has_failed, has_leaked, is_sound, observations
 
 pytestmark = pytest.mark.engine
 LEAK_BYTES_PER_SECOND = 2_000_000
-FAILS = 100
 
 
 class Box:
@@ -33,9 +33,7 @@ class Box:
 
     def soak(self, *words: str, **env: str) -> tuple[int, dict[str, dict[str, Any]]]:
         done = self.upright("prove", *words, "--only", "soak", "--json", timeout=1500, PATH=self.path, **env)
-        assert done.returncode in (0, 1), done.stderr
-        seen = json.loads(done.stdout)["observations"]
-        return done.returncode, {item["check"]: item for item in seen if item["rung"] == "soak"}
+        return observations(done)
 
 
 def test_a_minute_of_soak(upright: Upright, llama_server: Path, tiny_model: Path, tmp_path: Path):
@@ -50,9 +48,9 @@ def test_ten_minutes_of_soak(upright: Upright, llama_server: Path, tiny_model: P
 
 def soaked_at_once(upright: Upright, program: Path, model: Path, folder: Path, time: str) -> None:
     plain = Box(upright, str(program.parent))
-    leaking = Box(upright, f"{leaky(folder / 'bin', program, LEAK_BYTES_PER_SECOND)}:{program.parent}")
-    (folder / "bin/leak").touch()
+    leaking = Box(upright, f"{wrapped(folder / 'bin', program)}:{program.parent}")
     started = [box.up(model) for box in (plain, leaking, plain)]
+    leak(folder / "home")
     names = [record["name"] for record in started]
     key = (folder / "home/deployments" / names[2] / "key").read_text().strip()
     try:
@@ -61,38 +59,19 @@ def soaked_at_once(upright: Upright, program: Path, model: Path, folder: Path, t
             sound = pool.submit(plain.soak, names[0], "--soak", time)
             grown = pool.submit(leaking.soak, names[1], "--soak", time)
             failed = pool.submit(plain.soak, *words, OPENAI_API_KEY=key)
-        is_sound(*sound.result())
-        has_leaked(*grown.result())
+        is_sound(*sound.result(), restarted=True)
+        has_leaked(*grown.result(), LEAK_BYTES_PER_SECOND)
         has_failed(*failed.result())
     finally:
         for name in names:
             upright("down", name)
 
 
-def is_sound(code: int, seen: dict[str, dict[str, Any]]) -> None:
-    wrong = [item for item in seen.values() if item["verdict"] != "passed"]
-    assert [item for item in wrong if item["check"] != "latency"] == []
-    assert [item["verdict"] for item in wrong] in ([], ["skipped"]), "a busy machine is no slow engine"
-    assert code == 0
-    assert seen["errors"]["measured"]["requests"] >= 300
-    assert seen["restart"]["measured"]["asked_after"] > 0
-
-
-def has_leaked(code: int, seen: dict[str, dict[str, Any]]) -> None:
-    assert code == 1
-    assert seen["errors"]["verdict"] == "passed", "the engine itself goes on answering"
-    memory = seen["engine memory"]
-    assert memory["verdict"] == "failed", memory["reason"]
-    assert "used up in" in memory["reason"]
-    assert 0.5 < memory["measured"]["bytes_per_hour"] / (3600 * LEAK_BYTES_PER_SECOND) < 1.2
-
-
-def has_failed(code: int, seen: dict[str, dict[str, Any]]) -> None:
-    assert code == 1
-    errors = seen["errors"]
-    assert errors["verdict"] == "failed", errors["reason"]
-    assert "HTTP 500" in errors["reason"]
-    counted = errors["measured"]
-    assert counted["failed"] in (counted["requests"] // FAILS, counted["requests"] // FAILS + 1)
-    assert seen["answers"]["verdict"] == "passed"
-    assert {seen[check]["verdict"] for check in ("engine memory", "host memory", "restart")} == {"skipped"}
+def wrapped(folder: Path, program: Path) -> Path:
+    """A folder for the PATH: the same engine, with a child in its group that can leak."""
+    folder.mkdir()
+    wrapper = folder / program.name
+    beside = leak_beside(LEAK_BYTES_PER_SECOND)
+    wrapper.write_text(f'#!/bin/sh\ncase " $* " in *" --port "*) {beside};; esac\nexec "{program}" "$@"\n')
+    wrapper.chmod(0o755)
+    return folder

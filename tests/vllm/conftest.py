@@ -21,10 +21,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, TINY_FOLDER, Upright
+from tests.planted import leak_beside
 
 HERE = Path(__file__).parent
 MOST_STARTS = 9
 CONTEXT, USERS = 4096, 4
+LEAK_BYTES_PER_SECOND = 8_000_000
+"""Of the child beside the standing deployment's engine, once it is told to."""
 _starts = pytest.StashKey[Path]()
 
 
@@ -92,6 +95,7 @@ def vllm_bin(
     request.config.stash[_starts] = starts
     real = vllm_environment / "bin"
     note = f'[ "$1" = serve ] && echo "$2" >>"{starts}"\n'
+    note += f'case "$1 $UPRIGHT_HOME" in "serve "*/standing*)\n{leak_beside(LEAK_BYTES_PER_SECOND)};; esac\n'
     for name, first in (("vllm", note), ("python3", "")):
         (folder / name).write_text(f'#!/bin/sh\n{first}exec "{real / name}" "$@"\n')
         (folder / name).chmod(0o755)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx2
 import pytest
 
+from tests.conformance import conforms, found_today
 from tests.sdk_clients import (
     QUESTION,
     after_cancelling,
-    climb_clients,
     environment_of,
     walk_anthropic,
     walk_openai,
@@ -38,9 +38,8 @@ def test_the_other_header_is_refused_which_is_why_the_token_is_set(standing: Sta
 
 
 @pytest.mark.slow
-def test_the_protocols_are_kept_and_streams_that_are_left_free_their_slots(standing: Standing):
+def test_the_protocols_are_as_recorded_and_streams_that_are_left_free_their_slots(standing: Standing):
     directory = DeploymentDir(standing.home / "deployments" / standing.name)
-    found = climb_clients(directory)
-    assert [words for words in found.values() if words.startswith("failed")] == []
+    conforms(found_today(standing.name, standing.upright))
     _, after = after_cancelling(directory, 100, 4)
     assert (after.running, after.waiting) == (0, 0)

@@ -28,12 +28,13 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
 
     They are tried on the running engine first, with a real request as that client sends it. The key stays in its file.
     """
-    from upright.connecting import connect, try_settings, write_settings
+    from upright.connecting import connect, refuse_unknown, try_settings, write_settings
     from upright.errors import LaunchError
     from upright.launching import status
     from upright.records.deployment import RUNNING
 
     output = Output(as_json, None)
+    refuse_unknown(client)
     directory = running_or_last(deployment)
     state = status(directory)
     settings = connect(state, directory.key_file, client)

@@ -38,7 +38,7 @@ def evidence_page(console: Console, evidence: Evidence) -> None:
         table.add_row(*row)
     console.print(table)
     _print_others(console, evidence)
-    _print_each(console, evidence.of("soak"))
+    _print_each(console, tuple(item for item in evidence.observations if _has_a_line(item)))
     for step in evidence.steps:
         setting = " ".join(filter(None, (step.setting, step.after)))
         console.print(Text.assemble((step.outcome, _COLOURS.get(step.outcome, "")), f" {setting}: {step.reason}"))
@@ -121,8 +121,13 @@ def _telling(seen: tuple[Observation, ...]) -> str:
     return seen[-1].reason
 
 
+def _has_a_line(item: Observation) -> bool:
+    """How each client fares, and what a soak found."""
+    return item.rung == "soak" or item.check.startswith("for ")
+
+
 def _print_each(console: Console, seen: tuple[Observation, ...]) -> None:
-    """A rung of few checks, each with figures of its own."""
+    """Few checks, each with words of its own."""
     if not seen:
         return
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -136,7 +141,7 @@ def _print_each(console: Console, seen: tuple[Observation, ...]) -> None:
 
 def _print_others(console: Console, evidence: Evidence) -> None:
     """What was not passed, the worst first; a check once, with its first reason."""
-    told = [item for item in evidence.observations if item.rung != "soak"]
+    told = [item for item in evidence.observations if not _has_a_line(item)]
     groups = Counter((item.verdict, item.rung, item.check) for item in told)
     reasons = {(item.verdict, item.rung, item.check): item.reason for item in reversed(told)}
     others = [key for verdict in _ORDER for key in groups if key[0] == verdict]

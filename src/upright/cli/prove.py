@@ -43,6 +43,7 @@ class _Pair(click.ParamType[tuple[float, float]]):
 @to_option
 @click.option("--only", type=RungName(), help="Climb this one, after the first, which measures rates.")
 @click.option("--soak", type=Seconds(), default="10m", show_default=True, help="How long the load of soak lasts.")
+@click.option("--no-restart", is_flag=True, help="Soak without the restart under load at its end.")
 @click.option("--budget", type=Seconds(), help="The time it may take, such as 30m; what does not fit is left out.")
 @click.option("--prompts", help="Prompt set: real or tiny.  [default: by the model's size; real for --base-url]")
 @click.option("--samples", type=click.IntRange(1), default=1, show_default=True, help="Times tools and JSON are asked.")
@@ -60,6 +61,7 @@ def command(
     to: str,
     only: str | None,
     soak: float,
+    no_restart: bool,
     budget: float | None,
     prompts: str | None,
     samples: int,
@@ -81,6 +83,7 @@ def command(
     from upright.proving.journaled import Wish
     from upright.proving.ladder import MEASURES
     from upright.proving.prompts import prompt_set
+    from upright.proving.rung import SoakWish
 
     if cells and not ways:
         raise UsageError("--cells is for --speculate", hint="--speculate ngram, or another way that the engine offers")
@@ -94,7 +97,7 @@ def command(
 
     def wish(fitting: PromptSet) -> Wish:
         wanted = (MEASURES, only) if only else ()
-        return Wish(only or to, chosen or fitting, budget, samples, only=wanted, soak_seconds=soak)
+        return Wish(only or to, chosen or fitting, budget, samples, only=wanted, soak=SoakWish(soak, not no_restart))
 
     if dry_run:
         _show_schedule(output, wish(prompt_set("real")), context, rates)
@@ -114,7 +117,7 @@ def command(
             output.next(*words)
             return
     output.answer(evidence, lambda console: evidence_page(console, evidence))
-    output.next(*(words if base_url is None else [*words, *given("model", "budget", "context", "soak")]))
+    output.next(*(words if base_url is None else [*words, *given("model", "budget", "context", "soak", "no_restart")]))
     if not evidence.passed:
         output.no()
 
@@ -174,9 +177,9 @@ def _show_schedule(output: Output, wish: Wish, context: int | None, rates: tuple
         rungs=wish.only or None,
         budget_seconds=wish.budget_seconds,
         samples=wish.samples,
-        soak_seconds=wish.soak_seconds,
+        soak=wish.soak,
         context_tokens=context,
         rates=rates,
     )
     output.answer(schedule_rows(schedule), lambda console: schedule_page(console, schedule, wish.budget_seconds, rates))
-    output.next("prove", *given("to", "only", "soak", "budget", "context", "prompts"))
+    output.next("prove", *given("to", "only", "soak", "no_restart", "budget", "context", "prompts"))

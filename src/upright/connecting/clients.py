@@ -46,9 +46,13 @@ class Served:
         return f'"$(cat {shlex.quote(self.key_file)})"'
 
 
-def connect(deployment: Deployment, key_file: Path, client: str = "openai") -> ClientSettings:
+def refuse_unknown(client: str) -> None:
     if client not in CLIENTS:
         raise UsageError(f"no client named {client}", hint=f"clients: {', '.join(CLIENTS)}")
+
+
+def connect(deployment: Deployment, key_file: Path, client: str = "openai") -> ClientSettings:
+    refuse_unknown(client)
     served = Served(
         deployment.name, deployment.base_url, deployment.served_name, str(key_file), deployment.context_tokens
     )

@@ -19,20 +19,35 @@ _BESIDE = {"signature_delta", "citations_delta"}
 def openai_faults(lines: Iterable[str]) -> list[str]:
     """Of `POST /v1/chat/completions` with `stream` and `stream_options.include_usage`."""
     seen = _Chat()
-    for _, data in _events(lines):
+    for _, data in events_of(lines):
         seen.take(data)
     return [*seen.faults, *seen.missing()]
 
 
 def anthropic_faults(lines: Iterable[str]) -> list[str]:
     """Of `POST /v1/messages` with `stream`."""
-    seen = _Message()
-    for name, data in _events(lines):
-        seen.take(name, data)
+    seen = _message(lines)
     return [*seen.faults, *seen.missing()]
 
 
-def _events(lines: Iterable[str]) -> Iterator[tuple[str | None, str]]:
+def anthropic_overlaps(lines: Iterable[str]) -> list[str]:
+    """Blocks that start before the one before them has stopped: a client that goes by their index forgives it."""
+    return _message(lines).overlaps
+
+
+def anthropic_blocks(lines: Iterable[str]) -> list[str]:
+    """The kinds of the blocks, in the order in which they start."""
+    return _message(lines).blocks
+
+
+def _message(lines: Iterable[str]) -> _Message:
+    seen = _Message()
+    for name, data in events_of(lines):
+        seen.take(name, data)
+    return seen
+
+
+def events_of(lines: Iterable[str]) -> Iterator[tuple[str | None, str]]:
     """(event, data) of each event; lines that begin with a colon are comments."""
     name, data = None, list[str]()
     for line in (*lines, ""):
@@ -63,7 +78,7 @@ class _Chat:
             self.done = True
             if self.error:
                 self.faults.append("[DONE] after an error, as if all were well")
-        elif (chunk := _object(data)) is None:
+        elif (chunk := object_of(data)) is None:
             self.faults.append(f"a chunk is not JSON: {data[:40]}")
         elif "error" in chunk:
             self.error = True
@@ -108,7 +123,7 @@ class _Chat:
         if self.finish == "tool_calls" and not self.calls:
             yield "finishes with `tool_calls` and calls no tool"
         for index, (_, arguments) in self.calls.items():
-            if self.finish != "length" and _object(arguments) is None:
+            if self.finish != "length" and object_of(arguments) is None:
                 yield f"the arguments of tool call {index} are not JSON"
         if not self.usage:
             yield "no usage, though it was asked for"
@@ -119,6 +134,7 @@ class _Chat:
 @dataclass
 class _Message:
     faults: list[str] = field(default_factory=list)
+    overlaps: list[str] = field(default_factory=list)
     started: bool = False
     stopped: bool = False
     error: bool = False
@@ -130,7 +146,7 @@ class _Message:
     usage: bool = False
 
     def take(self, name: str | None, data: str) -> None:
-        event = _object(data)
+        event = object_of(data)
         if event is None:
             self.faults.append(f"an event is not JSON: {data[:40]}")
             return
@@ -158,7 +174,7 @@ class _Message:
     def _content_block_start(self, event: dict[str, Any]) -> None:
         index, kind = _index(event), str((event.get("content_block") or {}).get("type"))
         if self.open:
-            self.faults.append(f"block {index} starts before block {next(iter(self.open))} has stopped")
+            self.overlaps.append(f"block {index} starts before block {next(iter(self.open))} has stopped")
         if index != len(self.blocks):
             self.faults.append(f"block {index} where block {len(self.blocks)} is next")
         self.blocks.append(kind)
@@ -179,7 +195,7 @@ class _Message:
         kind, text = self.open.pop(index, None), self.inputs.get(index)
         if kind is None:
             self.faults.append(f"block {index} stops, which is not open")
-        elif kind == "tool_use" and text and _object(text) is None:
+        elif kind == "tool_use" and text and object_of(text) is None:
             self.faults.append(f"the input of tool_use block {index} is not JSON")
 
     def _message_delta(self, event: dict[str, Any]) -> None:
@@ -214,7 +230,7 @@ def _index(event: dict[str, Any]) -> int:
     return index if isinstance(index, int) else -1
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def object_of(text: str) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
     except ValueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.connecting.settings import ClientSettings
-from upright.connecting.streams import anthropic_faults, openai_faults
+from upright.connecting.streams import anthropic_faults, anthropic_overlaps, openai_faults
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError
 
@@ -26,6 +26,7 @@ def try_settings(settings: ClientSettings, key: str, *, timeout_seconds: float =
         if settings.model not in served:
             raise EndpointError(f"{root} serves {', '.join(served) or 'nothing'}, not {settings.model}")
         if settings.protocol == "anthropic":
-            return anthropic_faults(endpoint.raw_lines("/v1/messages", asked))
+            lines = endpoint.raw_lines("/v1/messages", asked)
+            return [*anthropic_faults(lines), *anthropic_overlaps(lines)]
         counted = {**asked, "stream_options": {"include_usage": True}}
         return openai_faults(endpoint.raw_lines("/v1/chat/completions", counted))

@@ -206,6 +206,21 @@ class Endpoint:
             raise self._refusal(path, response)
         return response
 
+    def exchange(self, path: str, body: dict[str, Any], *, headers: dict[str, str] | None = None) -> tuple[int, str]:
+        """Status and text of whatever comes; with `headers` these instead of our own key."""
+        request = self._http.build_request("POST", path, json=body, timeout=self._timeout)
+        if headers is not None:
+            request.headers.pop("Authorization", None)
+            request.headers.update(headers)
+        response = self._sent(path, request, stream=False)
+        return response.status_code, response.text
+
+    def local_port(self, path: str, body: dict[str, Any]) -> int | None:
+        """Our end of the connection that the question went over; None if that is not known."""
+        stream = self._send("POST", path, body).extensions.get("network_stream")
+        address = stream.get_extra_info("client_addr") if stream is not None else None
+        return int(address[1]) if address else None
+
     def raw_lines(self, path: str, body: dict[str, Any]) -> list[str]:
         """A stream's own lines, as they came."""
         response = self._opened(path, body, None)
@@ -227,8 +242,11 @@ class Endpoint:
     def _answered(
         self, path: str, method: str, body: dict[str, Any] | None, timeout_seconds: float | None, *, stream: bool
     ) -> httpx2.Response:
-        """Asked again once if a connection that was kept open turns out to be closed: servers close idle ones."""
         request = self._http.build_request(method, path, json=body, timeout=timeout_seconds or self._timeout)
+        return self._sent(path, request, stream=stream)
+
+    def _sent(self, path: str, request: httpx2.Request, *, stream: bool) -> httpx2.Response:
+        """Asked again once if a connection that was kept open turns out to be closed: servers close idle ones."""
         for last in (False, True):
             try:
                 return self._http.send(request, stream=stream)

@@ -10,7 +10,7 @@ from upright.proving.asking import utc_now
 from upright.proving.estimating import Chosen
 from upright.proving.ladder import prove
 from upright.proving.prompts import PromptSet
-from upright.proving.rung import SOAK_SECONDS, Target
+from upright.proving.rung import SoakWish, Target
 from upright.records.base import upgraded
 from upright.records.evidence import Climb, Evidence, Observation, Step
 from upright.store import DeploymentDir
@@ -27,7 +27,7 @@ class Wish:
     samples: int = 1
     only: tuple[str, ...] = ()
     """Rungs to climb instead of all up to `to`."""
-    soak_seconds: float = SOAK_SECONDS
+    soak: SoakWish = SoakWish()  # noqa: RUF009 (frozen)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def climb(directory: DeploymentDir, target: Target, endpoint: Endpoint, wish: Wi
             wish.prompts,
             to=wish.to,
             rungs=wish.only or None,
-            soak_seconds=wish.soak_seconds,
+            soak=wish.soak,
             tell=listener.tell,
             budget_seconds=wish.budget_seconds,
             samples=wish.samples,

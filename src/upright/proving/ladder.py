@@ -15,7 +15,7 @@ from upright.errors import EndpointError, UsageError
 from upright.proving.asking import Slot, note
 from upright.proving.estimating import AFTER_LEFT_OUT, Chosen, Cost, Group, choose, unaffordable
 from upright.proving.prompts import PromptSet
-from upright.proving.rung import SOAK_SECONDS, Probe, Rung, Stand, Target
+from upright.proving.rung import Probe, Rung, SoakWish, Stand, Target
 from upright.proving.rungs import RUNGS
 from upright.records.deployment import Deployment
 from upright.records.evidence import Evidence, Observation
@@ -55,7 +55,7 @@ def prove(
     rungs: Iterable[str] | None = None,
     budget_seconds: float | None = None,
     samples: int = 1,
-    soak_seconds: float = SOAK_SECONDS,
+    soak: SoakWish = SoakWish(),  # noqa: B008 (frozen)
     seen: Iterable[Observation] = (),
     on_observation: OnObservation | None = None,
     on_schedule: OnSchedule | None = None,
@@ -65,7 +65,7 @@ def prove(
     if isinstance(target, Deployment):
         target = target_of(target)
     wanted = _rungs(to, rungs)
-    stand = Stand(target, endpoint, prompts, samples=samples, soak_seconds=soak_seconds, tell=tell)
+    stand = Stand(target, endpoint, prompts, samples=samples, soak=soak, tell=tell)
     climb = _Climb(stand, wanted, budget_seconds, list(seen), on_observation, on_schedule)
     ended = climb.run()
     made_from = (target.deployment.reference,) if target.deployment else ()
@@ -97,11 +97,11 @@ def planned(
     rates: tuple[float, float] | None,
     samples: int = 1,
     rungs: Iterable[str] | None = None,
-    soak_seconds: float = SOAK_SECONDS,
+    soak: SoakWish = SoakWish(),  # noqa: B008 (frozen)
 ) -> list[Chosen]:
     """What a climb would do on a server of that context and speed, before there is one."""
     target = Target("", "", context_tokens or _SAFE_CONTEXT)
-    stand = Stand(target, Endpoint("http://nobody", ""), prompts, samples=samples, soak_seconds=soak_seconds)
+    stand = Stand(target, Endpoint("http://nobody", ""), prompts, samples=samples, soak=soak)
     if rates is not None:
         stand.rates.learn(prefill=rates[0], decode=rates[1])
     return schedule(stand, _rungs(to, rungs), budget_seconds)

@@ -19,7 +19,15 @@ from upright.records.evidence import Observation
 from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
 
-SOAK_SECONDS = 600.0
+
+@dataclass(frozen=True)
+class SoakWish:
+    """What the rung `soak` is to do."""
+
+    seconds: float = 600.0
+    """How long its load lasts."""
+    restart: bool = True
+    """Whether a deployment of ours is restarted under it."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +68,7 @@ class Stand:
     prompts: PromptSet
     samples: int = 1
     """How often questions with a structured answer are put."""
-    soak_seconds: float = SOAK_SECONDS
-    """How long the load of the rung `soak` lasts."""
+    soak: SoakWish = SoakWish()
     tell: Callable[[str], None] = lambda words: None
     """Hears how far a long probe has come."""
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))

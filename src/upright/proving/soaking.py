@@ -101,8 +101,9 @@ class Soaked:
         return [*self.warm, *self.steady]
 
 
-def soak(stand: Stand, seconds: float) -> Soaked:
-    """So long with load, the first round included; then the restart, if the deployment is ours."""
+def soak(stand: Stand) -> Soaked:
+    """So long with load, the first round included; then the restart, if the deployment is ours and it is wanted."""
+    seconds = stand.soak.seconds
     users = _Users(stand, seconds)
     soaked = users.soaked
     who = "1 user asks" if soaked.users == 1 else f"{soaked.users} users ask"
@@ -117,7 +118,7 @@ def soak(stand: Stand, seconds: float) -> Soaked:
             users.ask(soaked.steady, load, on_tick=_telling(stand, soaked, looks, began, seconds))
         soaked.steady_seconds = clock() - began - warm_seconds
     soaked.looks = [(at, look) for at, look in looks if at >= warm_seconds]
-    if stand.target.keeper is not None and not soaked.gone:
+    if stand.target.keeper is not None and stand.soak.restart and not soaked.gone:
         stand.tell("  restarting it under load")
         users.restarting = True
         soaked.restarted = _restarted(stand.target.keeper.restart, users)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import pytest
 
 from tests.scripted.protocol import FAULTS, Fault, lines_of, message, said
-from upright.connecting.streams import anthropic_faults, openai_faults
+from upright.connecting.responses import responses_faults
+from upright.connecting.streams import anthropic_faults, anthropic_overlaps, openai_faults
+
+JUDGES = {"chat": openai_faults, "messages": anthropic_faults, "responses": responses_faults}
 
 
 @pytest.mark.parametrize("stream", ["text", "tool"])
 def test_a_whole_stream(stream: str) -> None:
     assert openai_faults([": keep-alive", "", *lines_of("chat", stream)]) == []
     assert anthropic_faults(["event: ping", 'data: {"type": "ping"}', "", *lines_of("messages", stream)]) == []
+    assert responses_faults([*lines_of("responses", stream), "data: [DONE]", ""]) == []
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.words)
 def test_every_fault_is_named(fault: Fault) -> None:
     lines = lines_of(fault.protocol, fault.stream, fault)
-    (named,) = openai_faults(lines) if fault.protocol == "chat" else anthropic_faults(lines)
+    (named,) = JUDGES[fault.protocol](lines)
     assert named.startswith(fault.words)
 
 
@@ -35,9 +39,11 @@ def test_blocks_that_overlap_are_told_once() -> None:
         {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "OK"}},
     ]
     events.insert(6, {"type": "content_block_stop", "index": 1})
-    assert anthropic_faults(said(events)) == ["block 1 starts before block 0 has stopped"]
+    assert anthropic_overlaps(said(events)) == ["block 1 starts before block 0 has stopped"]
+    assert anthropic_faults(said(events)) == []
 
 
 def test_nothing_at_all() -> None:
     assert "no [DONE]" in openai_faults([])
     assert "no message_stop" in anthropic_faults([])
+    assert "no response.completed" in responses_faults([])

@@ -4,28 +4,57 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scripted.protocol import FAULTS, MODEL, Fault, serving
+from tests.scripted.protocol import FAULTS, KEY, MODEL, Fault, serving
+from upright.connecting import CLIENTS
 from upright.endpoint.client import Endpoint
 from upright.proving import prove
 from upright.proving.prompts import prompt_set
 from upright.proving.rung import Target
+from upright.proving.rungs.clients import CHECKS
 from upright.records.evidence import Evidence
 
 
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Forty servers need not each be asked by 32 at once."""
+    if "fault" in request.fixturenames:
+        monkeypatch.setattr("upright.proving.conformance.connections._AT_ONCE", 2)
+        monkeypatch.setattr("upright.proving.conformance.connections._LEFT", 1)
+
+
 def climbed(fault: Fault | None) -> Evidence:
-    with serving(fault) as url, Endpoint(url, MODEL, timeout_seconds=10) as endpoint:
+    with serving(fault) as url, Endpoint(url, MODEL, key=KEY, timeout_seconds=10) as endpoint:
         target = Target("scripted", "server:0", context_tokens=4096)
         return prove(target, endpoint, prompt_set("tiny"), rungs=["clients"])
 
 
 def test_a_whole_server_passes() -> None:
-    evidence = climbed(None)
-    assert {seen.verdict for seen in evidence.observations} == {"passed"}
-    assert len(evidence.observations) == 11
+    seen = climbed(None).observations
+    assert [item for item in seen if item.verdict != "passed"] == []
+    assert [item.check for item in seen] == [*CHECKS, *(f"for {client}" for client in CLIENTS)]
+    assert {item.reason for item in seen if item.check.startswith("for ")} == {"works"}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.words)
 def test_a_planted_fault_is_named(fault: Fault) -> None:
-    (seen,) = [seen for seen in climbed(fault).observations if seen.verdict == "failed"]
+    wrong = {item.check: item for item in climbed(fault).observations if item.verdict != "passed"}
+    named = {check: item for check, item in wrong.items() if not check.startswith("for ")}
+    parallel = named.pop("parallel", None)
+    assert (parallel is not None) == (fault.protocol == "chat" and fault.stream == "text")
+    ((check, seen),) = named.items()
+    assert check == f"{fault.protocol} {'stream' if fault.stream == 'text' else 'tools'}"
     assert fault.words in seen.reason
-    assert seen.check == f"{fault.protocol} {'stream' if fault.stream == 'text' else 'tools'}"
+    assert seen.verdict == ("unsupported" if fault.protocol == "responses" else "failed")
+    assert ("for zed" in wrong) == (fault.protocol == "chat"), "it speaks nothing else"
+    assert "for curl" not in wrong, "one whole request is all it needs"
+
+
+def test_a_key_that_is_read_from_one_header_alone_is_a_setting() -> None:
+    with serving(headers=("Authorization",)) as url, Endpoint(url, MODEL, key=KEY, timeout_seconds=10) as endpoint:
+        target = Target("scripted", "server:0", context_tokens=4096)
+        evidence = prove(target, endpoint, prompt_set("tiny"), rungs=["clients"])
+    seen = {item.check: item for item in evidence.observations}
+    assert evidence.passed
+    assert seen["x-api-key"].reason == "HTTP 401: the key is not read from x-api-key"
+    assert "ANTHROPIC_AUTH_TOKEN" in seen["for claude-code"].reason
+    assert seen["for zed"].reason == "works"

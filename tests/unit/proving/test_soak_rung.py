@@ -17,7 +17,7 @@ from upright.launching.footprint import Footprint, Meter
 from upright.proving import prove
 from upright.proving.ladder import planned
 from upright.proving.prompts import prompt_set
-from upright.proving.rung import Keeper, Stand, Target
+from upright.proving.rung import Keeper, SoakWish, Stand, Target
 from upright.proving.rungs.soak import RUNG
 from upright.proving.soaking import Seen, Soaked
 from upright.records.evidence import Observation
@@ -106,7 +106,7 @@ def soaked(
     keeper = Keeper(lambda: cast(Meter, meter), restart) if restart else None
     with engine.serving() as url, Endpoint(url, engine.model) as endpoint:
         target = Target("scripted", "server:0", context_tokens=1024, users=2, keeper=keeper)
-        evidence = prove(target, endpoint, TINY, rungs=["soak"], soak_seconds=seconds)
+        evidence = prove(target, endpoint, TINY, rungs=["soak"], soak=SoakWish(seconds))
     return {seen.check: seen for seen in evidence.observations}
 
 
@@ -166,7 +166,7 @@ def test_its_time_is_part_of_the_schedule() -> None:
         TINY,
         to="soak",
         rungs=["boot", "soak"],
-        soak_seconds=60,
+        soak=SoakWish(60),
         budget_seconds=50,
         context_tokens=None,
         rates=(1e4, 100),

@@ -32,7 +32,9 @@ Found = tuple[Verdict, str, dict[str, float], Any]
 
 
 def _probes(stand: Stand) -> list[Probe]:
-    costs = {"errors": Cost(seconds=stand.soak_seconds)}
+    deployment = stand.target.deployment
+    again = (deployment.ready_seconds if deployment and stand.soak.restart else None) or 0.0
+    costs = {"errors": Cost(seconds=stand.soak.seconds), "restart": Cost(seconds=again)}
     return [Probe(name, name, _judging(name, found), costs.get(name, Cost()), NAME) for name, found in _CHECKS.items()]
 
 
@@ -52,7 +54,7 @@ def _judging(name: str, judge: Callable[[Stand, Soaked], Found]) -> Callable[[St
 def _soaked(stand: Stand) -> Soaked:
     """One load for all checks."""
     if NAME not in stand.notes:
-        stand.notes[NAME] = soak(stand, stand.soak_seconds)
+        stand.notes[NAME] = soak(stand)
     found = stand.notes[NAME]
     assert isinstance(found, Soaked)
     return found
@@ -179,7 +181,8 @@ def _lasting(found: Trend, left_bytes: int) -> str:
 def _restart(stand: Stand, soaked: Soaked) -> Found:
     found = soaked.restarted
     if found is None:
-        why = "the server was gone already" if soaked.gone else "not ours to restart"
+        why = "not ours to restart" if stand.target.keeper is None else "not wanted"
+        why = "the server was gone already" if soaked.gone else why
         return "skipped", why, {}, None
     whole, cut = _whole(found.during), kinds(found.during)
     measured = {

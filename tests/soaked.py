@@ -1,0 +1,46 @@
+"""What a soak of a sound engine says, of one that leaks, and of one behind a proxy that fails now and then."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+Seen = dict[str, dict[str, Any]]
+FAILS = 100
+"""Each so-many-th request fails."""
+
+
+def observations(done: subprocess.CompletedProcess[str]) -> tuple[int, Seen]:
+    assert done.returncode in (0, 1), done.stderr
+    seen = json.loads(done.stdout)["observations"]
+    return done.returncode, {item["check"]: item for item in seen if item["rung"] == "soak"}
+
+
+def is_sound(code: int, seen: Seen, *, restarted: bool) -> None:
+    assert [item for item in seen.values() if item["verdict"] == "failed"] == []
+    assert code == 0
+    passed = {item["check"] for item in seen.values() if item["verdict"] == "passed"}
+    assert passed >= {"errors", "answers", "engine memory", "host memory"}  # latency is skipped where others took over
+    assert ("restart" in passed) == restarted
+    assert seen["errors"]["measured"]["requests"] >= 100
+
+
+def has_leaked(code: int, seen: Seen, bytes_per_second: float) -> None:
+    assert code == 1
+    assert seen["errors"]["verdict"] == "passed", "the engine itself goes on answering"
+    memory = seen["engine memory"]
+    assert memory["verdict"] == "failed", memory["reason"]
+    assert "used up in" in memory["reason"]
+    assert 0.5 < memory["measured"]["bytes_per_hour"] / (3600 * bytes_per_second) < 1.2
+
+
+def has_failed(code: int, seen: Seen) -> None:
+    assert code == 1
+    errors = seen["errors"]
+    assert errors["verdict"] == "failed", errors["reason"]
+    assert "HTTP 500" in errors["reason"]
+    counted = errors["measured"]
+    assert counted["failed"] in (counted["requests"] // FAILS, counted["requests"] // FAILS + 1)
+    assert seen["answers"]["verdict"] == "passed"
+    assert {seen[check]["verdict"] for check in ("engine memory", "host memory", "restart")} == {"skipped"}
