@@ -23,7 +23,7 @@ def is_sound(code: int, seen: Seen, *, restarted: bool) -> None:
     passed = {item["check"] for item in seen.values() if item["verdict"] == "passed"}
     assert passed >= {"errors", "answers", "engine memory", "host memory"}  # latency is skipped where others took over
     assert ("restart" in passed) == restarted
-    assert seen["errors"]["measured"]["requests"] >= 100
+    assert seen["errors"]["measured"]["requests"] >= 50
 
 
 def has_leaked(code: int, seen: Seen, bytes_per_second: float) -> None:
@@ -35,8 +35,7 @@ def has_leaked(code: int, seen: Seen, bytes_per_second: float) -> None:
     assert 0.5 < memory["measured"]["bytes_per_hour"] / (3600 * bytes_per_second) < 1.2
 
 
-def has_failed(code: int, seen: Seen) -> None:
-    assert code == 1
+def has_failed(seen: Seen) -> None:
     errors = seen["errors"]
     assert errors["verdict"] == "failed", errors["reason"]
     assert "HTTP 500" in errors["reason"]

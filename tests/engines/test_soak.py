@@ -61,7 +61,9 @@ def soaked_at_once(upright: Upright, program: Path, model: Path, folder: Path, t
             failed = pool.submit(plain.soak, *words, OPENAI_API_KEY=key)
         is_sound(*sound.result(), restarted=True)
         has_leaked(*grown.result(), LEAK_BYTES_PER_SECOND)
-        has_failed(*failed.result())
+        code, seen = failed.result()
+        has_failed(seen)
+        assert code == 1
     finally:
         for name in names:
             upright("down", name)

@@ -35,6 +35,11 @@ def anthropic_overlaps(lines: Iterable[str]) -> list[str]:
     return _message(lines).overlaps
 
 
+def anthropic_error(lines: Iterable[str]) -> str | None:
+    """What the server says went wrong inside the stream; None if nothing did."""
+    return _message(lines).error_words
+
+
 def anthropic_blocks(lines: Iterable[str]) -> list[str]:
     """The kinds of the blocks, in the order in which they start."""
     return _message(lines).blocks
@@ -144,6 +149,7 @@ class _Message:
     inputs: dict[int, str] = field(default_factory=dict)
     stop_reason: str | None = None
     usage: bool = False
+    error_words: str | None = None
 
     def take(self, name: str | None, data: str) -> None:
         event = object_of(data)
@@ -165,6 +171,8 @@ class _Message:
 
     def _error(self, event: dict[str, Any]) -> None:
         self.error = True
+        error = event.get("error")
+        self.error_words = str(error.get("message") if isinstance(error, dict) else error)
 
     def _message_start(self, event: dict[str, Any]) -> None:
         if self.started:

@@ -28,7 +28,11 @@ from upright.proving.rung import Stand
 _TEXT_SHARE = 0.5
 """Of the context: what a user's text takes, if reading them all leaves time for the rest."""
 _READING_SHARE = 0.2
-"""Of the time: what the first reading of all texts may take."""
+"""Of the time: what the first reading of all texts may take, each question's anew if the engine caches no prefix."""
+_FIRST_ROUND_SHARE = 0.3
+"""Of the time: the load counts as steady then, though the first round may not be over."""
+_ABOUT_TEXT = 4
+"""Questions of a round about the text."""
 _LEAST_SENTENCES = 8
 _SENTENCE_TOKENS = 14.0
 """Until it is measured (assumed)."""
@@ -110,7 +114,8 @@ def soak(stand: Stand) -> Soaked:
     stand.tell(f"soaking: {who} for {units.duration(seconds)}, {units.tokens(soaked.text_tokens)} tokens of text each")
     began = users.began = clock()
     with _watched(stand, seconds, began) as looks:
-        users.ask(soaked.warm, Load(soaked.users, patience_seconds=users.patience_seconds), rounds=1)
+        first = Load(soaked.users, seconds=_FIRST_ROUND_SHARE * seconds, patience_seconds=users.patience_seconds)
+        users.ask(soaked.warm, first, rounds=1)
         warm_seconds = clock() - began
         left = seconds - warm_seconds
         if left > 0 and not soaked.gone:
@@ -217,7 +222,9 @@ def _text_tokens(stand: Stand, users: int, seconds: float) -> int:
     """Half the context, or what can be read in a fifth of the time."""
     room = _TEXT_SHARE * (stand.target.context_tokens or 0)
     if stand.rates.prefill:
-        room = min(room, _READING_SHARE * seconds * stand.rates.prefill / users)
+        cached = any(seen.measured.get("cached_tokens", 0) > 0 for seen in stand.observations)
+        readings = users * (1 if cached else _ABOUT_TEXT)
+        room = min(room, _READING_SHARE * seconds * stand.rates.prefill / readings)
     return int(room)
 
 
@@ -228,7 +235,8 @@ def _about_text(stand: Stand, user: int, tokens: int) -> list[_Asked]:
         return []
     text = long_text(needles, count, stand.seed + 1 + user)
     content = f"{needles.lead}{text.beginning(count)}"
-    return [_needle(needles, content, fact.key, fact.number) for fact in text.facts]
+    asked = text.facts[:: max(1, len(text.facts) // _ABOUT_TEXT)][:_ABOUT_TEXT]
+    return [_needle(needles, content, fact.key, fact.number) for fact in asked]
 
 
 def _needle(needles: Needles, content: str, key: str, number: str) -> _Asked:

@@ -36,8 +36,8 @@ class Trend:
     """It grows at least so fast, with 99 % confidence."""
     half: float
     """Growth slower than this could not have been told from none."""
-    blocks: tuple[float, ...]
-    """The medians, for a picture."""
+    blocks: tuple[tuple[float, float], ...]
+    """(when, median) of each, for a picture."""
 
 
 def trend(points: Sequence[tuple[float, float]]) -> Trend | None:
@@ -53,7 +53,15 @@ def trend(points: Sequence[tuple[float, float]]) -> Trend | None:
     if steps is None or steps.low is None or each <= 0:
         return None
     half = (steps.value - steps.low) / each
-    return Trend(values[0], values[-1], seconds, steps.value / each, steps.value / each - half, half, tuple(values))
+    return Trend(
+        values[0],
+        values[-1],
+        seconds,
+        steps.value / each,
+        steps.value / each - half,
+        half,
+        tuple(zip(middles, values, strict=True)),
+    )
 
 
 def blocks(points: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:

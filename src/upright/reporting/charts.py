@@ -121,9 +121,20 @@ def bars(parts: Sequence[tuple[str, str, float]], title: str) -> Chart | None:
 
 def drawing(points: Sequence[tuple[float, float]], x_words: str, title: str) -> str:
     """A line by itself, as a file: in plain colours, since no page gives it its own."""
-    values = [{"series": title, "x": x, "y": y, "low": y, "high": y, "marked": False} for x, y in points]
-    text = _svg(_curve(values, [title], x_words, title), themed=False)
+    text = _svg(_line(points, x_words, title), themed=False)
     return text.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+
+
+def over_time(points: Sequence[tuple[float, float]], x_words: str, title: str) -> Chart | None:
+    """A quantity over time, for a page."""
+    if not available() or len(points) < 2:
+        return None
+    return Chart(title, _svg(_line(points, x_words, title)), f"{title} over {x_words}")
+
+
+def _line(points: Sequence[tuple[float, float]], x_words: str, title: str) -> dict[str, Any]:
+    values = [{"series": title, "x": x, "y": y, "low": y, "high": y, "marked": False} for x, y in points]
+    return _curve(values, [title], x_words, title)
 
 
 def _axis(shapes: Sequence[Shape]) -> tuple[str, str] | None:

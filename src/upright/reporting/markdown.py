@@ -41,6 +41,9 @@ def _subject(subject: Subject) -> list[str]:
     if rungs := views.ladder(subject.evidence):
         rows = [(rung.name, rung.verdict, f"{rung.passed} of {rung.total}") for rung in rungs]
         lines += ["## Proof", "", *_table(("rung", "verdict", "checks passed"), rows), ""]
+        for rung in (rung for rung in rungs if rung.name in ("clients", "soak")):
+            seen = [(answer["check"], answer["verdict"], answer["reason"]) for answer in rung.answers]
+            lines += [f"### {rung.name.capitalize()}", "", *_table(("check", "verdict", "what was seen"), seen), ""]
     ledger = [(line.device, line.term, units.memory(line.bytes), line.basis, line.why) for line in subject.plan.ledger]
     lines += ["## Plan", "", *_table(("device", "term", "bytes", "basis", "why"), ledger), ""]
     lines += ["## Command", "", "```bash", " ".join(subject.recipe.argv), "```", ""]

@@ -130,7 +130,7 @@ def _story(subject: Subject) -> Story:
         verdict=verdict(subject),
         tiles=tiles(subject),
         sweeps=[views.sweep(record) for record in subject.benchmarks],
-        ladder=views.ladder(subject.evidence),
+        ladder=views.ladder(subject.evidence, draw=True),
         groups=views.groups(subject.model),
         devices=views.devices(subject.plan),
         memory_chart=_memory_chart(subject),

@@ -15,7 +15,7 @@ from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe, Setting
 from upright.records.speculation import TRIAL
-from upright.reporting.charts import Chart, Series, curves, heat
+from upright.reporting.charts import Chart, Series, curves, heat, over_time
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,12 @@ class Rung:
     passed: int
     total: int
     answers: list[dict[str, str]]
+    asks: bool
+    """Whether its checks are questions with answers; else what was seen is all there is."""
+    charts: list[Chart] = field(default_factory=list)
 
 
-def ladder(evidence: Evidence | None) -> list[Rung]:
+def ladder(evidence: Evidence | None, *, draw: bool = False) -> list[Rung]:
     if evidence is None:
         return []
     names = list(dict.fromkeys(item.rung for item in evidence.observations))
@@ -113,8 +116,26 @@ def ladder(evidence: Evidence | None) -> list[Rung]:
     for name in names:
         items = [item for item in evidence.observations if item.rung == name]
         passed = sum(item.verdict == "passed" for item in items)
-        found.append(Rung(name, evidence.rung_verdict(name), passed, len(items), [_answer(item) for item in items]))
+        asks = any(item.request.get("messages") for item in items)
+        answers, charts = [_answer(item) for item in items], _over_time(items) if draw else []
+        found.append(Rung(name, evidence.rung_verdict(name), passed, len(items), answers, asks, charts))
     return found
+
+
+_OVER_TIME = {
+    "latency": ("Time of an answer, ms", 1000.0),
+    "engine memory": ("Memory that the engine made, MiB", 1 / 1024**2),
+}
+
+
+def _over_time(items: list[Observation]) -> list[Chart]:
+    """What a soak measured, block by block."""
+    found = []
+    for item in items:
+        if item.check in _OVER_TIME and isinstance(seen := (item.response or {}).get("over_time"), list):
+            title, factor = _OVER_TIME[item.check]
+            found.append(over_time([(at, factor * value) for at, value in seen], "seconds of load", title))
+    return [chart for chart in found if chart is not None]
 
 
 def _answer(item: Observation) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from upright.connecting.streams import anthropic_blocks, anthropic_faults, anthropic_overlaps
+from upright.connecting.streams import anthropic_blocks, anthropic_error, anthropic_faults, anthropic_overlaps
 from upright.endpoint.client import Endpoint
 from upright.proving.asking import Judgement
 from upright.proving.conformance.check import (
@@ -59,6 +59,8 @@ def _thinking(stand: Stand) -> Judgement:
     room = {"max_tokens": _THOUGHT_TOKENS + TOKENS, "thinking": thinking, "temperature": 1}
     lines = stand.endpoint.raw_lines(MESSAGES, {**message_body(stand.endpoint), **room, "stream": True})
     faults, kinds = anthropic_faults(lines), anthropic_blocks(lines)
+    if (said := anthropic_error(lines)) is not None:
+        return "unsupported", said
     if faults:
         return verdict(faults, "")
     if "thinking" not in kinds:

@@ -134,11 +134,11 @@ def _latency(stand: Stand, soaked: Soaked) -> Found:
 
 
 def _engine_memory(stand: Stand, soaked: Soaked) -> Found:
-    return _memory(soaked, "the engine", lambda look: look.engine_bytes)
+    return _memory(stand, soaked, "the engine", lambda look: look.engine_bytes)
 
 
 def _host_memory(stand: Stand, soaked: Soaked) -> Found:
-    verdict, words, measured, response = _memory(soaked, "what no program owns", lambda look: look.kernel_bytes)
+    verdict, words, measured, response = _memory(stand, soaked, "what no program owns", lambda look: look.kernel_bytes)
     if soaked.looks:
         others = soaked.looks[-1][1].others_bytes - soaked.looks[0][1].others_bytes
         measured["others_growth_bytes"] = others
@@ -146,12 +146,12 @@ def _host_memory(stand: Stand, soaked: Soaked) -> Found:
     return verdict, words, measured, response
 
 
-def _memory(soaked: Soaked, what: str, held: Callable[[Footprint], int]) -> Found:
+def _memory(stand: Stand, soaked: Soaked, what: str, held: Callable[[Footprint], int]) -> Found:
     """Grows for sure, and so fast that the machine would not stand a week."""
     settled = soaked.looks[int(_SETTLING_SHARE * len(soaked.looks)) :]
     found = trend([(at, float(held(look))) for at, look in settled])
     if found is None:
-        why = "not ours to look at" if not soaked.looks else f"{len(settled)} looks are too few"
+        why = "not ours to look at" if stand.target.keeper is None else f"{len(settled)} looks are too few"
         return "skipped", why, {}, None
     left = settled[-1][1].available_bytes
     hourly, least = 3600 * found.rate, 3600 * found.half
@@ -160,7 +160,7 @@ def _memory(soaked: Soaked, what: str, held: Callable[[Footprint], int]) -> Foun
         "bytes_per_hour_low": 3600 * found.low, "bytes_per_hour_found": max(least, _weekly(left)),
         "available_bytes": left,
     }  # fmt: skip
-    response = {"seconds": found.seconds, "blocks": list(found.blocks)}
+    response = {"over_time": [[round(at, 1), round(value)] for at, value in found.blocks]}
     moved = f"{what} from {units.memory(found.start)} to {units.memory(found.end)}"
     if found.low > 0 and left / found.low < _STANDS_SECONDS:
         return "failed", f"{moved}, {_lasting(found, left)}", measured, response
@@ -218,10 +218,8 @@ def _whole(seen: tuple[Seen, ...]) -> list[Seen]:
 def _series(whole: list[Seen]) -> dict[str, Any]:
     """Medians over time, for a picture."""
     cut = blocks([(seen.at, seen.seconds) for seen in whole])
-    return {
-        "at": [round(median(at for at, _ in block), 3) for block in cut],
-        "seconds": [round(median(seconds for _, seconds in block), 6) for block in cut],
-    }
+    middles = ((median(at for at, _ in block), median(seconds for _, seconds in block)) for block in cut)
+    return {"over_time": [[round(at, 1), round(seconds, 6)] for at, seconds in middles]}
 
 
 def _busier(looks: list[tuple[float, Footprint]]) -> float | None:

@@ -1,0 +1,37 @@
+"""Rungs on a page: questions with their answers, what was only seen, and a soak over time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upright.records.evidence import Evidence, Observation
+from upright.reporting.views import ladder
+
+
+def seen(rung: str, check: str, **fields: Any) -> Observation:
+    usual: dict[str, Any] = {"verdict": "passed", "reason": "as it should be", "request": {}, "response": None}
+    return Observation(rung=rung, check=check, at="2026-11-15T00:00:00Z", seconds=1.0, **{**usual, **fields})
+
+
+def test_a_rung_shows_questions_or_what_was_seen() -> None:
+    asked = {"messages": [{"role": "user", "content": "What is 1 + 1?"}]}
+    memory = {"over_time": [[10.0, 2**20], [20.0, 2**21], [30.0, 2**22]]}
+    latency = {"over_time": [[10.0, 0.1], [20.0, 0.2]]}
+    evidence = Evidence(
+        deployment="x",
+        engine=None,
+        engine_version=None,
+        to_rung="soak",
+        observations=(
+            seen("smoke", "arithmetic", request=asked),
+            seen("soak", "errors"),
+            seen("soak", "latency", response=latency),
+            seen("soak", "engine memory", response=memory),
+            seen("soak", "host memory", response=memory),
+        ),
+    )
+    smoke, soak = ladder(evidence, draw=True)
+    assert (smoke.asks, smoke.charts) == (True, [])
+    assert not soak.asks
+    assert [chart.title for chart in soak.charts] == ["Time of an answer, ms", "Memory that the engine made, MiB"]
+    assert ladder(evidence)[1].charts == []
