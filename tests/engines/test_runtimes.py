@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -20,8 +21,10 @@ from tests.conftest import Upright
 from tests.engines.test_line import answer, free_port, last_line, left_running
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError
+from upright.launching.footprint import Meter
 from upright.launching.launch import container_name
 from upright.launching.processes import identify
+from upright.records.deployment import Deployment
 from upright.store import DeploymentDir
 
 pytestmark = pytest.mark.engine
@@ -82,6 +85,13 @@ def refuse_key_anywhere(key: str, home: Path, *texts: str) -> None:
     assert not any(key in text for text in texts)
 
 
+def holds_an_engine(box: Any, home: Path) -> bool:
+    """What a soak reads of its memory: the engine's own processes, not the client that waits for them."""
+    with mock.patch.dict(os.environ, box.environment):
+        found = Meter(DeploymentDir(home / "deployments/tiny-kimi").read(Deployment)).read()
+    return found is not None and 2**22 < found.engine_bytes < 2**28 and found.engine_seconds > 0
+
+
 def test_a_life_in_a_container(box: Any, tiny_model: Path, tmp_path: Path):
     home, port = tmp_path / "home", str(free_port())
     up = box("run", tiny_model, "--context", "1k", "--port", port, *in_podman(box), "--to", "boot", "--keep", "--json")
@@ -89,6 +99,7 @@ def test_a_life_in_a_container(box: Any, tiny_model: Path, tmp_path: Path):
     assert (first["state"], first["runtime"], first["keeping"]["restarts"]) == ("ready", "podman", 2)
     assert containers(box.environment, tmp_path / "home") == [first["container"]]
     assert ask(first, home)
+    assert holds_an_engine(box, home)
     inspected = subprocess.run(
         ["podman", "inspect", first["container"]], capture_output=True, text=True, env=box.environment, check=True
     ).stdout
@@ -143,6 +154,7 @@ def test_a_life_on_another_machine(box: Any, tiny_model: Path, tmp_path: Path):
     assert (first["state"], first["machine"]) == ("ready", "box")
     assert first["base_url"] == f"http://127.0.0.1:{port}"
     assert ask(first, home)
+    assert holds_an_engine(box, home)
     refuse_key_anywhere(planted(home), home, up.stdout, up.stderr)
     assert "listening on" in box("logs").stdout
 
@@ -185,6 +197,7 @@ def test_a_container_on_another_machine(box: Any, tiny_model: Path, tmp_path: Pa
     first = answer(box("up", tiny_model, "--context", "1k", *where, *in_podman(box), "--json"))
     assert (first["runtime"], first["machine"]) == ("podman", "box")
     assert containers(box.environment, tmp_path / "home") == [first["container"]]
+    assert holds_an_engine(box, tmp_path / "home")
     os.kill(first["supervisor"]["pid"], signal.SIGKILL)
     taken_up = wait_for(box, "tiny-kimi", "ready")
     assert taken_up["process"] == first["process"]
