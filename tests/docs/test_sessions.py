@@ -28,6 +28,7 @@ _PAGES = (
     "reports",
     "sizing",
     "speculation",
+    "monitoring",
 )
 PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in _PAGES)]
 
@@ -90,6 +91,7 @@ def test_a_page_that_shows_a_session_is_executed():
         "rehearsing.md",
         "benchmarking.md",
         "reports.md",
+        "monitoring.md",
         "launching.md",
         "quickstart.md",
         "speed.md",

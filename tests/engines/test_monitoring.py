@@ -1,72 +1,210 @@
-"""A real Prometheus on what `upright monitor` writes, scraping a real engine: data for every panel, and an alert."""
+"""Four real engines behind a real router, in a real Prometheus and a real terminal; and one of them killed."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
-from tests.conftest import Upright
+from tests.conftest import ROOT
 from tests.prometheus import empty, panels, watching
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+BOXES = ("a", "b", "c", "d")
+FLEET = """\
+record: fleet
+schema: 1
+name: tiny
+model: tiny-kimi.gguf
+goal: {{context_tokens: 2048}}
+router: {{port: {0}, metrics_port: {1}}}
+boxes:
+"""
 
 
-def test_every_panel_has_data_and_a_killed_engine_alerts(
-    upright: Upright, llama_server: Path, tiny_model: Path, tmp_path: Path
-) -> None:
-    path = f"{llama_server.parent}:{os.environ['PATH']}"
-    done = upright("up", tiny_model, "--context", "2k", "--port", "8461", "--json", PATH=path)
-    assert done.returncode == 0, done.stderr
-    deployment = json.loads(done.stdout)
+@dataclass(frozen=True)
+class Standing:
+    """A fleet that is up, and how to speak to it."""
+
+    folder: Path
+    environment: dict[str, str]
+    router: int
+    engines: tuple[int, ...]
+
+    def run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.words(*args), capture_output=True, text=True, env=self.environment, cwd=self.folder, check=False
+        )
+
+    def words(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "upright", *args]
+
+    def answer(self, *args: str) -> Any:
+        done = self.run(*args, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def key(self, name: str) -> str:
+        return (self.folder / f"home/fleets/tiny/{name}.key").read_text().strip()
+
+
+@pytest.fixture(scope="module")
+def standing(llama_server: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    found = subprocess.run([ROOT / "scripts/get-smg"], capture_output=True, text=True, check=True)
+    smg = Path(found.stdout.strip())
+    folder = tmp_path_factory.mktemp("watched")
+    (folder / "tiny-kimi.gguf").symlink_to(tiny_model)
+    router, metrics, *engines = _free_ports(2 + len(BOXES))
+    boxes = "".join(f"  - {{name: {name}, port: {port}}}\n" for name, port in zip(BOXES, engines, strict=True))
+    (folder / "fleet.yaml").write_text(FLEET.format(router, metrics) + boxes)
+    path = f"{llama_server.parent}:{smg.parent}:{os.environ['PATH']}"
+    ours = {"UPRIGHT_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT / "src"), "PATH": path}
+    fleet = Standing(folder, {**os.environ, **ours}, router, tuple(engines))
+    done = fleet.run("fleet", "up")
     try:
-        written = upright("monitor", "--every", "1s", "--patience", "2s", "-o", "watch")
-        assert written.returncode == 0, written.stderr
-        assert "promtool accepts the configuration and the rules" in written.stderr
-        folder = tmp_path / "watch"
-        key = (tmp_path / "home/deployments" / deployment["name"] / "key").read_text().strip()
-        for file in folder.rglob("*"):
-            assert not file.is_file() or key not in file.read_text(), f"{file} holds the key"
-        with watching(folder, tmp_path / "data") as prometheus, _asked(deployment, key):
-            assert len(panels(folder)) >= 10
-            prometheus.wait(lambda: not empty(prometheus, folder), "data for every panel")
-            labels = prometheus.ask("query", query="upright:generation_tokens_per_second")["result"][0]["metric"]
-            assert (labels["deployment"], labels["software"]) == (deployment["name"], "llama.cpp")
-            assert "UprightDown" not in prometheus.firing()
-            os.kill(deployment["supervisor"]["pid"], signal.SIGKILL)  # its engine dies with it, and nobody restarts it
-            alert = prometheus.wait(lambda: prometheus.firing().get("UprightDown"), "the alert")
-            assert alert["labels"]["deployment"] == deployment["name"]
-            assert alert["annotations"]["next"] == f"upright ps, then upright diagnose {deployment['name']}"
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield fleet
     finally:
-        upright("down", deployment["name"])
+        fleet.run("fleet", "down")
 
 
-class _asked:  # noqa: N801
-    """Short questions with the same beginning, one after another, until the block ends."""
+@pytest.fixture
+def asked(standing: Standing) -> Iterator[None]:
+    """Short questions with the same beginning, at each engine and through the router, until the test ends."""
+    stop = threading.Event()
+    body = {"model": "tiny-kimi", "max_tokens": 24, "messages": [{"role": "user", "content": "Say OK."}]}
+    doors = {standing.router: "client"} | dict.fromkeys(standing.engines, "worker")
 
-    def __init__(self, deployment: dict[str, str], key: str) -> None:
-        self.url = f"{deployment['base_url']}/v1/chat/completions"
-        self.model, self.key = deployment["served_name"], key
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._ask)
+    def ask(port: int) -> None:
+        with httpx2.Client(trust_env=False, headers={"Authorization": f"Bearer {standing.key(doors[port])}"}) as client:
+            while not stop.wait(0.3):
+                client.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=body, timeout=60)
 
-    def _ask(self) -> None:
-        body = {"model": self.model, "max_tokens": 8, "messages": [{"role": "user", "content": "Say OK."}]}
-        with httpx2.Client(trust_env=False, headers={"Authorization": f"Bearer {self.key}"}) as client:
-            while not self.stop.wait(0.2):
-                try:
-                    client.post(self.url, json=body, timeout=30)
-                except httpx2.HTTPError:
-                    return  # the engine was killed
+    threads = [threading.Thread(target=ask, args=(port,)) for port in doors]
+    for thread in threads:
+        thread.start()
+    yield
+    stop.set()
+    for thread in threads:
+        thread.join(60)
 
-    def __enter__(self) -> None:
-        self.thread.start()
+
+def test_every_panel_has_data(standing: Standing, asked: None, tmp_path: Path) -> None:
+    written = standing.run("monitor", "--fleet", "tiny", "--every", "1s", "-o", str(tmp_path))
+    assert written.returncode == 0, written.stderr
+    assert "promtool accepts the configuration and the rules" in written.stderr
+    assert "llama.cpp b11669  tiny-a at " in written.stdout
+    keys = [standing.key(name) for name in ("client", "worker", "admin")]
+    for file in tmp_path.rglob("*"):
+        assert not file.is_file() or not any(key in file.read_text() for key in keys), f"{file} holds a key"
+    with watching(tmp_path, tmp_path / "data") as prometheus:
+        assert len(panels(tmp_path)) >= 20
+        prometheus.wait(lambda: not empty(prometheus, tmp_path), "data for every panel")
+        every = prometheus.ask("query", query="upright:generation_tokens_per_second")["result"]
+        assert {(each["metric"]["deployment"], each["metric"]["software"]) for each in every} == {
+            (f"tiny-{box}", "llama.cpp") for box in BOXES
+        }
+        assert prometheus.values('upright:error_ratio{software="smg"}') == [0.0]
+        assert not {"UprightDown", "UprightStuck", "UprightErrors"} & set(prometheus.firing())
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 50)])
+@pytest.mark.parametrize("names", [("tiny-a",), ("tiny-a", "tiny-b", "tiny-c", "tiny-d")], ids=["one", "four"])
+def test_top_in_a_terminal(standing: Standing, asked: None, names: tuple[str, ...], columns: int, lines: int) -> None:
+    with _terminal(standing, columns, lines, "top", *names, "--every", "0.5s") as shown:
+        shown.wait(lambda text: text.count("█") > 3, "a picture of the last seconds")
+        text = shown.text()
+        assert len(text) <= lines
+        assert max(map(len, text)) <= columns
+        assert text[0].startswith(f"upright top  {len(names)} deployment")
+        assert text[-1].startswith("every 500 ms · q leaves")
+        for name in names:
+            (row,) = [line for line in text if re.match(rf"{name}\b", line)]
+            assert row.split()[1] == "ready"
+            assert ("llama.cpp b11669, tiny-kimi, http://127.0.0.1:" in row) is (columns == 200)
+        shown.resize(columns - 10, lines - 4)
+        shown.wait(lambda _: len(shown.text()[0]) == columns - 10, "the other size")
+        shown.press("q")
+        shown.wait(lambda text: "next: upright monitor" in text, "the person's own screen")
+
+
+def test_a_killed_engine_alerts_and_is_shown_dead(standing: Standing, tmp_path: Path) -> None:
+    assert (
+        standing.run("monitor", "--fleet", "tiny", "--every", "1s", "--patience", "2s", "-o", str(tmp_path)).returncode
+        == 0
+    )
+    with watching(tmp_path, tmp_path / "data") as prometheus:
+        prometheus.wait(lambda: prometheus.values('up{deployment="tiny-d"}') == [1.0], "its first reading")
+        (deployment,) = [each for each in standing.answer("ps") if each["name"] == "tiny-d"]
+        os.kill(deployment["supervisor"]["pid"], signal.SIGKILL)  # its engine dies with it, and nobody restarts it
+        with _terminal(standing, 80, 24, "top", "--every", "0.5s") as shown:
+            shown.wait(lambda text: "next: upright diagnose tiny-d" in text, "what to do")
+            shown.wait(lambda text: re.search(r"^tiny-a +ready +\d", text, re.MULTILINE), "the others, as before")
+            text = "\n".join(shown.text())
+            assert re.search(r"^tiny-d +failed +—", text, re.MULTILINE)
+            assert "the supervisor was killed; its engine was ended too" in text
+        alert = prometheus.wait(lambda: prometheus.firing().get("UprightDown"), "the alert")
+    assert alert["labels"]["deployment"] == "tiny-d"
+    assert alert["annotations"]["next"] == "upright ps, then upright diagnose tiny-d"
+    rows = {row["name"]: row for row in standing.answer("top")}
+    assert (rows["tiny-d"]["state"], rows["tiny-d"]["next"]) == ("failed", "upright diagnose tiny-d")
+    assert (rows["tiny-a"]["state"], rows["tiny-a"]["next"]) == ("ready", None)
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+class _terminal:  # noqa: N801
+    """A tmux of its own that runs one command of upright."""
+
+    def __init__(self, standing: Standing, columns: int, lines: int, *args: str) -> None:
+        self._socket = f"upright-{os.getpid()}-{time.monotonic_ns()}"
+        size = ["-x", str(columns), "-y", str(lines)]
+        self._command = ["new-session", "-d", *size, f"{shlex.join(standing.words(*args))}; sleep 60"]
+        self._environment = {**standing.environment, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+
+    def __enter__(self) -> _terminal:
+        self._tmux(*self._command)
+        return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop.set()
-        self.thread.join(30)
+        self._tmux("kill-server")
+
+    def text(self) -> list[str]:
+        return self._tmux("capture-pane", "-p").splitlines()
+
+    def press(self, key: str) -> None:
+        self._tmux("send-keys", key)
+
+    def resize(self, columns: int, lines: int) -> None:
+        self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
+
+    def wait(self, fact: Callable[[str], Any], what: str) -> None:
+        deadline = time.monotonic() + 60
+        while not fact("\n".join(self.text())):
+            assert time.monotonic() < deadline, f"{what} did not come:\n" + "\n".join(self.text())
+            time.sleep(0.2)
+
+    def _tmux(self, *args: str) -> str:
+        words = ["tmux", "-f", "/dev/null", "-L", self._socket, *args]
+        return subprocess.run(words, capture_output=True, text=True, env=self._environment, check=True).stdout

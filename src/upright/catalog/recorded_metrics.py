@@ -40,13 +40,13 @@ def recorded_versions(engine: str) -> tuple[str, ...]:
     return recordings.recorded_versions(FOLDER, engine)
 
 
+@cache
 def nearest_metrics(engine: str, version: str | None) -> RecordedMetrics | None:
     """Of this version, or the newest recorded that is not newer, or else the oldest; None for an unknown engine."""
     nearest = recordings.nearest_version(FOLDER, engine, version)
     return _read(engine, nearest) if nearest is not None else None
 
 
-@cache
 def _read(engine: str, version: str) -> RecordedMetrics:
     first, *rest = (FOLDER / f"{engine}-{version}.txt").read_text(encoding="utf-8").splitlines()
     pairs = (line.split() for line in rest if line)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from upright import units
 from upright.cli.output import Output, output_options, say
+from upright.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,6 +88,39 @@ def show(output: Output, kind: str, name: str) -> None:
     row = catalog.get(kind, name)
     output.answer(row.model_dump(mode="json"), lambda console: _row(console, row))
     output.next("explain", row.id)
+
+
+@command.command()
+@click.option("-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), default="catalog",
+              show_default=True, help="Write the files into this folder.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the index as JSON on stdout.")
+def export(folder: Path, as_json: bool) -> None:
+    """Write the whole catalogue as files for any web server.
+
+    Files are named by their content and never change; only index.json does. Your own rows are in them, too.
+    """
+    from upright import __version__
+    from upright.catalog.exporting import INDEX, exported
+    from upright.store import write_atomically
+
+    files = exported(__version__)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():  # the index comes last: whoever reads it finds what it names
+            if name == INDEX or not (folder / name).exists():
+                write_atomically(folder / name, content, mode=0o644)
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}") from None
+    output = Output(as_json, None)
+    index = json.loads(files[INDEX])
+    output.answer(index, lambda console: _exported(console, folder, index))
+    output.next("catalog", "list")
+
+
+def _exported(console: Console, folder: Path, index: dict[str, Any]) -> None:
+    kinds = index["kinds"].values()
+    rows, size = sum(kind["rows"] for kind in kinds), sum(kind["bytes"] for kind in kinds)
+    console.print(f"wrote {len(kinds)} kinds, {rows:,} rows, {units.size(size)} into {folder}", markup=False)
 
 
 def _holds(row: Row, text: str) -> bool:

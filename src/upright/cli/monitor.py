@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,15 @@ if TYPE_CHECKING:
 
     from upright.monitoring.files import Wishes
     from upright.monitoring.target import Target
+    from upright.store import DeploymentDir
+
+_SHOWN = 4
+"""Deployments of a kind that are named; a fleet may have thousands."""
 
 
 @click.command()
 @click.argument("deployments", nargs=-1, metavar="[DEPLOYMENT]...")
+@click.option("--fleet", metavar="FLEET|FILE", help="The router and every box of this fleet.")
 @click.option("-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), default="monitoring",
               show_default=True, help="Write the files into this folder.")  # fmt: skip
 @click.option("--every", type=Seconds(), default="15s", show_default=True, help="How often Prometheus asks.")
@@ -33,8 +39,8 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON on stdout.")
 def command(
-    deployments: tuple[str, ...], folder: Path, every: float, patience: float, ttft: float, tpot: float,
-    alertmanagers: tuple[str, ...], dry_run: bool, as_json: bool,
+    deployments: tuple[str, ...], fleet: str | None, folder: Path, every: float, patience: float, ttft: float,
+    tpot: float, alertmanagers: tuple[str, ...], dry_run: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Write what Prometheus and Grafana need to watch deployments.
 
@@ -45,22 +51,37 @@ def command(
 
     limits = Limits(patience_seconds=patience, first_token_seconds=ttft, token_seconds=tpot)
     wishes = Wishes(every, limits, alertmanagers)
-    targets = _targets(deployments)
+    targets = _fleet_targets(fleet) if fleet is not None else []
+    targets += _targets(deployments, alone=fleet is None)
     files = monitoring_files(targets, wishes, folder.absolute())
     if not dry_run:
         _write(folder, files)
         _check(folder)
     record = _record(targets, wishes, folder, files)
-    Output(as_json, None).answer(record, lambda console: _page(console, record, targets, dry_run=dry_run))
+    Output(as_json, None).answer(record, lambda console: _page(console, record, dry_run=dry_run))
     _say_keys(targets)
     Output(as_json, None).next("top", *deployments)
 
 
-def _targets(names: tuple[str, ...]) -> list[Target]:
+def _fleet_targets(name: str) -> list[Target]:
+    """All its boxes have the same key: one job, however many they are."""
+    from upright import store
+    from upright.cli.fleet_options import started
+    from upright.fleet.directory import FleetDir
+
+    directory = FleetDir(started(name).name)
+    state = directory.state()
+    names = [state.router, *(box.deployment for box in state.boxes)]
+    found = [target for each in names if each is not None for target in _target(store.find(each))]
+    shared = directory.path / "worker.key"
+    return [replace(target, key_file=shared) if target.key_file else target for target in found]
+
+
+def _targets(names: tuple[str, ...], *, alone: bool) -> list[Target]:
     from upright import store
     from upright.records.deployment import RUNNING
 
-    if names:
+    if names or not alone:
         return [target for name in names for target in _target(store.find(name))]
     running = [each for each in store.listing() if each.deployment is not None and each.deployment.state in RUNNING]
     targets = [target for each in running for target in _target(each.directory)]
@@ -69,14 +90,14 @@ def _targets(names: tuple[str, ...]) -> list[Target]:
     return targets
 
 
-def _target(directory: Any) -> list[Target]:
+def _target(directory: DeploymentDir) -> list[Target]:
     from upright.monitoring.target import deployment_target
     from upright.records.deployment import Deployment
     from upright.records.recipe import Recipe
 
     found = deployment_target(directory.read(Deployment), directory.read(Recipe), directory.key_file)
     if found is None:
-        say(f"note: {directory.name} has no metrics, and is left out")
+        say(f"note: {directory.name} has no metrics that can be reached from here, and is left out")
     return [] if found is None else [found]
 
 
@@ -132,18 +153,19 @@ def _record(targets: list[Target], wishes: Wishes, folder: Path, files: Mapping[
     }
 
 
-def _page(console: Console, record: Mapping[str, Any], targets: list[Target], *, dry_run: bool) -> None:
+def _page(console: Console, record: Mapping[str, Any], *, dry_run: bool) -> None:
     from rich.text import Text
 
+    kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for target in record["targets"]:
-        key = ", with its key" if target["key_file"] else ""
-        console.print(Text.assemble(
-            (target["deployment"], "bold"),
-            f"  {target['software']} {target['version'] or ''}, {target['address']}{target['path']}{key}",
-        ))  # fmt: skip
-        if target["version"] != target["metrics_of"]:
-            console.print(f"  by the metrics of {target['metrics_of']}: nobody recorded its own", markup=False)
-        console.print(f"  {len(target['figures'])} figures" + _lacks(target["lacks"]), markup=False)
+        kind = (target["software"], target["version"], target["key_file"] is not None, *target["lacks"])
+        kinds.setdefault(kind, []).append(target)
+    for group in kinds.values():
+        first = group[0]
+        console.print(Text.assemble((f"{first['software']} {first['version'] or ''}".strip(), "bold"), _who(group)))
+        if first["version"] != first["metrics_of"]:
+            console.print(f"  by the metrics of {first['metrics_of']}: nobody recorded its own", markup=False)
+        console.print(f"  {len(first['figures'])} figures" + _lacks(first["lacks"]), markup=False)
     console.print()
     console.print("would write" if dry_run else "wrote", markup=False)
     for path in record["files"]:
@@ -154,9 +176,16 @@ def _page(console: Console, record: Mapping[str, Any], targets: list[Target], *,
     console.print(f"  {words}", markup=False, soft_wrap=True)
 
 
+def _who(group: list[dict[str, Any]]) -> str:
+    """Names and addresses of a few, the number of many."""
+    shown = ", ".join(f"{each['deployment']} at {each['address']}" for each in group[:_SHOWN])
+    more = f" and {len(group) - _SHOWN} more" if len(group) > _SHOWN else ""
+    return f"  {shown}{more}" + (", with the key" if group[0]["key_file"] else "")
+
+
 def _lacks(names: list[str]) -> str:
     words = ", ".join(name.removeprefix("upright:") for name in names)
-    return f"; the others also have {words}" if words else ""
+    return f"; it does not tell {words}" if words else ""
 
 
 def _say_keys(targets: list[Target]) -> None:

@@ -112,12 +112,16 @@ class _Watched:
 
 def _source(directory: DeploymentDir) -> EngineSource:
     from upright.monitoring.stations import EngineSource
+    from upright.monitoring.target import deployment_target
     from upright.records.deployment import Deployment
     from upright.records.recipe import Recipe
 
-    recipe = directory.read(Recipe)
-    base_url = directory.read(Deployment).base_url
-    return EngineSource(lambda: _look(directory), base_url, directory.key(), recipe.metrics_path or "/metrics")
+    deployment = directory.read(Deployment)
+    target = deployment_target(deployment, directory.read(Recipe), directory.key_file)
+    if target is None:
+        return EngineSource(lambda: _look(directory), deployment.base_url, directory.key())
+    url = f"{target.scheme}://{target.address}"
+    return EngineSource(lambda: _look(directory), url, directory.key() if target.key_file else None, target.path)
 
 
 def _look(directory: DeploymentDir) -> Look:

@@ -106,9 +106,14 @@ _COUNTERS = (
 
 # Field -> spellings, the first that is there counts. Sources: vLLM 0.8 to 0.32 v1/metrics/loggers.py and
 # v1/spec_decode/metrics.py; SGLang 0.4 to 0.5.23 metrics_collector.py; llama.cpp b11669 and ik_llama.cpp 8337e4cd
-# server.cpp.
+# server.cpp; smg 1.13.0 /metrics.
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "running": ("vllm:num_requests_running", "sglang:num_running_reqs", "llamacpp:requests_processing"),
+    "running": (
+        "vllm:num_requests_running",
+        "sglang:num_running_reqs",
+        "llamacpp:requests_processing",
+        "smg_worker_requests_active",  # a router's: what its workers have of it
+    ),
     "waiting": ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"),
     "kv_usage": (
         "vllm:kv_cache_usage_perc",

@@ -97,6 +97,11 @@ def rules_for(target: Target, window: str) -> Iterator[Rule]:
                 yield Rule(f"upright:{what}_seconds", text, (("quantile", quantile),))
 
 
+def _running(scope: Scope) -> str | None:
+    """A router's are on its engines: nothing is counted twice."""
+    return None if scope.target.software == ROUTER else scope.gauge("running")
+
+
 def _prompt(scope: Scope) -> str | None:
     """llama.cpp counts what it computed and what it found apart."""
     whole, cached, computed = (scope.rate(field) for field in ("prompt_tokens", "cached_tokens", "computed_tokens"))
@@ -151,7 +156,7 @@ def _steps(scope: Scope) -> str | None:
 
 
 _EXPRESSIONS: dict[str, Callable[[Scope], str | None]] = {
-    "requests_running": lambda scope: scope.gauge("running"),
+    "requests_running": _running,
     "requests_waiting": lambda scope: scope.gauge("waiting"),
     "generation_tokens_per_second": lambda scope: scope.rate("generation_tokens"),
     "prompt_tokens_per_second": _prompt,

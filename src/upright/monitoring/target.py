@@ -52,7 +52,9 @@ class Target:
 
 
 def deployment_target(deployment: Deployment, recipe: Recipe, key_file: Path) -> Target | None:
-    """None if the engine was started without metrics."""
+    """None if it has no metrics that can be reached from here."""
+    if deployment.engine == ROUTER:
+        return _router_target(deployment, recipe)
     if recipe.metrics_path is None:
         return None
     url = urlsplit(deployment.base_url)
@@ -66,4 +68,19 @@ def deployment_target(deployment: Deployment, recipe: Recipe, key_file: Path) ->
         scheme=url.scheme,
         key_file=key_file if engine_named(deployment.engine).metrics_guarded else None,
         speculates=any(setting.name.startswith(_SPECULATES) for setting in recipe.arguments),
+    )
+
+
+def _router_target(deployment: Deployment, recipe: Recipe) -> Target | None:
+    """smg has a port of its own for them, without a key, on the loopback of its machine."""
+    said = {setting.name: setting.value for setting in recipe.arguments}
+    port = said.get("--prometheus-port")
+    if port is None or deployment.machine is not None:
+        return None
+    return Target(
+        name=deployment.name,
+        software=ROUTER,
+        version=deployment.engine_version,
+        model=deployment.served_name,
+        address=f"{said.get('--prometheus-host') or '127.0.0.1'}:{port}",
     )
