@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from upright.errors import UprightError
+from upright.planning.speed.fitting import solve
 from upright.records.benchmark import Cell
 from upright.sizing.service import Service
 
@@ -15,6 +16,8 @@ _ALONE = 1.2
 """Requests in flight up to which a first token waited for nobody."""
 _APART = 1.5
 """Lengths that differ by this factor tell what a token costs."""
+_BENDS = 4
+"""Lengths from which it can be told whether long prompts cost more for each token."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,18 @@ class Measured:
     service: Service
     why: str
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What a first token takes: seconds before any prompt token, of each, and of each for every one before it."""
+
+    start: float
+    token: float
+    square: float
+
+    def seconds(self, tokens: float) -> float:
+        return self.start + self.token * tokens + self.square * tokens**2 / 2
 
 
 def measured_service(
@@ -38,8 +53,8 @@ def measured_service(
             hint="upright bench --workload knee measures from one to many",
         )
     notes: list[str] = []
-    start, token = _first_token(alone, notes)
-    steps, cached = _steps(used, start, token, notes)
+    reading = _first_token(alone, notes)
+    steps, cached = _steps(used, reading, notes)
     engine_pool = [cell.engine.kv_pool_tokens for cell in used if cell.engine and cell.engine.kv_pool_tokens]
     pool = pool_tokens or (min(engine_pool) if engine_pool else None)
     if pool is None:
@@ -47,16 +62,17 @@ def measured_service(
     most = max(cell.in_flight_peak for cell in used)
     if streams is None or streams > most:
         notes.append(f"measured with up to {most} streams at once: beyond that the last line goes on")
-    step = min(start, steps[0][1])
+    step = min(reading.start, steps[0][1])
     service = Service(
         step_seconds=steps,
-        prompt_token_seconds=token,
+        prompt_token_seconds=reading.token,
+        prompt_square_seconds=reading.square,
         step_prompt_tokens=step_prompt_tokens,
         pool_tokens=pool,
         streams=streams or most,
         cached_token_seconds=cached,
         prompt_step_seconds=step,
-        answer_seconds=start - step,
+        answer_seconds=reading.start - step,
     )
     runs = sorted({cell.run for cell in used})
     return Measured(service, f"measured: {len(used)} cells of {', '.join(runs)}", tuple(notes))
@@ -73,17 +89,21 @@ def _fresh(cell: Cell) -> float:
     return max(1.0, cell.prompt_tokens.mean - (cell.cached_tokens or 0) / max(1, cell.succeeded))
 
 
-def _first_token(alone: Sequence[Cell], notes: list[str]) -> tuple[float, float]:
-    """Seconds before any prompt token, and seconds of each."""
+def _first_token(alone: Sequence[Cell], notes: list[str]) -> _Reading:
     points = [(_fresh(cell), cell.ttft_seconds.mean) for cell in alone if cell.ttft_seconds]
-    (low, _), (high, _) = min(points), max(points)
-    if high / low < _APART:
+    lengths = sorted({round(tokens) for tokens, _ in points})
+    if lengths[-1] / lengths[0] < _APART:
         notes.append("one length of prompt was measured: its whole time is taken for reading")
-        return 0.0, fmean(seconds / tokens for tokens, seconds in points)
-    middle_x, middle_y = fmean(x for x, _ in points), fmean(y for _, y in points)
-    slope = sum((x - middle_x) * (y - middle_y) for x, y in points) / sum((x - middle_x) ** 2 for x, _ in points)
-    slope = max(slope, 0.0)
-    return max(0.0, middle_y - slope * middle_x), slope
+        return _Reading(0.0, fmean(seconds / tokens for tokens, seconds in points), 0.0)
+    # The first of these that has no negative part: no time is less than nothing.
+    shapes = [(1, 1, 1), (0, 1, 1)] if len(lengths) >= _BENDS else []
+    for shape in (*shapes, (1, 1, 0), (0, 1, 0)):
+        rows = [[part for part, there in zip((1.0, x, x * x / 2), shape, strict=True) if there] for x, _ in points]
+        found = iter(_least_squares(rows, [seconds for _, seconds in points]))
+        parts = [next(found) if there else 0.0 for there in shape]
+        if min(parts) >= 0:
+            break
+    return _Reading(*parts)
 
 
 @dataclass(frozen=True)
@@ -93,10 +113,8 @@ class _Point:
     seconds: float
 
 
-def _steps(
-    used: Sequence[Cell], start: float, token: float, notes: list[str]
-) -> tuple[tuple[tuple[float, float], ...], float]:
-    points = [_point(cell, start, token) for cell in used]
+def _steps(used: Sequence[Cell], reading: _Reading, notes: list[str]) -> tuple[tuple[tuple[float, float], ...], float]:
+    points = [_point(cell, reading) for cell in used]
     by_streams: defaultdict[int, list[_Point]] = defaultdict(list)
     for point in points:
         by_streams[round(point.streams)].append(point)
@@ -118,7 +136,7 @@ def _steps(
     return tuple(found), cached
 
 
-def _point(cell: Cell, start: float, token: float) -> _Point:
+def _point(cell: Cell, reading: _Reading) -> _Point:
     """A step of this cell, without the prompts of the others that were read while one answer was written."""
     assert cell.tpot_seconds is not None
     assert cell.ttft_seconds is not None
@@ -127,9 +145,17 @@ def _point(cell: Cell, start: float, token: float) -> _Point:
     others = max(0.0, cell.in_flight_mean - 1)
     writing = cell.tpot_seconds.mean * written
     share = writing / (writing + cell.ttft_seconds.mean)
-    prompts = others / max(1.0, written) * (start + token * _fresh(cell))
+    prompts = others / max(1.0, written) * reading.seconds(_fresh(cell))
     return _Point(
         streams=1 + others * share,
         context=cell.prompt_tokens.mean + written / 2,
         seconds=max(cell.tpot_seconds.mean - prompts, cell.tpot_seconds.mean / 10),
     )
+
+
+def _least_squares(rows: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
+    """Relative errors count: a short prompt's milliseconds as much as a long one's seconds."""
+    weighed = [[each / value for each in row] for row, value in zip(rows, right, strict=True)]
+    width = range(len(rows[0]))
+    matrix = [[sum(row[i] * row[j] for row in weighed) for j in width] for i in width]
+    return solve(matrix, [sum(row[i] for row in weighed) for i in width])

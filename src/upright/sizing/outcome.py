@@ -34,6 +34,8 @@ class Outcome:
     failures: int = 0
     busy_seconds: float = 0.0
     """Box seconds with something to do."""
+    last_seconds: float = 0.0
+    """When the last of these answers ended."""
     events: int = 0
 
     def merge(self, other: Outcome) -> None:
@@ -41,6 +43,7 @@ class Outcome:
         self.first_token_seconds.merge(other.first_token_seconds)
         self.tokens_per_second.merge(other.tokens_per_second)
         self.simulated_seconds = max(self.simulated_seconds, other.simulated_seconds)
+        self.last_seconds = max(self.last_seconds, other.last_seconds)
         for name in _ADDED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 

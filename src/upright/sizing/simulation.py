@@ -38,6 +38,8 @@ class Setting:
     """Simulated before that, and forgotten."""
     arrivals_per_second: float | None = None
     """Conversations that begin at random times (Poisson) and end after their turns; None: only the users."""
+    trace: tuple[tuple[float, int], ...] = ()
+    """Conversations that begin when and at which box, in order; () if nobody wrote that down."""
     routing: Routing = "affinity"
     """affinity: turns of a conversation go to the box that has its prefix, a new one to the less loaded of two."""
     hours_between_failures: float | None = None
@@ -131,6 +133,10 @@ class _Run:
             self._put(self.random.random() * spread, self._ask, self._in_the_middle())
         if setting.arrivals_per_second is not None:
             self._put(self.random.expovariate(setting.arrivals_per_second), self._arrive, None)
+        for at, number in setting.trace:
+            talk = self._fresh(stays=False)
+            talk.box = self.boxes[number]
+            self._put(at, self._ask, talk)
         if setting.hours_between_failures is not None:
             for box in self.boxes:
                 self._put(self._until_failure(), self._fail, box)
@@ -198,7 +204,9 @@ class _Run:
         """Another conversation of the same person; its prefix is its own, and so is its place in caches."""
         self.talks += 1
         talk.number = self.talks
-        talk.opened, talk.box = True, None
+        talk.opened = True
+        if talk.stays:
+            talk.box = None
         talk.prefix, talk.turns_left = self.shared, self.usage.turns.whole(self.random)
         return talk
 
@@ -252,6 +260,7 @@ class _Run:
             outcome = self.outcome
             outcome.turns += 1
             outcome.answered_tokens += talk.answer
+            outcome.last_seconds = self.now
             outcome.first_token_seconds.add(talk.first_at - talk.asked_at + self.service.answer_seconds)
             if talk.blocked == _NO_ROOM:
                 outcome.waited_for_room += 1

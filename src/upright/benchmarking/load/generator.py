@@ -125,6 +125,7 @@ class _Generator:
         self.waiting: deque[Request] = deque()
         self.pending: list[tuple[_Connection, float, bytes | None]] = []
         self.over = False
+        self.arrived = False  # all that will; conversations that began go on to their end
         self.reuse = True
         self.refused = 0
         self.opening = 0
@@ -205,7 +206,7 @@ class _Generator:
     def _arrive(self, due: float) -> None:
         request = None if self._closing() else self.source.first()
         if request is None:
-            self.over = True
+            self.arrived = True
             self._end_if_empty()
             return
         self.tally.late.append(max(0.0, clock() - due))
@@ -406,7 +407,7 @@ class _Generator:
             self._end_if_empty()
 
     def _end_if_empty(self) -> None:
-        arriving = self.load.requests_per_second is not None and not self.over
+        arriving = self.load.requests_per_second is not None and not (self.over or self.arrived)
         if not self.flying and not self.waiting and not self.opening and not arriving and not self.finished.done():
             self.finished.set_result(None)
 

@@ -162,7 +162,7 @@ def _bounded(
     found = list(floors)
     for _ in range(8 * size):
         free = [index for index in range(size) if index not in held]
-        solved = _solve(
+        solved = solve(
             [[matrix[i][j] for j in free] for i in free],
             [right[i] - sum(matrix[i][j] * floors[j] for j in held) for i in free],
         )
@@ -181,7 +181,7 @@ def _bounded(
     return [max(value, floor) for value, floor in zip(found, floors, strict=True)]
 
 
-def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
+def solve(matrix: list[list[float]], right: list[float]) -> list[float]:
     """Gaussian elimination with pivots, a little damped so that two constants that nothing tells apart share."""
     size = len(right)
     lines = [[*row, value] for row, value in zip(matrix, right, strict=True)]
