@@ -27,6 +27,7 @@ GOALS = (
     Goal(context_tokens=131_072, draft=True),
     Goal(users=32, context_tokens=8_192, use="batch"),
     Goal(kv_dtype="fp8", draft=True, users=4),
+    Goal(nodes=2, link="ethernet-100g"),
 )
 FEW = ("Kimi-K2.6", "Kimi-K2-Thinking-NVFP4", "GLM-5-NVFP4", "gpt-oss-120b", "Kimi-K2.6-GGUF:IQ3_K")
 
@@ -44,7 +45,7 @@ def artifacts() -> tuple[Model, ...]:
 @cache
 def plans(engine: str, *, few: bool) -> tuple[tuple[Plan, Model, Box], ...]:
     """Whether a plan fits decides no flag, so all are taken."""
-    boxes, goals = (BOXES[:3], GOALS[:2]) if few else (BOXES, GOALS)
+    boxes, goals = (BOXES[:3], (*GOALS[:2], GOALS[-1])) if few else (BOXES, GOALS)
     return tuple(
         (made, model, box(name))
         for name in boxes
@@ -58,8 +59,8 @@ def plans(engine: str, *, few: bool) -> tuple[tuple[Plan, Model, Box], ...]:
 def cases(engine: str, version: str, *, few: bool = True) -> Iterator[Case]:
     for made, model, where in plans(engine, few=few):
         versioned = made.model_copy(update={"engine_version": version})
-        for vision in (False, True):
-            serving = Serving(model.source, model.name, "127.0.0.1", 8000, vision=vision)
+        for vision, node in ((False, 0), (True, made.parallel.nodes - 1)):
+            serving = Serving(model.source, model.name, "127.0.0.1", 8000, vision=vision, node=node)
             yield Case(versioned, model, where, serving, row_of(model), accepted(engine, version, where))
 
 

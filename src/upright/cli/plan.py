@@ -10,7 +10,7 @@ import click
 
 from upright.cli.options import given, goal_options, model_argument
 from upright.cli.output import Output, output_options, page_width, say
-from upright.cli.planned import WISHES, artifacts_of, box_named, box_options, goal_of, measurements
+from upright.cli.planned import WISHES, artifacts_of, box_named, box_options, goal_of, measurements, node_options
 
 if TYPE_CHECKING:
     from upright.records.kernel import KernelVerdict
@@ -24,6 +24,7 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 @model_argument
 @box_options
 @goal_options
+@node_options
 @click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="The shape of the load.")
 @click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp.")
 @click.option("--engine-version", help="Only this version of it, such as 0.32.0.")

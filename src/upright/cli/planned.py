@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +35,8 @@ _GOAL = {
     "acceptance": "acceptance",
     "min_speed": "minimum_tokens_per_second",
     "image": "image",
+    "nodes": "nodes",
+    "link": "link",
 }
 
 
@@ -52,6 +54,9 @@ class Planned:
     model: Model
     box: Box
     recipe: Recipe | None
+    """The first box's, where several hold the model together."""
+    followers: tuple[Recipe, ...] = ()
+    """Those of the other boxes."""
 
 
 def box_options(function: F) -> F:
@@ -63,6 +68,16 @@ def box_options(function: F) -> F:
         click.option(
             "--box", help="A name of the catalogue, a box.json, a recording, or ssh:HOST.  [default: this machine]"
         ),
+    ):
+        function = option(function)
+    return function
+
+
+def node_options(function: F) -> F:
+    """Several boxes as one model."""
+    for option in (
+        click.option("--link", help="The network between them: a name of `upright catalog list links`."),
+        click.option("--nodes", type=click.IntRange(1), default=1, help="Such boxes as one model.  [default: 1]"),
     ):
         function = option(function)
     return function
@@ -86,6 +101,7 @@ def recipe_options(function: F) -> F:
         click.option("--engine-version", help="For this version of it, such as 0.32.0."),
         click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp."),
         port_option,
+        node_options,
         goal_options,
         box_options,
     ):
@@ -112,11 +128,15 @@ def planned(model: str, box: str | None, host_memory: float | None, **wanted: An
         served_name=wanted.get("served_name"),
         vision=bool(wanted.get("vision")),
         image=wanted.get("image"),
+        leader=wanted.get("leader") or "node-0",
         must_be_installed=False,
     )
     path = wanted.get("model_path") or _path(model, artifact)
-    recipe = render(best, artifact, machine, model_path=path, port=wanted["port"], wishes=wishes)
-    return Planned(best, artifact, machine, recipe)
+    recipe, *followers = (
+        render(best, artifact, machine, model_path=path, port=wanted["port"], wishes=replace(wishes, node=node))
+        for node in range(best.parallel.nodes)
+    )
+    return Planned(best, artifact, machine, recipe, tuple(followers))
 
 
 def recipe_of_file(text: str) -> Recipe | None:

@@ -21,6 +21,7 @@ TO = ("table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "ku
 @click.command()
 @click.argument("model", metavar="MODEL|PLAN|RECIPE")
 @recipe_options
+@click.option("--leader", default="node-0", show_default=True, help="Where the other boxes reach the first one.")
 @click.option("--to", type=click.Choice(TO), default="table", show_default=True, help="What to write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the recipe as JSON on stdout.")
 @click.option(
@@ -33,10 +34,11 @@ TO = ("table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "ku
 def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any) -> None:
     """Write the exact command, with a reason for every flag."""
     from upright.cli.pages import objections_page, recipe_page
-    from upright.rendering.targets import target_named
+    from upright.rendering.targets import written
 
     output = Output(as_json, path if to == "table" else None)
     recipe = recipe_of_file(model)
+    followers: tuple[Recipe, ...] = ()
     if recipe is None:
         made = planned(model, **wanted)
         if made.recipe is None:
@@ -44,16 +46,16 @@ def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any
             output.next("plan", model, *given(*WISHES))
             output.no()
             return
-        recipe = made.recipe
+        recipe, followers = made.recipe, made.followers
     _say_notes(recipe, to)
     if to == "table" or as_json:
         output.answer(recipe, lambda console: recipe_page(console, recipe))
     if to != "table":
-        text = target_named(to).write(recipe)
-        if path is not None:
-            _write(recipe, to, path, text)
-        elif not as_json:
-            click.echo(text, nl=False)
+        for name, text in written([recipe, *followers], to).items():
+            if path is not None:
+                _write(path / name, to, text)
+            elif not as_json:
+                click.echo(text, nl=False)
     output.next("check", model, *given(*WISHES, *SERVING))
 
 
@@ -66,13 +68,12 @@ def _say_notes(recipe: Recipe, to: str) -> None:
         say(f"note: {note}")
 
 
-def _write(recipe: Recipe, to: str, folder: Path, text: str) -> None:
+def _write(file: Path, to: str, text: str) -> None:
     from upright.errors import UsageError
-    from upright.rendering.targets import file_name, target_named
+    from upright.rendering.targets import target_named
 
-    file = folder / file_name(recipe, to)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         if target_named(to).executable:
             file.chmod(0o755)

@@ -32,6 +32,10 @@ class Serving:
     """The image or build carries the community's SM120 patches."""
     draft_path: str | None = None
     """Another draft model than the catalogue's."""
+    node: int = 0
+    """Which of the boxes that hold the model together."""
+    leader: str = "node-0"
+    """Where the first of them is reached by the others."""
 
 
 @dataclass(frozen=True)

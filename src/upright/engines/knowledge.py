@@ -124,3 +124,8 @@ def shared_notes(case: Case) -> Iterator[str]:
         )
     if case.plan.goal.draft and draft(case.row, case.plan, case.box) is None:
         yield "Room for a draft model was planned, but the catalogue knows none for this model on this silicon."
+    if case.plan.parallel.nodes > 1:
+        yield (
+            "Start every box's command; the first one serves when all are there. Name the fast interface on each "
+            "(NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME), or the ranks may talk over the slow one without a word."
+        )

@@ -13,6 +13,7 @@ from upright.engines.speculation import speculative_settings
 from upright.records.recipe import KEY_CONFIG, KeyWay, Setting
 
 _CACHE_TYPES = {"bf16": "bfloat16", "fp8": "fp8_e4m3"}
+_MEET = 20000
 _REPORT = "Kimi K2 on SM120 report (2026-01-29)"
 _COOKBOOK = "sgl-project/sglang docs/cookbook Kimi-K2.6.mdx (2026-08)"
 
@@ -90,6 +91,18 @@ def _spread(case: Case) -> Iterator[Setting]:
             value=str(parallel.decode_context),
             reason=f"{parallel.decode_context} ranks share one copy of the cache",
             source="sglang/srt/arg_groups/parallel_hook.py at 0.5.23",
+        )
+    if parallel.nodes > 1:
+        serving = case.serving
+        yield Setting(
+            name="--nnodes", value=str(parallel.nodes), reason=f"{parallel.nodes} boxes hold the model together"
+        )
+        yield Setting(name="--node-rank", value=str(serving.node), reason="which of them this is")
+        yield Setting(
+            name="--dist-init-addr",
+            value=f"{serving.leader}:{_MEET}",
+            reason="where the boxes find each other",
+            source="sglang/srt/server_args.py at 0.5.23",
         )
     yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce")
 

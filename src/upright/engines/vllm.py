@@ -113,7 +113,29 @@ def _spread(case: Case) -> Iterator[Setting]:
             f"keep {parallel.tensor} times",
             source="https://github.com/vllm-project/vllm/pull/23734",
         )
+    if parallel.nodes > 1:
+        yield from _nodes(case)
     yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce")
+
+
+def _nodes(case: Case) -> Iterator[Setting]:
+    """One command a box, by vLLM's own executor: no Ray."""
+    serving, count = case.serving, case.plan.parallel.nodes
+    yield Setting(
+        name="--distributed-executor-backend",
+        value="mp",
+        reason="processes of vLLM's own on every box",
+        source="vllm/config/parallel.py at 0.32.0: nnodes > 1 goes with mp alone",
+    )
+    yield Setting(name="--nnodes", value=str(count), reason=f"{count} boxes hold the model together")
+    yield Setting(name="--node-rank", value=str(serving.node), reason="which of them this is")
+    yield Setting(name="--master-addr", value=serving.leader, reason="where the others find the first one")
+    if serving.node:
+        yield Setting(
+            name="--headless",
+            reason="only the first box talks to clients",
+            source="vllm/entrypoints/cli/serve.py at 0.32.0",
+        )
 
 
 def _memory(case: Case) -> Iterator[Setting]:

@@ -43,6 +43,11 @@ def launch(
 
     On another machine, `machine` is what ssh calls it, and `port` where it answers here; without one, the recipe's.
     """
+    if recipe.nodes > 1:
+        raise LaunchError(
+            f"{recipe.nodes} boxes hold this model together, and one alone would wait for the others for ever",
+            hint="upright render MODEL --nodes 2 --to shell writes a script for each box",
+        )
     base_url = address(recipe, machine, port)
     refuse_taken_port(base_url)
     refuse_missing_runtime(recipe, LocalHost() if machine is None else SshHost(machine))

@@ -33,7 +33,7 @@ from upright.planning.wishes import (
 )
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
-from upright.records.plan import Goal, Note, Objection, Parallel, Plan, Use
+from upright.records.plan import Goal, Note, Objection, Parallel, Plan, Speed, Use
 from upright.units import tokens
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def plan(
     """
     goal = goal or Goal()
     check(goal)
+    if goal.nodes > 1:
+        return _across(box, model, goal, choose_from, others, verdicts)
     search = _Search(box, verdicts, measured)
     artifacts, plans = [model], search.ways(model, goal)
     if not any(_within_reach(found) for found in plans):
@@ -83,6 +85,32 @@ def plan(
         )
         ranked[0] = best.model_copy(update={"nearest": found})
     return ranked
+
+
+def _across(
+    box: Box,
+    model: Model,
+    goal: Goal,
+    choose_from: Iterable[Model],
+    others: Iterable[Model],
+    verdicts: Sequence[KernelVerdict],
+) -> list[Plan]:
+    """As one model on several boxes, with a word on replicas. What was measured on one box says nothing of several."""
+    from upright.planning.nodes import network, one_or_many, several
+
+    network(goal.link)
+    search = _Search(several(box, goal.nodes), verdicts)
+    ranked = sorted(search.ways(model, goal), key=lambda found: order(found, model, model, box))
+    alone = plan(
+        box,
+        model,
+        goal.model_copy(update={"nodes": 1, "link": None, "tensor_parallel": None, "pipeline_parallel": None}),
+        choose_from=(),
+        others=others,
+        verdicts=verdicts,
+    )[0]
+    notes = (*ranked[0].notes, *one_or_many(ranked[0], alone))
+    return [ranked[0].model_copy(update={"notes": notes}), *ranked[1:]]
 
 
 def _can_grow(box: Box) -> bool:
@@ -176,7 +204,15 @@ class _Search:
         if goal.image and known_image(goal.image) is None and done.engine in RANK_ENGINES:
             message = f"the catalogue does not know the image {goal.image}: planned as upstream"
             done = done.model_copy(update={"notes": (*done.notes, Note(code="unknown-image", message=message))})
-        return _too_slow(_objecting(done, objections).model_copy(update={"speed": speed(done, model, self._box)}))
+        return _too_slow(_objecting(done, objections).model_copy(update={"speed": self._speed(done, model)}))
+
+    def _speed(self, done: Plan, model: Model) -> Speed | None:
+        found = speed(done, model, self._box)
+        if found is None or done.parallel.nodes == 1:
+            return found
+        from upright.planning.nodes import over_network
+
+        return over_network(done, found, model)
 
 
 def _engines(model: Model, goal: Goal) -> Iterator[tuple[str, Objection | None]]:
@@ -189,7 +225,10 @@ def _engines(model: Model, goal: Goal) -> Iterator[tuple[str, Objection | None]]
     for engine in able:
         if goal.engine not in (None, engine) or (model.ik_only and engine == "llama.cpp" and goal.engine is None):
             continue
-        if engine in LAYER_ENGINES and wants_ranks(goal):
+        if engine in LAYER_ENGINES and goal.nodes > 1:
+            message = f"{engine} serves from one box"
+            yield engine, Objection(code="one-box", message=message, remedy="--engine vllm, with safetensors")
+        elif engine in LAYER_ENGINES and wants_ranks(goal):
             message = f"{engine} puts whole layers on devices: it takes no number of ranks, stages or sharing ranks"
             yield engine, Objection(code="no-ranks", message=message, remedy="leave out --tp, --pp and --dcp")
         else:
@@ -212,25 +251,35 @@ def _on_ranks(
     if not devices and is_cpu_build(engine, version):
         yield plan_in_main_memory(MainMemoryCase(box, model, goal, version, context, dtype, made_from, taught))
         return
-    tensor = goal.tensor_parallel or most_ranks(model, len(devices))
-    pipeline = goal.pipeline_parallel or 1
-    problems = tuple(
-        rank_objections(model, goal, engine, version, len(devices), tensor, pipeline, same=same_kind(devices))
-    )
-    used = devices[: tensor * pipeline] or (NO_GPU,)
-    fraction, why = fractions.choose(engine, goal.memory_fraction, used[0], tensor)
-    # Where nobody measured a shared cache it is shared only as far as the goal needs.
-    row = constants(box, engine, version, tensor * pipeline, goal.image)
-    for_speed = row is not None and row.row.sharing_measured
-    for share in _shares(model, goal, engine, version, tensor):
-        parallel = Parallel(tensor=tensor, pipeline=pipeline, decode_context=share)
-        case = RankCase(
-            box, model, goal, engine, version, used, parallel, context, dtype, fraction, why, made_from, taught
+    for tensor, pipeline in _spreads(model, goal, len(devices)):
+        problems = tuple(
+            rank_objections(model, goal, engine, version, len(devices), tensor, pipeline, same=same_kind(devices))
         )
-        done = plan_on_ranks(case)
-        yield _objecting(done, problems)
-        if (done.fits and not for_speed) or any(each.code == "weights-too-large" for each in done.objections):
-            break
+        used = devices[: tensor * pipeline] or (NO_GPU,)
+        fraction, why = fractions.choose(engine, goal.memory_fraction, used[0], tensor)
+        # Where nobody measured a shared cache it is shared only as far as the goal needs.
+        row = constants(box, engine, version, tensor * pipeline, goal.image)
+        for_speed = row is not None and row.row.sharing_measured
+        for share in _shares(model, goal, engine, version, tensor):
+            parallel = Parallel(tensor=tensor, pipeline=pipeline, decode_context=share, nodes=goal.nodes)
+            case = RankCase(
+                box, model, goal, engine, version, used, parallel, context, dtype, fraction, why, made_from, taught
+            )
+            done = plan_on_ranks(case)
+            yield _objecting(done, problems)
+            if (done.fits and not for_speed) or any(each.code == "weights-too-large" for each in done.objections):
+                break
+
+
+def _spreads(model: Model, goal: Goal, count: int) -> Iterator[tuple[int, int]]:
+    """(ranks that divide every layer, stages): over several boxes stages go across, or ranks do."""
+    if goal.nodes == 1 or goal.tensor_parallel or goal.pipeline_parallel:
+        each = count // goal.nodes if goal.pipeline_parallel else count
+        yield goal.tensor_parallel or most_ranks(model, each), goal.pipeline_parallel or 1
+        return
+    yield most_ranks(model, count // goal.nodes), goal.nodes
+    if (across := most_ranks(model, count)) > count // goal.nodes and across % goal.nodes == 0:
+        yield across, 1
 
 
 def _shares(model: Model, goal: Goal, engine: str, version: str | None, tensor: int) -> Sequence[int]:

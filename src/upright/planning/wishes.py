@@ -25,6 +25,10 @@ def check(goal: Goal) -> None:
     """What no plan could answer is the caller's mistake."""
     if goal.users < 1:
         raise UsageError("a plan needs at least one user")
+    if goal.nodes < 1:
+        raise UsageError("a model needs at least one box")
+    if goal.link is not None and goal.nodes == 1:
+        raise UsageError("a link is between boxes, and there is one", hint="--nodes 2")
     if goal.context_tokens is not None and goal.context_tokens < 1:
         raise UsageError("a context has at least one token")
     if goal.engine is not None and goal.engine not in ENGINES:

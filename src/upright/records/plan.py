@@ -41,6 +41,10 @@ class Goal(Part):
     """Share of a draft's guesses that the model accepts on this load, if somebody measured it; never assumed."""
     image: str | None = None
     """The container image that the engine comes from: its patches decide what this silicon can do."""
+    nodes: int = 1
+    """Boxes of this kind that hold one model together."""
+    link: str | None = None
+    """The network between them, a row of the catalogue's links; None if there is only one."""
 
 
 class LedgerLine(Part):
@@ -107,6 +111,8 @@ class Parallel(Part):
     """Stages that each hold some of the layers."""
     decode_context: int = 1
     """Ranks that share one copy of the cache."""
+    nodes: int = 1
+    """Boxes that the ranks are spread over, as many on each."""
 
 
 class ExpertPlace(Part):
@@ -234,12 +240,17 @@ def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _from_2(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 2 knew one box."""
+    return content
+
+
 class Plan(Record):
     """One way to stand this model on this box."""
 
     kind: ClassVar[str] = "plan"
-    schema_version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
+    schema_version: ClassVar[int] = 3
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
     engine: str
     """Which engine."""

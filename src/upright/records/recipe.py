@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from upright.records.base import Part, Record
+from upright.records.base import Part, Record, Upgrade
 
 KEY_FILE = "{key_file}"
 """Stands in a recipe for the file that holds the API key; only the launcher knows where that is."""
@@ -32,10 +33,17 @@ class Setting(Part):
     """Where that was learned; None if the reason is the plan itself."""
 
 
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 knew one box."""
+    return content
+
+
 class Recipe(Record):
     """Nothing left to decide."""
 
     kind: ClassVar[str] = "recipe"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     engine: str
     """Which engine."""
@@ -74,7 +82,11 @@ class Recipe(Record):
     metrics_path: str | None
     """Prometheus metrics, if the engine has them."""
     gpus: int = 0
-    """GPUs that it takes."""
+    """GPUs that it takes, on this box."""
+    nodes: int = 1
+    """Boxes that hold the model together, each with a recipe of its own."""
+    node: int = 0
+    """Which of them this recipe is for; 0 leads, and is the one that clients talk to."""
     notes: tuple[str, ...] = ()
     """What was left out on purpose, or must be known before running it."""
 

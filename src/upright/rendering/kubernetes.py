@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
-from upright.records.recipe import Recipe
+from upright.records.recipe import Recipe, Setting
 from upright.rendering.container import HUB_MOUNT, KEY_MOUNT, in_container, slug
 from upright.rendering.script import comment, title
 from upright.rendering.text import at_home
 
 
 def kubernetes_manifest(recipe: Recipe) -> str:
-    name = slug(recipe).replace(".", "-")
-    inside = in_container(recipe, reached="the cluster alone reaches the port, through the service below")
-    model = inside.mounts[0]
-    folder = "/srv/huggingface" if model.target == HUB_MOUNT else at_home(model.source, None)
+    name = app_name(recipe)
     lines = [
-        *title(recipe),
-        "# The key stays in a secret:",
-        f"#   openssl rand -hex 24 | kubectl create secret generic {name}-key --from-file=key=/dev/stdin",
+        *heading(recipe),
         "apiVersion: apps/v1",
         "kind: Deployment",
         f"metadata: {{name: {name}, labels: {{app: {name}}}}}",
@@ -29,71 +25,98 @@ def kubernetes_manifest(recipe: Recipe) -> str:
         "  template:",
         f"    metadata: {{labels: {{app: {name}}}}}",
         "    spec:",
-        "      automountServiceAccountToken: false",
-        "      enableServiceLinks: false",
-        "      containers:",
-        "      - name: engine",
-        *([f"        # {inside.image_about}"] if inside.image_about else []),
-        f"        image: {json.dumps(inside.image)}",
-        f"        command: {json.dumps([_dollars(word) for word in inside.entrypoint])}",
-        "        args:",
+        *(f"      {line}" for line in pod(recipe)),
+        *service(recipe, f"{{app: {name}}}"),
+        "",
     ]
-    for setting in inside.settings:
-        lines.append(f"        # {comment(setting)}")
-        lines += [
-            f"        - {json.dumps(_dollars(word))}" for word in (setting.name, setting.value) if word is not None
-        ]
-    lines.append("        env:")
-    for setting in inside.environment:
-        lines += [
-            f"        # {comment(setting)}",
-            f"        - {{name: {setting.name}, value: {json.dumps(setting.value)}}}",
-        ]
-    lines += [
-        f"        ports: [{{name: http, containerPort: {recipe.port}}}]",
-        *_probes(recipe),
-        "        securityContext:",
-        "          allowPrivilegeEscalation: false",
-        "          readOnlyRootFilesystem: true",
-        "          capabilities: {drop: [ALL]}",
-        "          seccompProfile: {type: RuntimeDefault}",
-        *([f'        resources: {{limits: {{nvidia.com/gpu: "{recipe.gpus}"}}}}'] if recipe.gpus else []),
-        "        volumeMounts:",
-        f"        - {{name: model, mountPath: {model.target}, readOnly: true}}  # {model.why}",
-        "        - {name: cache, mountPath: /cache}",
-        "        - {name: tmp, mountPath: /tmp}",
-        "        - {name: shm, mountPath: /dev/shm}",
-        f"        - {{name: key, mountPath: {KEY_MOUNT}, subPath: key, readOnly: true}}",
-        "      volumes:",
-        f"      - {{name: model, hostPath: {{path: {json.dumps(folder)}, type: Directory}}}}",
-        "      - {name: cache, emptyDir: {}}",
-        "      - {name: tmp, emptyDir: {}}",
-        "      - {name: shm, emptyDir: {medium: Memory, sizeLimit: 32Gi}}  # ranks share memory through it",
-        f"      - {{name: key, secret: {{secretName: {name}-key, defaultMode: 0o400}}}}",
+    return "\n".join(lines)
+
+
+def app_name(recipe: Recipe) -> str:
+    return slug(recipe).replace(".", "-")
+
+
+def heading(recipe: Recipe) -> list[str]:
+    return [
+        *title(recipe),
+        "# The key stays in a secret:",
+        f"#   openssl rand -hex 24 | kubectl create secret generic {app_name(recipe)}-key --from-file=key=/dev/stdin",
+    ]
+
+
+def pod(recipe: Recipe, known: Mapping[str, str] | None = None, *, serves: bool = True) -> list[str]:
+    """A pod's spec. `known` are values of flags that the cluster fills in; one that does not serve has no port."""
+    inside = in_container(recipe, reached="the cluster alone reaches the port, through the service below")
+    model = inside.mounts[0]
+    folder = "/srv/huggingface" if model.target == HUB_MOUNT else at_home(model.source, None)
+    return [
+        "automountServiceAccountToken: false",
+        "enableServiceLinks: false",
+        "containers:",
+        "- name: engine",
+        *([f"  # {inside.image_about}"] if inside.image_about else []),
+        f"  image: {json.dumps(inside.image)}",
+        f"  command: {json.dumps([_dollars(word) for word in inside.entrypoint])}",
+        "  args:",
+        *(f"  {line}" for setting in inside.settings for line in _argument(setting, known or {})),
+        "  env:",
+        *(f"  {line}" for setting in inside.environment for line in _variable(setting)),
+        *([f"  ports: [{{name: http, containerPort: {recipe.port}}}]", *_probes(recipe)] if serves else []),
+        "  securityContext:",
+        "    allowPrivilegeEscalation: false",
+        "    readOnlyRootFilesystem: true",
+        "    capabilities: {drop: [ALL]}",
+        "    seccompProfile: {type: RuntimeDefault}",
+        *([f'  resources: {{limits: {{nvidia.com/gpu: "{recipe.gpus}"}}}}'] if recipe.gpus else []),
+        "  volumeMounts:",
+        f"  - {{name: model, mountPath: {model.target}, readOnly: true}}  # {model.why}",
+        "  - {name: cache, mountPath: /cache}",
+        "  - {name: tmp, mountPath: /tmp}",
+        "  - {name: shm, mountPath: /dev/shm}",
+        f"  - {{name: key, mountPath: {KEY_MOUNT}, subPath: key, readOnly: true}}",
+        "volumes:",
+        f"- {{name: model, hostPath: {{path: {json.dumps(folder)}, type: Directory}}}}",
+        "- {name: cache, emptyDir: {}}",
+        "- {name: tmp, emptyDir: {}}",
+        "- {name: shm, emptyDir: {medium: Memory, sizeLimit: 32Gi}}  # ranks share memory through it",
+        f"- {{name: key, secret: {{secretName: {app_name(recipe)}-key, defaultMode: 256}}}}",
+    ]
+
+
+def service(recipe: Recipe, selector: str) -> list[str]:
+    return [
         "---",
         "apiVersion: v1",
         "kind: Service",
-        f"metadata: {{name: {name}}}",
+        f"metadata: {{name: {app_name(recipe)}}}",
         "spec:",
         "  type: ClusterIP  # inside the cluster only",
-        f"  selector: {{app: {name}}}",
+        f"  selector: {selector}",
         f"  ports: [{{name: http, port: {recipe.port}, targetPort: http}}]",
-        "",
     ]
-    return "\n".join(lines).replace("defaultMode: 0o400", "defaultMode: 256")
+
+
+def _argument(setting: Setting, known: Mapping[str, str]) -> list[str]:
+    value = known.get(setting.name) or (None if setting.value is None else _dollars(setting.value))
+    words = [setting.name] if value is None else [setting.name, value]
+    return [f"# {comment(setting)}", *(f"- {json.dumps(word)}" for word in words)]
+
+
+def _variable(setting: Setting) -> list[str]:
+    return [f"# {comment(setting)}", f"- {{name: {setting.name}, value: {json.dumps(setting.value)}}}"]
 
 
 def _probes(recipe: Recipe) -> list[str]:
     return [
-        "        # Loading takes minutes: an hour of patience, then a look every ten seconds.",
-        "        startupProbe:",
-        f"          httpGet: {{path: {recipe.health_path}, port: http}}",
-        "          periodSeconds: 10",
-        "          failureThreshold: 360",
-        "        livenessProbe:",
-        f"          httpGet: {{path: {recipe.health_path}, port: http}}",
-        "          periodSeconds: 10",
-        "          failureThreshold: 6",
+        "  # Loading takes minutes: an hour of patience, then a look every ten seconds.",
+        "  startupProbe:",
+        f"    httpGet: {{path: {recipe.health_path}, port: http}}",
+        "    periodSeconds: 10",
+        "    failureThreshold: 360",
+        "  livenessProbe:",
+        f"    httpGet: {{path: {recipe.health_path}, port: http}}",
+        "    periodSeconds: 10",
+        "    failureThreshold: 6",
     ]
 
 

@@ -32,6 +32,10 @@ class Wishes:
     patched: bool = False
     """The image or build is known to carry the community's patches for SM 12.x."""
     draft_path: str | None = None
+    node: int = 0
+    """Which of the boxes that hold the model together; 0 leads."""
+    leader: str = "node-0"
+    """Where the others reach the first of them."""
     runtime: Runtime = "process"
     must_be_installed: bool = True
     """Refuse to name a program that the box has not."""
@@ -54,6 +58,8 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         vision=wishes.vision,
         patched=wishes.patched or (image is not None and image.patched),
         draft_path=wishes.draft_path,
+        node=wishes.node,
+        leader=wishes.leader,
     )
     case = Case(plan, model, box, serving, row_of(model), accepted(plan.engine, version, box), install)
     return Recipe(
@@ -77,6 +83,8 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         health_path=engine.health_path,
         metrics_path=engine.metrics_path,
         gpus=_gpus(plan, box),
+        nodes=plan.parallel.nodes,
+        node=wishes.node,
         notes=engine.notes(case),
     )
 
@@ -95,7 +103,7 @@ def _gpus(plan: Plan, box: Box) -> int:
     """A rank takes one; engines that place layers take all there are, and have no fraction."""
     if plan.memory_fraction is None:
         return len(box.gpus)
-    return min(len(box.gpus), plan.parallel.tensor * plan.parallel.pipeline)
+    return min(len(box.gpus), plan.parallel.tensor * plan.parallel.pipeline // plan.parallel.nodes)
 
 
 def _image(wishes: Wishes, upstream: str | None) -> Image | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from upright.errors import UsageError
@@ -11,6 +11,7 @@ from upright.rendering.compose import compose_file
 from upright.rendering.container import slug
 from upright.rendering.docker import docker_script
 from upright.rendering.kubernetes import kubernetes_manifest
+from upright.rendering.leaderworkerset import leader_worker_set
 from upright.rendering.podman import podman_script
 from upright.rendering.quadlet import quadlet_unit
 from upright.rendering.shell import shell_script
@@ -44,5 +45,23 @@ def target_named(name: str) -> Target:
     return TARGETS[name]
 
 
+ACROSS = ("shell", "systemd", "kubernetes")
+"""Targets that several boxes can be written down for: containers of the others see no network but their own."""
+
+
 def file_name(recipe: Recipe, target: str) -> str:
-    return target_named(target).file.format(name=slug(recipe))
+    name = slug(recipe)
+    if recipe.nodes > 1 and target != "kubernetes":
+        name = f"{name}-node{recipe.node}"
+    return target_named(target).file.format(name=name)
+
+
+def written(recipes: Sequence[Recipe], target: str) -> dict[str, str]:
+    """Files by name: one, or one for each box that holds a part of the model."""
+    if len(recipes) == 1:
+        return {file_name(recipes[0], target): target_named(target).write(recipes[0])}
+    if target not in ACROSS:
+        raise UsageError(f"several boxes cannot be written as {target}", hint=f"one of {', '.join(ACROSS)}")
+    if target == "kubernetes":
+        return {file_name(recipes[0], target): leader_worker_set(recipes)}
+    return {file_name(recipe, target): target_named(target).write(recipe) for recipe in recipes}
