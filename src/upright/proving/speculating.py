@@ -200,6 +200,8 @@ class _Trying:
         life = self.wanted[letter]
         if life.outcome is None and (fallen := _fallen(record, letter)):
             life.outcome, life.reason = "fell", fallen
+        elif life.outcome is None and (broken := verdict.broken_under_load(record, letter)):
+            life.outcome, life.reason, life.damage = "damages", broken, (broken,)
         ranks = self.directory.read(Plan).parallel.decode_context if self.directory.has(Plan) else 1
         cells = verdict.cells(record, letter, life.candidate.method, ranks)
         counted = life.counted

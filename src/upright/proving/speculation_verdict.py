@@ -12,6 +12,7 @@ from upright import units
 from upright.benchmarking.comparison import Difference, compare, place_words
 from upright.benchmarking.rows import Row, rows
 from upright.catalog.published import nearest_pair
+from upright.endpoint.guards import GUARDS
 from upright.proving.asking import text_of
 from upright.records.benchmark import Benchmark, Shape
 from upright.records.evidence import Evidence, Observation
@@ -23,6 +24,8 @@ _FELL_TO = 0.25
 """Of its best cell: acceptance below this share of it has collapsed there."""
 _WITNESS_TOKENS = 100
 """Fewer guesses than this say nothing about how many hold."""
+_FEW_ANSWERS, _CLEARLY_MORE = 3, 0.25
+"""Broken answers under load count from so many on, and from so much larger a share on."""
 _VERDICTS: dict[str | None, CellVerdict] = {"b": "wins", "a": "loses", None: "no difference"}
 
 
@@ -46,6 +49,21 @@ def damage(before: Evidence, after: Evidence) -> tuple[tuple[str, ...], int, int
     lost = [new for old, new in pairs if old.verdict != "failed" and new.verdict == "failed"]
     alike = sum(_said(old) == _said(new) for old, new in compared)
     return tuple(f"{seen.rung} {seen.probe}: {seen.reason}" for seen in lost), len(compared), alike
+
+
+def broken_under_load(record: Benchmark, letter: str) -> str | None:
+    """What the guards say of the answers in the cells, if they say clearly more with the candidate; None if not.
+
+    Answers were made to go on past their end, so some are odd with or without it.
+    """
+    base, with_it = (_complaints(record, subject) for subject in ("a", letter))
+    for guard, (count, of) in with_it.items():
+        before, before_of = base.get(guard, (0, 0))
+        share, before_share = count / of, before / before_of if before_of else 0.0
+        if count >= _FEW_ANSWERS and share - before_share > _CLEARLY_MORE:
+            without = f"{before} of {before_of} without it"
+            return f"under load {count} of {of} answers are broken ({GUARDS[guard]}), {without}"
+    return None
 
 
 def collapses(drafted: int | None, acceptance: float | None, found: Sequence[SpeculationCell]) -> tuple[str, ...]:
@@ -165,6 +183,13 @@ def _cell(
         acceptance=_acceptance(with_it),
         published=published,
     )
+
+
+def _complaints(record: Benchmark, subject: str) -> dict[str, tuple[int, int]]:
+    """By guard: answers that it spoke of, and answers that it looked at."""
+    cells = [cell for cell in record.cells if cell.subject == subject]
+    looked_at = sum(cell.sampled for cell in cells)
+    return {guard: (sum(cell.complaints.get(guard, 0) for cell in cells), looked_at) for guard in GUARDS if looked_at}
 
 
 def _left_out(record: Benchmark, shape: Shape, letter: str) -> str | None:

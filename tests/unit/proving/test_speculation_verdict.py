@@ -131,6 +131,23 @@ def test_damage_is_what_was_right_and_is_wrong_now() -> None:
     assert verdict.damage(before, after) == (("smoke one: failed",), 4, 1)
 
 
+def test_answers_that_break_under_load_are_damage() -> None:
+    def looked_at(cells: list[Cell], subject: str, broken: int) -> list[Cell]:
+        said = {"complaints": {"flood": broken} if broken else {}, "sampled": 4}
+        return [each.model_copy(update=said) for each in cells if each.subject == subject]
+
+    cells = measured(1, WINS)
+    sound = benchmark([*looked_at(cells, "a", 0), *looked_at(cells, "b", 0)])
+    assert verdict.broken_under_load(sound, "b") is None
+    both = benchmark([*looked_at(cells, "a", 3), *looked_at(cells, "b", 3)])
+    assert verdict.broken_under_load(both, "b") is None, "they were made to go on past their end"
+    broken = benchmark([*looked_at(cells, "a", 0), *looked_at(cells, "b", 3)])
+    words = verdict.broken_under_load(broken, "b")
+    assert words is not None
+    assert words.startswith("under load 12 of 16 answers are broken (")
+    assert words.endswith("0 of 16 without it")
+
+
 def test_the_published_pairs_say_what_the_reports_say() -> None:
     """+32 % for one user, about +1 % at 128, -14 % at 128 with DCP8; 13 to 37 % of the cache."""
     assert len(pairs()) > 100
