@@ -9,7 +9,7 @@ import click
 
 from upright.cli.options import RungName, Seconds, Tokens, deployment_argument, given, running_or_last, to_option
 from upright.cli.output import Output, output_options, say
-from upright.cli.speculating import Cells, answer_trial, next_words, speculate_options, trial_of
+from upright.cli.speculating import Cells, answer, next_words, speculate_options, trial_of
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -106,18 +106,16 @@ def command(
         if deployment or tries or ways:
             raise UsageError("--base-url is another's server: no deployment, no --try and no --speculate with it")
         evidence = _prove_server(base_url, model, key_env, wish(prompt_set("real")), context)
-        words = ["prove", "--base-url", base_url, *(["--only", only] if only else ["--to", to])]
+        which = ["--only", only] if only else ["--to", to]
+        words = ["prove", "--base-url", base_url, *which, *given("model", "budget", "context", "soak", "no_restart")]
+        output.answer(evidence, lambda console: evidence_page(console, evidence))
     else:
         directory = running_or_last(deployment)
         trial = trial_of(directory, ways, cells or (), repeats, not no_keep, budget)
         evidence = _prove_deployment(directory, wish, context, tries, trial)
         words = next_words(directory.name, evidence, tried=trial is not None)
-        if trial is not None and evidence.passed:
-            answer_trial(output, evidence, directory)
-            output.next(*words)
-            return
-    output.answer(evidence, lambda console: evidence_page(console, evidence))
-    output.next(*(words if base_url is None else [*words, *given("model", "budget", "context", "soak", "no_restart")]))
+        answer(output, evidence, directory, tried=trial is not None)
+    output.next(*words)
     if not evidence.passed:
         output.no()
 

@@ -99,19 +99,24 @@ def next_words(name: str, evidence: Evidence, *, tried: bool) -> list[str]:
     return ["prove", name, "--to", "speculation", "--speculate", way]
 
 
-def answer_trial(output: Output, evidence: Evidence, directory: DeploymentDir) -> None:
+def answer(output: Output, evidence: Evidence, directory: DeploymentDir, *, tried: bool) -> None:
+    """The evidence; after a trial its record too, and where one was only asked about, what could be tried."""
     from upright.cli.evidence_page import evidence_page
-    from upright.cli.speculation_page import speculation_page
+    from upright.cli.speculation_page import offers_page, speculation_page
+    from upright.proving.rungs.speculation import offered
+    from upright.records.recipe import Recipe
     from upright.records.speculation import Speculation
 
-    record = directory.read(Speculation)
+    record = directory.read(Speculation) if tried and evidence.passed else None
 
     def page(console: Console) -> None:
         evidence_page(console, evidence)
-        console.print()
-        speculation_page(console, record)
+        if record is not None:
+            speculation_page(console, record)
+        elif evidence.to_rung == "speculation":
+            offers_page(console, offered(directory.read(Recipe)))
 
-    output.answer(record, page)
+    output.answer(record or evidence, page)
 
 
 def _on_disk(wanted: Candidate) -> Candidate:

@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from upright.engines.speculation import Offer
 from upright.records.speculation import Speculation
 from upright.reporting.speculation import guessed
 
@@ -15,6 +16,7 @@ _TO_THE_LEFT = ("cell", "difference", "verdict")
 
 
 def speculation_page(console: Console, record: Speculation) -> None:
+    console.print()
     for each in guessed(record, draw=False):
         tried = each.tried
         outcome = (tried.outcome, _COLOURS.get(tried.outcome, ""))
@@ -29,3 +31,13 @@ def speculation_page(console: Console, record: Speculation) -> None:
         for words in each.notes:
             console.print(Padding(Text(words, style="dim"), (0, 0, 0, 2)))
     console.print(Text(record.recommendation, style="bold"))
+
+
+def offers_page(console: Console, offers: tuple[Offer, ...]) -> None:
+    console.print()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("--speculate", no_wrap=True)
+    table.add_column("guesses ahead by", overflow="fold")
+    for offer in offers:
+        table.add_row(offer.words, offer.about)
+    console.print(table)

@@ -34,11 +34,11 @@ _OFFERED: dict[str, tuple[Method, ...]] = {
     "ik_llama.cpp": ("draft",),
 }
 _ABOUT: dict[Method, str] = {
-    "ngram": "looks for the last words earlier in the text, and guesses what followed; needs no weights",
-    "draft": "a small model with the same tokenizer guesses",
-    "eagle3": "a head made for this model guesses from its inner states",
-    "mtp": "layers that came with the model guess",
-    "dflash": "a diffusion draft made for this model guesses a block",
+    "ngram": "what followed the last words earlier in the text; needs no weights",
+    "draft": "a small model with the same tokenizer",
+    "eagle3": "a head made for this model, from its inner states",
+    "mtp": "layers that came with the model",
+    "dflash": "a diffusion draft made for this model, a block at once",
 }
 
 
