@@ -171,4 +171,4 @@ def test_its_time_is_part_of_the_schedule() -> None:
         context_tokens=None,
         rates=(1e4, 100),
     )
-    assert [(each.group.name, each.runs) for each in chosen if each.group.rung == "soak"] == [("soak", False)]
+    assert [(each.group.name, each.runs) for each in chosen if each.group.rung == "soak"] == [("load", False)]

@@ -35,7 +35,9 @@ def _probes(stand: Stand) -> list[Probe]:
     deployment = stand.target.deployment
     again = (deployment.ready_seconds if deployment and stand.soak.restart else None) or 0.0
     costs = {"errors": Cost(seconds=stand.soak.seconds), "restart": Cost(seconds=again)}
-    return [Probe(name, name, _judging(name, found), costs.get(name, Cost()), NAME) for name, found in _CHECKS.items()]
+    return [
+        Probe(name, name, _judging(name, found), costs.get(name, Cost()), "load") for name, found in _CHECKS.items()
+    ]
 
 
 def _judging(name: str, judge: Callable[[Stand, Soaked], Found]) -> Callable[[Stand], Observation]:
