@@ -11,7 +11,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +25,8 @@ from tests.engines.test_line import answer, free_port, left_running
 from upright.benchmarking.load.apis import Target
 from upright.benchmarking.load.generator import run as run_load
 from upright.benchmarking.load.requests import Load, Request
+from upright.benchmarking.load.tally import Tally
 from upright.catalog.recorded_flags import recorded_flags
-from upright.endpoint.metrics import read_metrics
 
 pytestmark = pytest.mark.engine
 
@@ -229,14 +228,19 @@ def test_a_death_under_load_cuts_its_own_streams_alone(four: Four, capsys: pytes
 
 def test_the_load_generator_counts_what_was_cut(four: Four):
     """smg ends a cut stream with an error event and a clean [DONE]; the generator takes that for what it is."""
-    killed = threading.Thread(target=_kill_when_busy, args=(four, "c"))
     target = Target(four.router, "tiny-kimi", key=four.key("client"))
-    killed.start()
-    tally, _ = run_load(target, _Endless(target, "g", tokens=400), Load(concurrency=32, seconds=5))
-    killed.join(30)
+    source = _Endless(target, "g", tokens=400)
+
+    def on_tick(tally: Tally, in_flight: int) -> None:
+        if source.left is None and tally.succeeded >= 8 and in_flight >= 16:
+            os.kill(four.deployment("c")["process"]["pid"], signal.SIGKILL)
+            source.left = 32
+
+    tally, _ = run_load(target, source, Load(concurrency=32, seconds=100), on_tick=on_tick)
+    assert source.left == 0, "it was killed, and the load went on"
     assert set(tally.errors) <= {"error event", "cut", "no finish_reason"}, tally.error_samples
-    assert sum(tally.errors.values()) >= 2
-    assert tally.succeeded + sum(tally.errors.values()) + tally.unfinished == tally.sent
+    assert sum(tally.errors.values()) >= 1
+    assert tally.succeeded + sum(tally.errors.values()) == tally.sent
 
 
 def test_a_roll_of_all_four_under_load_loses_nothing(four: Four, capsys: pytest.CaptureFixture[str]):
@@ -310,23 +314,17 @@ def test_a_roll_that_was_killed_goes_on(four: Four):
     assert four("status", "four").returncode == 0
 
 
-def _kill_when_busy(four: Four, box: str) -> None:
-    headers = {"Authorization": f"Bearer {four.key('worker')}"}
-    for _ in range(200):
-        text = httpx2.get(f"http://127.0.0.1:{four.port(box)}/metrics", headers=headers, trust_env=False).text
-        if (read_metrics(text).running or 0) >= 4:
-            break
-        time.sleep(0.05)
-    os.kill(four.deployment(box)["process"]["pid"], signal.SIGKILL)
-
-
 class _Endless:
-    """New questions for ever."""
+    """New questions for ever, or so many more."""
 
     def __init__(self, target: Target, name: str, tokens: int = 40) -> None:
         self.target, self.name, self.tokens, self.number = target, name, tokens, 0
+        self.left: int | None = None
 
-    def first(self) -> Request:
+    def first(self) -> Request | None:
+        if self.left == 0:
+            return None
+        self.left = None if self.left is None else self.left - 1
         self.number += 1
         words = f"{self.name}{self.number}: tell me about the number {self.name}{self.number}."
         return Request(self.target.request([{"role": "user", "content": words}], self.tokens), None)

@@ -111,5 +111,5 @@ def test_a_container_has_the_machines_network_and_its_folder_and_no_key_in_sight
     assert "--network host" in words
     assert "--publish" not in words
     assert "--volume /home/me/router:/model:ro" in words
-    assert "docker.io/lightseekorg/smg:v1.13.0 -B /model --host 127.0.0.1 " in words
+    assert "docker.io/lightseekorg/smg:1.13.0 -B /model --host 127.0.0.1 " in words
     assert "--user 0:0" in words if runtime == "podman" else "--user 1000:1000" in words

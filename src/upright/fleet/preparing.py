@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from upright.errors import UprightError
 from upright.line import On, Prepared, prepare, prepare_recipe
+from upright.probing import probe
+from upright.records.box import Box
 from upright.records.fleet import Fleet, FleetBox
 from upright.records.loading import load
 from upright.records.recipe import Recipe
@@ -47,23 +49,41 @@ class BoxPlan:
 def plan_fleet(fleet: Fleet, folder: Path, *, tell: Tell, boxes: tuple[FleetBox, ...] = ()) -> list[BoxPlan]:
     """In the fleet's order, all or those; a box that cannot be reached or planned says why, and the others go on."""
 
+    chosen = boxes or fleet.boxes
+    places = tuple({box.at: box for box in chosen if box.recipe is None}.values())
+    probed = dict(zip((box.at for box in places), at_once(lambda box: _probed(box, tell), places), strict=True))
+
     def planned(box: FleetBox) -> BoxPlan:
+        found = probed.get(box.at)
+        if isinstance(found, UprightError):
+            return BoxPlan(box, None, found)
         try:
-            return BoxPlan(box, prepare_box(fleet, box, folder, tell=tell_of(box, tell)))
+            return BoxPlan(box, _prepared(fleet, box, folder, found, tell=tell_of(box, tell)))
         except UprightError as error:
             return BoxPlan(box, None, error)
 
-    return at_once(planned, boxes or fleet.boxes)
+    return at_once(planned, chosen)
 
 
-def prepare_box(fleet: Fleet, box: FleetBox, folder: Path, *, tell: Tell) -> Prepared:
-    """One box's plan and recipe; a recipe's file is looked for beside fleet.yaml."""
+def _probed(box: FleetBox, tell: Tell) -> Box | UprightError:
+    """Once for each machine, however many boxes are on it."""
+    tell(f"probing {box.machine or 'this machine'}")
+    try:
+        return probe(on_box(box).host())
+    except UprightError as error:
+        return error
+
+
+def _prepared(fleet: Fleet, box: FleetBox, folder: Path, found: Box | None, *, tell: Tell) -> Prepared:
+    """One box's plan and recipe; files are looked for beside fleet.yaml."""
     on = on_box(box)
+    host = on.host()
     if box.recipe is not None:
         recipe = load(folder / box.recipe, Recipe).model_copy(update={"port": box.port, "runtime": box.runtime})
-        prepared = prepare_recipe(recipe, on.host(), tell=tell, on=on)
+        prepared = prepare_recipe(recipe, host, tell=tell, on=on)
     else:
-        prepared = prepare(fleet.source(box), box.goal or fleet.goal, on.host(), port=box.port, tell=tell, on=on)
+        goal = box.goal or fleet.goal
+        prepared = prepare(_source(fleet, box, folder), goal, host, port=box.port, tell=tell, on=on, box=found)
     if prepared.recipe is None:
         return prepared
     return Prepared(prepared.box, prepared.model, prepared.plan, _bound(prepared.recipe, box))
@@ -81,6 +101,12 @@ def at_once(do: Callable[[FleetBox], T], boxes: tuple[FleetBox, ...]) -> list[T]
 
 def tell_of(box: FleetBox, tell: Tell) -> Tell:
     return lambda words: tell(f"{box.name}: {words}")
+
+
+def _source(fleet: Fleet, box: FleetBox, folder: Path) -> str:
+    """A path is looked for beside fleet.yaml first."""
+    named = fleet.source(box)
+    return str(folder / named) if (folder / named).exists() else named
 
 
 def _bound(recipe: Recipe, box: FleetBox) -> Recipe:

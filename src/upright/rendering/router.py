@@ -16,7 +16,7 @@ from upright.records.recipe import Recipe, Setting
 from upright.rendering.container import ROUTER
 
 VERSION = "1.13.0"
-IMAGE = f"docker.io/lightseekorg/smg:v{VERSION}"
+IMAGE = f"docker.io/lightseekorg/smg:{VERSION}"
 
 
 @dataclass(frozen=True)

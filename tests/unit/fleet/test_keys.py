@@ -1,0 +1,117 @@
+"""Three keys, never the same, never in a wrong place; and the middleware that keeps them apart."""
+
+from __future__ import annotations
+
+import runpy
+import stat
+from pathlib import Path
+
+import pytest
+
+from upright.errors import LaunchError, UsageError
+from upright.fleet.boxes import listed, same_start, url_of
+from upright.fleet.directory import FleetDir, known_fleets
+from upright.fleet.gateway import PAYLOAD, RouterFiles
+from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState, Router
+from upright.rendering.router import router_recipe
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path))
+    return tmp_path
+
+
+def a_fleet(**more: object) -> Fleet:
+    boxes = (FleetBox(name="a", port=8001), FleetBox(name="b", at="ssh:b", address="10.0.0.2"))
+    return Fleet.model_validate({"name": "f", "model": "m", "boxes": boxes, **more})
+
+
+def test_keys_are_made_once_and_for_their_owner_alone(home: Path):
+    directory = FleetDir("f")
+    directory.create(a_fleet())
+    first = directory.keys()
+    assert len({first.client, first.worker, first.admin}) == 3
+    assert directory.keys() == first
+    for name in ("client", "worker", "admin"):
+        assert stat.S_IMODE((home / f"fleets/f/{name}.key").stat().st_mode) == 0o600
+    assert [each.name for each in known_fleets()] == ["f"]
+
+
+def test_a_clients_key_may_be_named(home: Path, monkeypatch: pytest.MonkeyPatch):
+    directory = FleetDir("f")
+    directory.create(a_fleet())
+    monkeypatch.setenv("KIMI_KEY", "sk-my-own-key")
+    assert directory.keys("env:KIMI_KEY").client == "sk-my-own-key"
+    (home / "k").write_text("sk-in-a-file\n")
+    assert directory.keys(f"file:{home / 'k'}").client == "sk-in-a-file"
+    for reference, says in (
+        ("env:NO_SUCH", "the variable NO_SUCH is empty"),
+        (f"file:{home / 'none'}", "cannot be read"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            directory.keys(reference)
+    monkeypatch.setenv("KIMI_KEY", "two words")
+    with pytest.raises(UsageError, match="what KIMI_KEY holds is no key"):
+        directory.keys("env:KIMI_KEY")
+    monkeypatch.setenv("KIMI_KEY", directory.keys().worker)
+    with pytest.raises(UsageError, match="two keys of f are the same"):
+        directory.keys("env:KIMI_KEY")
+
+
+def test_one_command_at_a_time():
+    directory = FleetDir("f")
+    directory.create(a_fleet())
+    with directory.at_work():
+        assert directory.somebody_at_work()
+        with pytest.raises(LaunchError, match="another command is at work on f"), FleetDir("f").at_work():
+            pass
+    assert not directory.somebody_at_work()
+
+
+def test_the_middleware_holds_the_keys_where_the_code_reads_them():
+    payload = runpy.run_path(str(PAYLOAD))
+    code = payload["guard"]("client-key", "worker-key")
+    assert code[:4] == b"\0asm"
+    assert code.count(b"Bearer client-key") == code.count(b"Bearer worker-key") == 1
+    assert b"UPRIGHT-" not in code
+    with pytest.raises(SystemExit, match="more than 249 characters"):
+        payload["guard"]("x" * 250, "worker-key")
+
+
+def test_the_routers_folder(home: Path):
+    fleet, directory = a_fleet(), FleetDir("f")
+    directory.create(fleet)
+    files = RouterFiles(fleet, directory)
+    files.write(directory.keys())
+    files.list_boxes({"a": "http://127.0.0.1:8001"})
+    folder = home / "fleets/f/router"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in folder.iterdir())
+    assert "sk-upright" not in (folder / "workers.json").read_text()
+    with pytest.raises(LaunchError, match="smg is not on this machine: no-such-smg"):
+        files.python("no-such-smg")
+
+
+def test_where_the_router_finds_a_box():
+    deployment = type("Deployment", (), {"base_url": "http://127.0.0.1:41000"})()
+    here, there = a_fleet().boxes
+    assert url_of(a_fleet(), here, deployment) == "http://127.0.0.1:8001"
+    assert url_of(a_fleet(), there, deployment) == "http://10.0.0.2:8000"
+    tunnel = FleetBox(name="c", at="ssh:c")
+    assert url_of(a_fleet(), tunnel, deployment) == "http://127.0.0.1:41000"
+    beside = a_fleet(router=Router(at="ssh:b"), boxes=(FleetBox(name="b", at="ssh:b"),))
+    assert url_of(beside, beside.boxes[0], deployment) == "http://127.0.0.1:8000"
+    assert listed(a_fleet(), FleetState(name="f", boxes=(BoxState(name="a"),))) == {}
+
+
+def test_the_same_start_whatever_it_was_made_from():
+    def recipe(**more: object):
+        return router_recipe(
+            a_fleet(**more), folder="/r", program="python3", served_name="m", context_tokens=1024
+        )  # fmt: skip
+
+    one = recipe()
+    assert same_start(one, one.model_copy(update={"made_from": ("box:0",), "notes": ()}))
+    assert not same_start(one, recipe(router=Router(port=9009)))
+    assert not same_start(one, one.model_copy(update={"program": "python3.12"}))
