@@ -31,6 +31,8 @@ def command(output: Output, fleet: str | None) -> None:
     output.answer(seen.to_dict(), lambda console: status_page(console, seen))
     if seen.roll is not None:
         say(seen.roll)
+    for name in seen.left:
+        say(f"{name} runs, and fleet.yaml no longer names it: upright down {name}")
     if not seen.well:
         output.next("fleet", "roll" if seen.roll else "up")
         output.no()
@@ -50,7 +52,7 @@ def status_page(console: Console, seen: FleetLook) -> None:
     table = table_of("box", "at", "state", "in flight", "router says", "engine", "recipe")
     for box in seen.boxes:
         flight = "-" if box.in_flight is None else str(box.in_flight)
-        says = box.router or ("not listed" if box.admitted else "drained")
+        says = box.router or ("not listed" if box.admitted else "off the list")
         recipe = (box.recipe or "-")[:8]
         table.add_row(box.box, box.at, coloured(box.state), flight, coloured(says), box.engine or "-", recipe)
     console.print(table)

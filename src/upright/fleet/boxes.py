@@ -23,7 +23,13 @@ Tell = Callable[[str], None]
 
 
 def deployment_of(state: BoxState) -> DeploymentDir | None:
-    return store.find(state.deployment) if state.deployment else None
+    return started(state.deployment)
+
+
+def started(name: str | None) -> DeploymentDir | None:
+    """The deployment of that name, if it was ever started and is still on the disk."""
+    found = DeploymentDir(store.home() / "deployments" / name) if name else None
+    return found if found is not None and found.has(Deployment) else None
 
 
 def running(state: BoxState) -> Deployment | None:
@@ -33,17 +39,31 @@ def running(state: BoxState) -> Deployment | None:
     return found if found is not None and found.state in RUNNING else None
 
 
-def start_box(fleet: Fleet, box: FleetBox, prepared: Prepared, known: BoxState, keys: Keys, tell: Tell) -> BoxState:
-    """Its engine answers when this returns; a deployment that was stopped is started again, by the present recipe."""
+def start_box(
+    fleet: Fleet,
+    box: FleetBox,
+    prepared: Prepared,
+    known: BoxState,
+    keys: Keys,
+    tell: Tell,
+    note: Callable[[BoxState], None],
+) -> BoxState:
+    """Its engine answers when this returns; a deployment that was stopped is started again, by the present recipe.
+
+    `note` is told of a new deployment before it is started."""
     directory = deployment_of(known)
     if directory is not None:
         assert prepared.recipe is not None
+        for record in (prepared.box, prepared.model, prepared.plan):
+            directory.write(record)
         restart(directory, prepared.recipe, on_change=lambda now: tell(now.state))
         return known
     directory = store.create(f"{fleet.name}-{box.name}")
     for record in (prepared.box, prepared.model, prepared.plan):
         directory.write(record)
     write_atomically(directory.key_file, f"{keys.worker}\n".encode(), mode=0o600)
+    made = BoxState(name=box.name, deployment=directory.name)
+    note(made)
     on = on_box(box)
     if on.machine is not None and on.port is None:
         on = type(on)(**{**vars(on), "port": _free_port()})
@@ -51,7 +71,7 @@ def start_box(fleet: Fleet, box: FleetBox, prepared: Prepared, known: BoxState, 
         start(prepared, directory, tell=tell, on=on)
     except LaunchError as error:
         raise LaunchError(f"{box.name}: {error.message}", hint=error.hint) from None
-    return BoxState(name=box.name, deployment=directory.name)
+    return made
 
 
 def url_of(fleet: Fleet, box: FleetBox, deployment: Deployment) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from upright import store
 from upright.errors import EndpointError, UprightError
-from upright.fleet.boxes import deployment_of, in_flight, url_of
+from upright.fleet.boxes import deployment_of, in_flight, running, started, url_of
 from upright.fleet.directory import FleetDir
 from upright.fleet.gateway import Worker, workers
 from upright.fleet.preparing import at_once
@@ -44,6 +43,8 @@ class FleetLook:
     boxes: tuple[BoxLook, ...]
     roll: str | None
     """What the last roll left, in words; None if there is nothing to say."""
+    left: tuple[str, ...] = ()
+    """Deployments that run though fleet.yaml no longer names their box."""
 
     @property
     def well(self) -> bool:
@@ -60,8 +61,9 @@ def look(fleet: Fleet) -> FleetLook:
     state, keys = directory.state(), directory.keys()
     router: dict[str, Any] = {"state": "never started"}
     seen: dict[str, Worker] = {}
-    if state.router is not None:
-        now = status(store.find(state.router))
+    here = started(state.router)
+    if here is not None:
+        now = status(here)
         router = {
             "deployment": now.name, "state": now.state, "base_url": now.base_url,
             "engine": f"{now.engine} {now.engine_version}", "reason": now.reason, "answers": False,
@@ -73,7 +75,9 @@ def look(fleet: Fleet) -> FleetLook:
             except EndpointError as error:
                 router["reason"] = router["reason"] or error.message
     boxes = at_once(lambda box: _box(fleet, directory, box, seen), fleet.boxes)
-    return FleetLook(fleet.name, router, tuple(boxes), _roll(directory))
+    named = {box.name for box in fleet.boxes}
+    left = [found.name for box in state.boxes if box.name not in named and (found := running(box))]
+    return FleetLook(fleet.name, router, tuple(boxes), _roll(directory), tuple(left))
 
 
 def _box(fleet: Fleet, directory: FleetDir, box: FleetBox, seen: dict[str, Worker]) -> BoxLook:

@@ -16,7 +16,7 @@ from upright.fleet.directory import FleetDir, Keys, utc_now
 from upright.fleet.preparing import BoxPlan, plan_fleet, tell_of
 from upright.fleet.starting import admit
 from upright.launching import restart
-from upright.line import climb
+from upright.line import Prepared, climb
 from upright.proving.stepping import recipe_of
 from upright.records.fleet import Fleet, FleetBox, Phase, Roll, RollStep
 from upright.records.recipe import Recipe
@@ -47,13 +47,16 @@ def roll(fleet: Fleet, folder: Path, *, tell: Tell, again: bool = False) -> Roll
     directory = FleetDir(fleet.name)
     if not directory.known:
         raise LaunchError(f"{fleet.name} was never started", hint="upright fleet up")
+    missing = [box.name for box in fleet.boxes if deployment_of(directory.state().box(box.name)) is None]
+    if missing:
+        raise LaunchError(f"{', '.join(missing)} of {fleet.name} was never started", hint="upright fleet up")
     directory.create(fleet)
     with directory.at_work():
         plans = plan_fleet(fleet, folder, tell=tell)
         if not all(each.ready for each in plans):
             return Rolled(tuple(plans))
         rolling = _Rolling(fleet, directory, directory.keys(fleet.client_key), tell)
-        wanted = [(each.box, each.prepared.recipe) for each in plans if each.prepared and each.prepared.recipe]
+        wanted = [(each.box, each.prepared) for each in plans if each.prepared is not None]
         return Rolled(tuple(plans), rolling.run(wanted, again=again))
 
 
@@ -64,24 +67,23 @@ class _Rolling:
         self.resumed = last if last is not None and last.outcome == "going on" else None
         self.roll = self.resumed or Roll(begun_at=utc_now())
 
-    def run(self, wanted: list[tuple[FleetBox, Recipe]], *, again: bool) -> Roll:
+    def run(self, wanted: list[tuple[FleetBox, Prepared]], *, again: bool) -> Roll:
         if self.resumed is not None:
             self.tell("going on with the roll that was interrupted")
         self._write(self.roll)
-        for box, recipe in wanted:
+        for box, prepared in wanted:
             try:
-                self._box(box, recipe, again=again)
+                self._box(box, prepared, again=again)
             except _StoppedError as stopped:
                 return self._write(self.roll.model_copy(update={"outcome": "stopped", "reason": str(stopped)}))
         return self._write(self.roll.model_copy(update={"outcome": "done"}))
 
-    def _box(self, box: FleetBox, recipe: Recipe, *, again: bool) -> None:
-        tell = tell_of(box, self.tell)
+    def _box(self, box: FleetBox, prepared: Prepared, *, again: bool) -> None:
+        tell, recipe = tell_of(box, self.tell), prepared.recipe
+        assert recipe is not None
         known = self.directory.state().box(box.name)
         here = deployment_of(known)
-        if here is None:
-            tell("was never started: upright fleet up")
-            return
+        assert here is not None, "a roll begins with boxes that were started"
         left = self._step(box)
         unfinished = left is not None and left.phase in _UNFINISHED
         done = left is not None and left.phase == "done"
@@ -97,6 +99,8 @@ class _Rolling:
         reason = self._restarted_and_proved(box, here, before, recipe, tell)
         if reason is not None:
             self._step_back(box, here, before, reason, tell)
+        for record in (prepared.box, prepared.model, prepared.plan):  # what the recipe it now has was made from
+            here.write(record)
         self._phase(box, "admitting", before, recipe)
         self._admit(box, tell)
         self._phase(box, "done", before, recipe)
@@ -111,7 +115,8 @@ class _Rolling:
         tell("draining")
         try:
             admit(self.fleet, self.directory, self.keys, box.name, admitted=False)
-        except LaunchError as error:
+        except UprightError as error:
+            admit(self.fleet, self.directory, self.keys, box.name, admitted=True, wait=False)
             raise _StoppedError(f"{box.name} was not drained: {error.message}") from None
         if running(state.box(box.name)) is None:
             return
@@ -130,11 +135,11 @@ class _Rolling:
         tell("restarting")
         try:
             restart(here, recipe)
-        except LaunchError as error:
+            self._phase(box, "proving", before, recipe)
+            tell(f"proving to {self.fleet.prove_to}")
+            evidence = climb(here, to=self.fleet.prove_to, tell=lambda words: None)
+        except UprightError as error:
             return error.message
-        self._phase(box, "proving", before, recipe)
-        tell(f"proving to {self.fleet.prove_to}")
-        evidence = climb(here, to=self.fleet.prove_to, tell=lambda words: None)
         if evidence.passed:
             return None
         failed = next((item for item in evidence.observations if item.verdict == "failed"), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from upright import store
 from upright.endpoint.client import Endpoint
 from upright.errors import LaunchError, UprightError
-from upright.fleet.boxes import deployment_of, listed, running, start_box
+from upright.fleet.boxes import deployment_of, listed, running, start_box, started
 from upright.fleet.directory import FleetDir, Keys
 from upright.fleet.gateway import RouterFiles, wait_until
 from upright.fleet.preparing import BoxPlan, at_once, plan_fleet, tell_of
@@ -69,6 +70,7 @@ def up(fleet: Fleet, folder: Path, *, tell: Tell) -> Started:
         missing = tuple(box for box in fleet.boxes if box.name not in there)
         for name in sorted(there):
             tell(f"{name}: runs already")
+            _admit_again(directory, name)
         plans = plan_fleet(fleet, folder, tell=tell, boxes=missing) if missing else []
         if not all(each.ready for each in plans):
             return Started(tuple(plans), {})
@@ -86,13 +88,13 @@ def down(fleet: Fleet, *, tell: Tell) -> list[Deployment]:
     directory = FleetDir(fleet.name)
     with directory.at_work():
         state = directory.state()
-        names = [state.router, *(box.deployment for box in state.boxes)]
-        found = [store.find(name) for name in names if name is not None]
         ended = []
-        if state.router is not None:
+        router = started(state.router)
+        if router is not None:
             tell("router: stopping")
-            ended.append(stop(found.pop(0)))
+            ended.append(stop(router))
             RouterFiles(fleet, directory).remove()
+        found = [here for box in state.boxes if (here := deployment_of(box)) is not None]
         with ThreadPoolExecutor(max(1, len(found))) as pool:
             for each in pool.map(stop, found):
                 tell(f"{each.name}: {each.state}")
@@ -102,15 +104,15 @@ def down(fleet: Fleet, *, tell: Tell) -> list[Deployment]:
         return ended
 
 
-def admit(fleet: Fleet, directory: FleetDir, keys: Keys, name: str, *, admitted: bool) -> None:
-    """On the list, or off it; returns once the router says the same."""
+def admit(fleet: Fleet, directory: FleetDir, keys: Keys, name: str, *, admitted: bool, wait: bool = True) -> None:
+    """On the list, or off it; returns once the router says the same, if that is waited for."""
     state = directory.state()
     url = listed(fleet, state.with_box(state.box(name).model_copy(update={"admitted": True}))).get(name)
     state = state.with_box(state.box(name).model_copy(update={"admitted": admitted}))
     directory.write(state)
     RouterFiles(fleet, directory).list_boxes(listed(fleet, state))
-    router = store.find(state.router) if state.router else None
-    if router is None or url is None or status(router).state not in RUNNING:
+    router = started(state.router)
+    if not wait or router is None or url is None or status(router).state not in RUNNING:
         return
     base_url = router.read(Deployment).base_url
     if admitted:
@@ -157,17 +159,31 @@ def _failed(evidence: Evidence | None) -> tuple[Observation, ...]:
     return tuple(each for each in evidence.observations if each.verdict == "failed") if evidence else ()
 
 
+def _admit_again(directory: FleetDir, name: str) -> None:
+    """A box that runs and that no roll has taken off the list gets requests: `up` may have been killed before."""
+    state = directory.state()
+    steps = state.roll.steps if state.roll is not None and state.roll.outcome == "going on" else ()
+    if not any(step.box == name and step.phase != "done" for step in steps):
+        directory.write(state.with_box(state.box(name).model_copy(update={"admitted": True})))
+
+
 def _start_boxes(
     fleet: Fleet, directory: FleetDir, plans: list[BoxPlan], keys: Keys, tell: Tell
 ) -> dict[str, UprightError]:
-    state, problems = directory.state(), {}
+    state, problems, writing = directory.state(), {}, threading.Lock()
+
+    def note(box: BoxState) -> None:
+        """On disk before its engine starts: an `up` that is killed leaves no engine that nobody knows."""
+        with writing:
+            directory.write(directory.state().with_box(box))
+
     prepared = {each.box.name: each.prepared for each in plans}
 
     def begun(box: FleetBox) -> BoxState | UprightError:
         wanted = prepared[box.name]
         assert wanted is not None
         try:
-            return start_box(fleet, box, wanted, state.box(box.name), keys, tell_of(box, tell))
+            return start_box(fleet, box, wanted, state.box(box.name), keys, tell_of(box, tell), note)
         except UprightError as error:
             return error
 
@@ -177,7 +193,8 @@ def _start_boxes(
             tell(f"{box.name}: {outcome.message}")
             problems[box.name] = outcome
         else:
-            state = state.with_box(outcome.model_copy(update={"admitted": True}))
+            note(outcome.model_copy(update={"admitted": True}))
+    state = directory.state()
     order = {box.name: number for number, box in enumerate(fleet.boxes)}
     known = sorted(state.boxes, key=lambda item: order.get(item.name, len(order)))
     directory.write(state.model_copy(update={"boxes": tuple(known)}))
@@ -189,8 +206,8 @@ def _start_router(fleet: Fleet, directory: FleetDir, keys: Keys, tell: Tell) -> 
     workers = listed(fleet, state)
     files.write(keys)
     files.list_boxes(workers)
-    known = store.find(state.router) if state.router else None
-    if known is not None and status(known).state in RUNNING:
+    known = started(state.router)
+    if known is not None and status(known).state in RUNNING and known.key() == keys.client:
         router = known.read(Deployment)
         tell("router: runs already")
     else:

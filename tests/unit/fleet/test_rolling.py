@@ -1,0 +1,176 @@
+"""What a roll does when a box does not drain, does not come up, fails its proof, or is the only one left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from upright import store
+from upright.errors import LaunchError
+from upright.fleet import rolling
+from upright.fleet.directory import FleetDir
+from upright.fleet.looking import look
+from upright.fleet.rolling import roll
+from upright.launching.launch import utc_now
+from upright.records.deployment import Deployment
+from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState, Roll, RollStep
+from upright.records.recipe import Recipe, Setting
+from upright.rendering.router import router_recipe
+from upright.store import DeploymentDir
+
+NAMES = ("a", "b", "c")
+
+
+class World:
+    """Boxes that are records on disk; what is done to them is written down instead."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[str] = []
+        self.broken: set[str] = set()
+        """Boxes that do not come up with a new recipe."""
+        self.unproved: set[str] = set()
+        self.busy: set[str] = set()
+        boxes = tuple(FleetBox(name=name, port=8000 + number) for number, name in enumerate(NAMES))
+        self.fleet = Fleet(name="f", model="m", boxes=boxes)
+        self.directory = FleetDir("f")
+        self.directory.create(self.fleet)
+        self.old = router_recipe(self.fleet, folder="/r", program="python3", served_name="m", context_tokens=1024)
+        more = (*self.old.arguments, Setting(name="--log-level", value="debug", reason="new"))
+        self.new = self.old.model_copy(update={"arguments": more})
+        states = []
+        for name in NAMES:
+            here = store.create(f"f-{name}")
+            here.write(self.old)
+            here.write(deployment(here.name, self.old))
+            states.append(BoxState(name=name, deployment=here.name, admitted=True))
+        self.directory.write(FleetState(name="f", boxes=tuple(states)))
+        monkeypatch.setattr(rolling, "plan_fleet", self.plan)
+        monkeypatch.setattr(rolling, "restart", self.restart)
+        monkeypatch.setattr(rolling, "climb", self.climb)
+        monkeypatch.setattr(rolling, "admit", self.admit)
+        monkeypatch.setattr(rolling, "running", lambda known: deployment("x", self.old))
+        monkeypatch.setattr(rolling, "wait_until_idle", lambda here, **_: 3 if here.name[-1] in self.busy else 0)
+
+    def plan(self, fleet: Fleet, folder: Path, **_: Any) -> list[Any]:
+        record = SimpleNamespace(to_json=lambda: "{}", kind="box")
+        made = SimpleNamespace(recipe=self.new, box=record, model=record, plan=record)
+        return [SimpleNamespace(box=box, prepared=made, ready=True) for box in fleet.boxes]
+
+    def restart(self, here: DeploymentDir, recipe: Recipe) -> None:
+        name, new = here.name[-1], recipe == self.new
+        self.done.append(f"{name} {'new' if new else 'old'}")
+        if here.read(Recipe) != recipe:
+            (here.path / "recipe-1.json").write_text(here.read(Recipe).to_json())
+            here.write(recipe)
+        if new and name in self.broken:
+            raise LaunchError("it fell")
+
+    def climb(self, here: DeploymentDir, **_: Any) -> Any:
+        failed = here.name[-1] in self.unproved and here.read(Recipe) == self.new
+        seen = [SimpleNamespace(verdict="failed", rung="smoke", check="sum", reason="2+2=5")] if failed else []
+        return SimpleNamespace(passed=not failed, observations=seen)
+
+    def admit(self, fleet: Fleet, directory: FleetDir, keys: Any, name: str, *, admitted: bool, **_: Any) -> None:
+        self.done.append(f"{name} {'in' if admitted else 'out'}")
+        state = directory.state()
+        directory.write(state.with_box(state.box(name).model_copy(update={"admitted": admitted})))
+
+    def roll(self, **more: Any) -> Roll:
+        made = roll(self.fleet, Path(), tell=lambda words: None, **more).roll
+        assert made is not None
+        assert self.directory.state().roll == made, "what is told is on disk"
+        return made
+
+    def recipe(self, name: str) -> str:
+        return "new" if DeploymentDir(store.home() / f"deployments/f-{name}").read(Recipe) == self.new else "old"
+
+
+def deployment(name: str, recipe: Recipe) -> Deployment:
+    now = utc_now()
+    return Deployment(
+        name=name, state="stopped", engine=recipe.engine, engine_version=None, served_name="m", base_url="http://x:1",
+        context_tokens=1024, created_at=now, changed_at=now, made_from=(recipe.reference,),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path))
+    monkeypatch.setattr(DeploymentDir, "write", _write)
+    return World(monkeypatch)
+
+
+_real_write = DeploymentDir.write
+
+
+def _write(self: DeploymentDir, record: Any) -> None:
+    if not isinstance(record, SimpleNamespace):
+        _real_write(self, record)
+
+
+def test_one_box_after_the_other(world: World):
+    made = world.roll()
+    assert made.outcome == "done"
+    assert world.done == [f"{name} {what}" for name in NAMES for what in ("out", "new", "in")]
+    assert world.roll().steps == (), "a second time there is nothing to do"
+    assert [step.phase for step in world.roll(again=True).steps] == ["done"] * 3
+
+
+@pytest.mark.parametrize("how", ["broken", "unproved"])
+def test_the_first_failure_is_stepped_back_and_ends_the_roll(world: World, how: str):
+    getattr(world, how).add("b")
+    made = world.roll()
+    assert made.outcome == "stopped"
+    assert "b failed with the new recipe and has its old one again" in (made.reason or "")
+    assert world.done[3:] == ["b out", "b new", "b old", "b in"]
+    assert [world.recipe(name) for name in NAMES] == ["new", "old", "old"]
+    assert [(step.box, step.phase) for step in made.steps] == [("a", "done"), ("b", "stepped back")]
+    assert all(box.admitted for box in world.directory.state().boxes)
+
+
+def test_a_box_whose_requests_do_not_end_is_not_restarted(world: World):
+    world.busy.add("a")
+    made = world.roll()
+    assert made.reason == "a still had 3 requests after 900 s; it was not restarted"
+    assert world.done == ["a out", "a in"]
+
+
+def test_the_only_box_that_answers_is_never_drained(world: World):
+    state = world.directory.state()
+    for name in ("b", "c"):
+        state = state.with_box(state.box(name).model_copy(update={"admitted": False}))
+    world.directory.write(state)
+    made = world.roll()
+    assert "a is the only box that answers" in (made.reason or "")
+    assert world.done == []
+
+
+@pytest.mark.parametrize("phase", ["draining", "restarting", "proving", "admitting"])
+def test_a_roll_that_was_killed_is_told_of_and_goes_on(world: World, phase: str):
+    here = DeploymentDir(store.home() / "deployments/f-a")
+    if phase != "draining":
+        world.restart(here, world.new)
+    step = RollStep.model_validate(
+        {"box": "a", "phase": phase, "before": world.old.reference, "after": world.new.reference, "at": utc_now()}
+    )
+    state = world.directory.state()
+    state = state.with_box(state.box("a").model_copy(update={"admitted": False}))
+    world.directory.write(state.model_copy(update={"roll": Roll(begun_at=utc_now(), steps=(step,))}))
+    assert look(world.fleet).roll == f"a roll is interrupted at a, {phase}"
+    world.done.clear()
+    world.unproved.add("a")
+    made = world.roll()
+    assert made.outcome == "stopped"
+    assert world.recipe("a") == "old", "back to what it had before the roll that was killed"
+    assert world.done == ["a out", "a new", "a old", "a in"]
+    assert look(world.fleet).roll == f"the last roll was stopped: {made.reason}"
+
+
+def test_boxes_that_were_never_started(world: World):
+    more = FleetBox(name="d", port=9999)
+    fleet = world.fleet.model_copy(update={"boxes": (*world.fleet.boxes, more)})
+    with pytest.raises(LaunchError, match="d of f was never started"):
+        roll(fleet, Path(), tell=lambda words: None)
