@@ -29,6 +29,7 @@ _PAGES = (
     "sizing",
     "speculation",
     "monitoring",
+    "scale",
 )
 PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in _PAGES)]
 
@@ -92,6 +93,8 @@ def test_a_page_that_shows_a_session_is_executed():
         "benchmarking.md",
         "reports.md",
         "monitoring.md",
+        "scale.md",
+        "speculation.md",
         "launching.md",
         "quickstart.md",
         "speed.md",
