@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import Seconds
+from upright.cli.options import Seconds, often_enough
 from upright.cli.output import Output, say
 from upright.errors import UsageError
 
@@ -49,8 +50,11 @@ def command(
     from upright.monitoring.alerts import Limits
     from upright.monitoring.files import Wishes, monitoring_files
 
+    for address in alertmanagers:
+        if not re.fullmatch(r"[\w.\[\]:-]+:\d+", address):
+            raise UsageError(f"{address!r} is no HOST:PORT", hint="--alertmanager 127.0.0.1:9093")
     limits = Limits(patience_seconds=patience, first_token_seconds=ttft, token_seconds=tpot)
-    wishes = Wishes(every, limits, alertmanagers)
+    wishes = Wishes(often_enough(every), limits, alertmanagers)
     targets = _fleet_targets(fleet) if fleet is not None else []
     targets += _targets(deployments, alone=fleet is None)
     files = monitoring_files(targets, wishes, folder.absolute())

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from upright.errors import UsageError
+
 if TYPE_CHECKING:
     from upright.store import DeploymentDir
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_PORT = 8000
+_LEAST_SECONDS = 0.1
 
 
 class Tokens(click.ParamType[int]):
@@ -78,6 +81,13 @@ def to_option(function: F) -> F:
     return click.option("--to", type=RungName(), default="smoke", show_default=True, help="The last rung to climb.")(
         function
     )
+
+
+def often_enough(seconds: float) -> float:
+    """Engines are asked this often: more would be a load of its own."""
+    if seconds < _LEAST_SECONDS:
+        raise UsageError(f"{seconds:g} s between two readings is too short", hint="--every 1s")
+    return seconds
 
 
 def goal_options(function: F) -> F:

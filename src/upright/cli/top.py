@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.options import Seconds
+from upright.cli.options import Seconds, often_enough
 from upright.cli.output import Output, output_options, page_width
 from upright.errors import UsageError
 
@@ -38,10 +38,8 @@ def command(
 
     Without names, every deployment that runs or has failed, also those that come later. q or Ctrl-C leaves.
     """
-    if every < 0.1:
-        raise UsageError(f"{every:g} s between two readings is too short", hint="--every 1s")
     with ExitStack() as stack:
-        watched = _Watched(deployments, base_urls, key_file, every, stack)
+        watched = _Watched(deployments, base_urls, key_file, often_enough(every), stack)
         if not watched.stations:
             raise UsageError("no deployment runs", hint="upright up MODEL, or --base-url URL")
         if once or output.wants_record or not sys.stdout.isatty():
@@ -196,4 +194,5 @@ def _next(sights: list[Sight], output: Output, every: float) -> None:
         if state_of(sight, _silent(every)) in _DEAD and sight.look.next and sight.look.next.startswith("upright "):
             output.next(*sight.look.next.split()[1:])
             return
-    output.next("monitor")
+    foreign = next((sight.look.base_url for sight in sights if sight.look.state == "answers"), None)
+    output.next(*(("bench", "--base-url", foreign, "--model", "NAME") if foreign else ("monitor",)))
