@@ -37,7 +37,6 @@ def test_the_other_header_is_refused_which_is_why_the_token_is_set(standing: Sta
     assert refused.status_code == 401
 
 
-@pytest.mark.slow
 def test_the_protocols_are_as_recorded_and_streams_that_are_left_free_their_slots(standing: Standing):
     directory = DeploymentDir(standing.home / "deployments" / standing.name)
     conforms(found_today(standing.name, standing.upright))
