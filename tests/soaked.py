@@ -32,7 +32,9 @@ def has_leaked(code: int, seen: Seen, bytes_per_second: float) -> None:
     memory = seen["engine memory"]
     assert memory["verdict"] == "failed", memory["reason"]
     assert "used up in" in memory["reason"]
-    assert 0.5 < memory["measured"]["bytes_per_hour"] / (3600 * bytes_per_second) < 1.2
+    assert (
+        0.05 < memory["measured"]["bytes_per_hour"] / (3600 * bytes_per_second) < 1.2
+    )  # it sleeps more on a busy machine
 
 
 def has_failed(seen: Seen) -> None:
