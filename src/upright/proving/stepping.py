@@ -5,9 +5,11 @@ Each change is tried alone: restart, climb, then keep it or restart with what st
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from upright.errors import LaunchError, UsageError
 from upright.launching import restart
@@ -115,7 +117,7 @@ def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> S
     tried = unfinished_step(directory)
     if tried is None:
         return None
-    if directory.read(Recipe).reference == tried.recipe_after:
+    if tried.recipe_after in _names(directory.file(Recipe)):
         tell(f"{tried.setting} was being tried when that was interrupted: back to the last good recipe")
         restart(directory, recipe_of(directory, tried.recipe_before))
     back = tried.model_copy(
@@ -151,7 +153,13 @@ def step_entry(
 def recipe_of(directory: DeploymentDir, reference: str) -> Recipe:
     """The recipe of that digest among those that were set aside."""
     for path in sorted(directory.path.glob("recipe*.json")):
-        recipe = from_json(Recipe, path.read_bytes(), where=str(path))
-        if recipe.reference == reference:
-            return recipe
+        if reference in _names(path):
+            return from_json(Recipe, path.read_bytes(), where=str(path))
     raise LaunchError(f"{directory.name} has no recipe {reference}", hint="upright restart with a recipe of yours")
+
+
+def _names(path: Path) -> tuple[str, ...]:
+    """What a recipe's file is called: a newer upright reads an old one as another record, with another digest."""
+    content = path.read_bytes()
+    written = json.loads(content).get("digest")
+    return from_json(Recipe, content, where=str(path)).reference, f"{Recipe.kind}:{written}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from upright import catalog, store
 from upright.engines.speculation import Candidate, candidate
 from upright.errors import UsageError
 from upright.launching import launch, status, stop
+from upright.proving import stepping
 from upright.proving.prompts import prompt_set
 from upright.proving.rungs.speculation import offered
 from upright.proving.speculating import Trial, automatic, shapes, speculate
@@ -161,6 +163,24 @@ def test_a_trial_that_was_killed_is_undone(directory: DeploymentDir) -> None:
     assert back.outcome == "stepped back"
     assert directory.read(Recipe).argv == good.argv
     assert status(directory).state == "ready"
+
+
+def test_a_trial_that_was_killed_is_undone_by_a_newer_upright_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of an older schema are read as others, with other digests; the journal knows them by the old ones."""
+    old = (ROOT / "tests/unit/records/fixtures/recipe-1.json").read_bytes()
+    made, good = DeploymentDir(tmp_path), recipe_of("llama.cpp", "b11669")
+    (tmp_path / "recipe.json").write_bytes(old)
+    (tmp_path / "recipe-1.json").write_text(good.to_json())
+    trying = step_entry("speculation", None, "ngram", good, made.read(Recipe), "trying", "to be measured")
+    written = f"recipe:{json.loads(old)['digest']}"
+    assert written != trying.recipe_after
+    made.append(trying.model_copy(update={"recipe_after": written}))
+    restarted: list[Recipe] = []
+    monkeypatch.setattr(stepping, "restart", lambda directory, recipe: restarted.append(recipe))
+    undo_interrupted(made, lambda words: None)
+    assert [recipe.reference for recipe in restarted] == [good.reference]
 
 
 def test_an_interrupted_trial_ends_on_the_last_good_recipe(directory: DeploymentDir) -> None:
