@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,7 +26,11 @@ def test_the_session_does_what_it_shows(llama_server: Path, smg: Path, tiny_mode
         "UPRIGHT_SMG": str(smg),
         "PATH": f"{llama_server.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    complaints = run_page(ROOT / "docs/fleet.md", tmp_path, environment)
+    try:
+        complaints = run_page(ROOT / "docs/fleet.md", tmp_path, environment)
+    finally:
+        words = ["upright", "fleet", "down", "pair"]
+        subprocess.run(words, env={**os.environ, **environment}, capture_output=True, timeout=300)
     assert not complaints, "\n\n".join(complaints)
 
 

@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import TINY_MODEL
 from tests.engines.test_line import answer, free_port
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]  # a loaded machine is no bug
 
 FLEET = """record: fleet
 schema: 1
@@ -132,44 +132,56 @@ def reached(wire: Wire, host: str, address: str, port: int) -> str:
     return wire.inside(host, sys.executable, "-c", script, address, str(port)).stdout.strip()
 
 
-def test_two_hosts_up_status_roll_down(wire: Wire, smg: Path, llama_server: Path, tmp_path: Path):
-    home, file, port = tmp_path / "home", tmp_path / "fleet.yaml", free_port()
-    there = {"PATH": f"{llama_server.parent}:{os.environ['PATH']}", "LLAMA_ARG_THREADS": "1"}
-    config = wire.serve_ssh(there)
-    text = FLEET.format(model=TINY_MODEL, net=wire.net, port=port, metrics=free_port())
-    file.write_text(text)
-    environment = {
-        **os.environ, **there, "UPRIGHT_HOME": str(home), "UPRIGHT_SMG": str(smg), "NO_COLOR": "1",
-        "UPRIGHT_SSH_COMMAND": f"ssh -F {config}",
-    }  # fmt: skip
+class Operator:
+    """A person on this machine, with ssh to the hosts."""
 
-    def fleet(*words: str) -> subprocess.CompletedProcess[str]:
+    def __init__(self, wire: Wire, smg: Path, llama_server: Path, folder: Path) -> None:
+        self.folder, self.home, self.file = folder, folder / "home", folder / "fleet.yaml"
+        path = f"{smg.parent}:{llama_server.parent}:{os.environ['PATH']}"
+        there = {"PATH": path, "LLAMA_ARG_THREADS": "1"}
+        config = wire.serve_ssh(there)
+        ssh = f"ssh -F {config}"
+        self.environment = {
+            **os.environ, **there, "UPRIGHT_HOME": str(self.home), "NO_COLOR": "1", "UPRIGHT_SSH_COMMAND": ssh
+        }  # fmt: skip
+
+    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", "upright", "fleet", *words]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=170, env=environment, cwd=tmp_path)
+        return subprocess.run(
+            argv, capture_output=True, text=True, timeout=500, env=self.environment, cwd=self.folder, check=False
+        )
 
+    def key(self, name: str) -> str:
+        return (self.home / f"fleets/pair/{name}.key").read_text().strip()
+
+
+def chat(url: str, key: str | None) -> int:
+    body = {"model": "tiny-kimi", "messages": [{"role": "user", "content": "Say OK."}], "max_tokens": 4}
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return httpx2.post(
+        f"{url}/v1/chat/completions", json=body, headers=headers, trust_env=False, timeout=60
+    ).status_code
+
+
+def test_two_hosts_up_status_roll_down(wire: Wire, smg: Path, llama_server: Path, tmp_path: Path):
+    fleet, port = Operator(wire, smg, llama_server, tmp_path), free_port()
+    text = FLEET.format(model=TINY_MODEL, net=wire.net, port=port, metrics=free_port())
+    fleet.file.write_text(text)
     try:
         up = answer(fleet("up", "--json"))
         assert [(box["box"], box["at"], box["state"], box["router"]) for box in up["boxes"]] == [
             ("alpha", "ssh:alpha", "ready", "ready"),
             ("beta", "ssh:beta", "ready", "ready"),
         ]
-        keys = {name: (home / f"fleets/pair/{name}.key").read_text().strip() for name in ("client", "worker", "admin")}
-        for key, code in ((keys["client"], 200), (keys["worker"][:-1], 401)):
-            reply = httpx2.post(
-                f"http://127.0.0.1:{port}/v1/chat/completions",
-                json={"model": "tiny-kimi", "messages": [{"role": "user", "content": "Say OK."}], "max_tokens": 4},
-                headers={"Authorization": f"Bearer {key}"}, trust_env=False, timeout=60,
-            )  # fmt: skip
-            assert reply.status_code == code
+        assert chat(f"http://127.0.0.1:{port}", fleet.key("client")) == 200
+        assert chat(f"http://127.0.0.1:{port}", fleet.key("worker")[:-1]) == 401
 
         # beta's engine is on its loopback: it answers only what comes through ssh. alpha's is on the wire, for its key
         # alone; one line of its firewall (docs/fleet.md) leaves the router as the only one who gets that far.
         assert reached(wire, "stranger", wire.hosts["beta"], 8000) == "refused"
         assert reached(wire, "stranger", wire.hosts["alpha"], 8000) == "open"
-        engine = f"http://{wire.hosts['alpha']}:8000/v1/chat/completions"
-        for key in (None, keys["client"], keys["admin"]):
-            headers = {"Authorization": f"Bearer {key}"} if key else {}
-            assert httpx2.post(engine, json={}, headers=headers, trust_env=False).status_code == 401
+        for key in (None, fleet.key("client"), fleet.key("admin")):
+            assert chat(f"http://{wire.hosts['alpha']}:8000", key) == 401
         wire.inside("alpha", "ip", "rule", "add", "to", f"{wire.net}.0/24", "sport", "8000", "blackhole")
         wire.inside("alpha", "ip", "rule", "add", "pref", "100", "to", f"{wire.net}.1", "lookup", "main")
         assert reached(wire, "stranger", wire.hosts["alpha"], 8000) == "nothing"
@@ -178,7 +190,7 @@ def test_two_hosts_up_status_roll_down(wire: Wire, smg: Path, llama_server: Path
         assert status.returncode == 0, status.stdout + status.stderr
         assert all(len(line) <= 80 for line in status.stdout.splitlines()), status.stdout
         before = {box["box"]: box["recipe"] for box in up["boxes"]}
-        file.write_text(text.replace("users: 4", "users: 3"))
+        fleet.file.write_text(text.replace("users: 4", "users: 3"))
         roll = answer(fleet("roll", "--json"))
         assert [(step["box"], step["phase"]) for step in roll["steps"]] == [("alpha", "done"), ("beta", "done")]
         after = json.loads(fleet("status", "pair", "--json").stdout)
@@ -191,3 +203,25 @@ def test_two_hosts_up_status_roll_down(wire: Wire, smg: Path, llama_server: Path
     while any(reached(wire, host, "127.0.0.1", 8000) == "open" for host in ("alpha", "beta")):
         assert time.monotonic() < deadline, "an engine was left"
         time.sleep(0.3)
+
+
+@pytest.mark.slow
+def test_the_router_on_one_of_the_hosts(wire: Wire, smg: Path, llama_server: Path, tmp_path: Path):
+    """It answers clients of the wire on its own address, and us through a tunnel."""
+    fleet = Operator(wire, smg, llama_server, tmp_path)
+    text = FLEET.format(model=TINY_MODEL, net=wire.net, port=9000, metrics=29000)
+    text = text.replace('at: "ssh:beta"', f'at: "ssh:beta", address: {wire.net}.12')
+    place = f'at: "ssh:alpha", address: {wire.net}.11, local_port: {free_port()}, '
+    fleet.file.write_text(text.replace("router: {", f"router: {{{place}"))
+    try:
+        up = answer(fleet("up", "--json"))
+        assert up["well"]
+        assert chat(f"http://{wire.hosts['alpha']}:9000", fleet.key("client")) == 200
+        assert chat(f"http://{wire.hosts['alpha']}:9000", None) == 401
+        assert chat(up["router"]["base_url"], fleet.key("client")) == 200
+        roll = answer(fleet("roll", "--again", "--json"))
+        assert [step["phase"] for step in roll["steps"]] == ["done", "done"]
+    finally:
+        down = fleet("down", "pair", "--json")
+    assert {item["state"] for item in json.loads(down.stdout)} == {"stopped"}, down.stderr
+    assert list((Path.home() / ".local/state/upright/fleets/pair").glob("*.key")) == [], "keys do not stay behind"

@@ -17,15 +17,24 @@ if TYPE_CHECKING:
 
 @click.command(name="down")
 @started_argument
+@click.option("--dry-run", is_flag=True, help="Say what would be stopped, and stop.")
 @output_options
-def command(output: Output, fleet: str | None) -> None:
+def command(output: Output, fleet: str | None, dry_run: bool) -> None:
     """Stop the router and the boxes.
 
     The router goes first. Deployments and their evidence are kept; `upright fleet up` starts them again.
     """
+    from upright.cli.fleet_status import status_page
+    from upright.fleet.looking import look
     from upright.fleet.starting import down
 
     found = started(fleet)
+    if dry_run:
+        seen = look(found)
+        output.answer(seen.to_dict(), lambda console: status_page(console, seen))
+        say("these would be stopped, the router first")
+        output.next("fleet", "down", found.name)
+        return
     ended = down(found, tell=say)
     output.answer([each.to_dict() for each in ended], lambda console: _page(console, ended))
     output.next("fleet", "up")

@@ -44,6 +44,10 @@ def started(name: str | None) -> Fleet:
                 f"which fleet? {', '.join(known)}" if known else "there is no fleet yet", hint="upright fleet up FILE"
             )
         name = next(iter(known))
+    if name not in known and not Path(name).exists():
+        raise UsageError(
+            f"no fleet named {name}", hint=f"known: {', '.join(known)}" if known else "upright fleet up FILE"
+        )
     called = name if name in known else read_fleet(Path(name)).name
     if called not in known:
         raise UsageError(f"{called} was never started", hint=f"upright fleet up {name}")

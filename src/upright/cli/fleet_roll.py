@@ -13,14 +13,15 @@ from upright.cli.output import Output, output_options, say
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.records.fleet import Roll
+    from upright.records.fleet import Fleet, Roll
 
 
 @click.command(name="roll")
 @fleet_argument
 @click.option("--again", is_flag=True, help="Restart boxes too whose recipe would stay the same.")
+@click.option("--dry-run", is_flag=True, help="Say which boxes would be restarted, and stop.")
 @output_options
-def command(output: Output, file: Path, again: bool) -> None:
+def command(output: Output, file: Path, again: bool, dry_run: bool) -> None:
     """Give the boxes new recipes, one after the other, while clients go on.
 
     A box is drained, restarted, proved, and admitted again before the next one. The first that fails its proof is
@@ -31,6 +32,9 @@ def command(output: Output, file: Path, again: bool) -> None:
     from upright.fleet.rolling import roll
 
     fleet = read_fleet(file)
+    if dry_run:
+        _show_changes(output, fleet, file, again)
+        return
     rolled = roll(fleet, file.parent, tell=say, again=again)
     if rolled.roll is None:
         output.answer([each.to_dict() for each in rolled.plans], lambda console: plans_page(console, [*rolled.plans]))
@@ -42,6 +46,22 @@ def command(output: Output, file: Path, again: bool) -> None:
     output.next("fleet", "status", fleet.name)
     if not rolled.done:
         output.no()
+
+
+def _show_changes(output: Output, fleet: Fleet, file: Path, again: bool) -> None:
+    from upright.cli.fleet_options import started
+    from upright.fleet.preparing import plan_fleet
+    from upright.fleet.rolling import would_change
+
+    started(str(file))
+    plans = plan_fleet(fleet, file.parent, tell=say)
+    if not all(each.ready for each in plans):
+        output.answer([each.to_dict() for each in plans], lambda console: plans_page(console, plans))
+        output.no()
+    changes = {name: changed or again for name, changed in would_change(fleet, plans).items()}
+    output.answer(changes)
+    output.show("\n".join(f"{name}: {'would be restarted' if it else 'stays'}" for name, it in changes.items()))
+    output.next("fleet", "roll", str(file))
 
 
 def _page(console: Console, roll: Roll) -> None:

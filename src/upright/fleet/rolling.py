@@ -60,6 +60,17 @@ def roll(fleet: Fleet, folder: Path, *, tell: Tell, again: bool = False) -> Roll
         return Rolled(tuple(plans), rolling.run(wanted, again=again))
 
 
+def would_change(fleet: Fleet, plans: list[BoxPlan]) -> dict[str, bool]:
+    """Which boxes a roll would restart."""
+    state, found = FleetDir(fleet.name).state(), {}
+    for each in plans:
+        known = state.box(each.box.name)
+        here, recipe = deployment_of(known), each.prepared.recipe if each.prepared else None
+        same = here is not None and recipe is not None and same_start(here.read(Recipe), recipe)
+        found[each.box.name] = not (same and known.admitted and running(known))
+    return found
+
+
 class _Rolling:
     def __init__(self, fleet: Fleet, directory: FleetDir, keys: Keys, tell: Tell) -> None:
         self.fleet, self.directory, self.keys, self.tell = fleet, directory, keys, tell
