@@ -135,7 +135,6 @@ def _look(directory: DeploymentDir) -> Look:
         software=" ".join(filter(None, (now.engine, now.engine_version))),
         model=now.served_name,
         base_url=now.base_url,
-        machine=now.machine,
         next=f"upright {'diagnose' if now.state in {*_DEAD, 'ready'} else 'logs'} {now.name}",
     )
 

@@ -36,7 +36,6 @@ class Look:
     software: str | None = None
     model: str | None = None
     base_url: str | None = None
-    machine: str | None = None
     next: str | None = None
     """What a person would type now."""
 
