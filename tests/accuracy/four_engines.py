@@ -1,7 +1,8 @@
 """Four real engines on one machine, their curve by one load, and what another load sees of them.
 
 The curve is measured with all four at work, since they share two cores; how much faster a step is while fewer of them
-work is measured too. Arrivals of the other load are known to the simulation, so that both see the same crowd.
+work is measured too. Arrivals of the other load are known to the simulation, so that both see the same crowd. The load
+comes in blocks, and the engines' speed is looked at between them: what other programs take changes it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,11 @@ T = TypeVar("T")
 ENGINES = 4
 STREAMS = 8
 CONTEXT_TOKENS = 2048
+BLOCK_TURNS = 8
+"""On each engine."""
+PROBE_SECONDS = 0.6
+STEADY = 1.3
+"""What the engines' speed may change by within a block."""
 ALONE = ((40, 1), (100, 1), (200, 1), (400, 1))
 TOGETHER = ((100, 2), (100, 4), (100, STREAMS), (400, 4))
 GAUGED = Shape(prompt_tokens=150, output_tokens=24, concurrency=1, requests=10**6)
@@ -52,6 +58,8 @@ class Curve:
     requests_per_second: float
     """That all four together were seen to answer, one at a time each."""
     template_tokens: int
+    probe_seconds: float
+    """Of a request, one at a time on each: what blocks are scaled by."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +71,15 @@ class Result:
     tokens_per_second: float
     simulated: Outcome
     simulated_tokens_per_second: float
+    blocks: int
+    unsteady: int
+    """Blocks that are left out, because the engines' speed changed in them."""
 
     def errors(self) -> dict[str, float]:
         """The simulation's, relative to what was seen."""
+        simulated = self.simulated.first_token_seconds
         found = {
-            f"p{share * 100:.0f} of the first token": (self.simulated.first_token_seconds.quantile(share) or 0.0)
-            / self.seen(share)
-            - 1
-            for share in (0.5, 0.95)
+            f"p{100 * share:.0f}": (simulated.quantile(share) or 0.0) / self.seen(share) - 1 for share in (0.5, 0.95)
         }
         return {**found, "throughput": self.simulated_tokens_per_second / self.tokens_per_second - 1}
 
@@ -80,10 +89,10 @@ class Result:
 
     def words(self) -> str:
         pairs = ", ".join(f"{name} {error:+.0%}" for name, error in self.errors().items())
-        real = f"p50 {1000 * self.seen(0.5):.0f} ms, p95 {1000 * self.seen(0.95):.0f} ms"
-        return (
-            f"{self.name}: {len(self.first_tokens)} turns, {real}, {self.tokens_per_second:.0f} tok/s; off by {pairs}"
-        )
+        real = f"first token p50 {1000 * self.seen(0.5):.0f} ms, p95 {1000 * self.seen(0.95):.0f} ms"
+        left = f"{self.unsteady} of {self.blocks} blocks unsteady"
+        seen = f"{len(self.first_tokens)} turns, {real}, {self.tokens_per_second:.0f} tok/s"
+        return f"{self.name}: {seen}; off by {pairs}; {left}"
 
 
 @contextlib.contextmanager
@@ -115,6 +124,7 @@ def four_engines(server: Path, model: Path) -> Iterator[list[Subject]]:
 
 def curve(engines: Sequence[Subject], repeats: int, seconds: float) -> Curve:
     _closed(engines, GAUGED.model_copy(update={"concurrency": 4}), "warm", 1.0)
+    start = _probe(engines)
     cells = [
         cell
         for number, (prompt, streams) in enumerate((*ALONE, *TOGETHER))
@@ -123,22 +133,25 @@ def curve(engines: Sequence[Subject], repeats: int, seconds: float) -> Curve:
     found = measured_service(
         cells, pool_tokens=STREAMS * CONTEXT_TOKENS, streams=STREAMS, step_prompt_tokens=CONTEXT_TOKENS
     )
+    probe = fmean((start, _probe(engines)))
     times = [_closed(engines[:count], GAUGED, f"beside {count}", seconds) for count in range(1, ENGINES + 1)]
     return Curve(
         service=found.service,
         slowdowns=tuple(min(1.0, each / times[-1]) for each in times),
         requests_per_second=ENGINES / times[-1],
         template_tokens=engines[0].gauge.base_tokens,
+        probe_seconds=probe,
     )
 
 
-def poisson(engines: Sequence[Subject], known: Curve, load: float, requests: int, seed: int) -> Result:
+def poisson(engines: Sequence[Subject], known: Curve, load: float, blocks: int, seed: int) -> Result:
     shape = GAUGED.model_copy(update={"concurrency": STREAMS, "prompt_tokens": 200})
     usage = _usage(known, opening=shape.prompt_tokens, answer=shape.output_tokens)
-    return _compared("Poisson", engines, known, shape, usage, load * known.requests_per_second, requests, seed)
+    case = _Case("Poisson", shape, usage, load * known.requests_per_second, BLOCK_TURNS)
+    return _compared(engines, known, case, blocks, seed)
 
 
-def many_turns(engines: Sequence[Subject], known: Curve, load: float, requests: int, seed: int) -> Result:
+def many_turns(engines: Sequence[Subject], known: Curve, load: float, blocks: int, seed: int) -> Result:
     turns, added = 4, 60
     shape = GAUGED.model_copy(
         update={"concurrency": STREAMS, "prompt_tokens": 120, "turns": turns, "turn_tokens": added}
@@ -147,41 +160,76 @@ def many_turns(engines: Sequence[Subject], known: Curve, load: float, requests: 
     usage = _usage(
         known, opening=shape.prompt_tokens, answer=shape.output_tokens, turns=turns, added=added + known.template_tokens
     )
-    rate = load * known.requests_per_second / turns
-    return _compared("many turns", engines, known, shape, usage, rate, requests // turns, seed)
+    case = _Case("many turns", shape, usage, load * known.requests_per_second / turns, BLOCK_TURNS // turns)
+    return _compared(engines, known, case, blocks, seed)
 
 
-def _compared(
-    name: str, engines: Sequence[Subject], known: Curve, shape: Shape, usage: Usage, rate: float, count: int, seed: int
-) -> Result:
-    each = count // ENGINES
+@dataclass(frozen=True)
+class _Case:
+    name: str
+    shape: Shape
+    usage: Usage
+    rate: float
+    """Conversations a second, on all engines together."""
+    each: int
+    """Conversations on each engine in a block."""
+
+
+def _compared(engines: Sequence[Subject], known: Curve, case: _Case, blocks: int, seed: int) -> Result:
+    whole, first_tokens, output, seconds, last, unsteady = Outcome(), [], 0, 0.0, 0.0, 0
+    before = _probe(engines)
+    for block in range(blocks):
+        seen, wrote, took = _seen(engines, case, seed + ENGINES * block)
+        after = _probe(engines)
+        now, changed = fmean((before, after)), after / before
+        before = after
+        if not 1 / STEADY < changed < STEADY:
+            unsteady += 1
+            continue
+        outcome = simulate(
+            Setting(
+                known.service.scaled(now / known.probe_seconds), case.usage, ENGINES, 0, 100 * took,
+                trace=_trace(case, seed + ENGINES * block), slowdowns=known.slowdowns,
+            )
+        )  # fmt: skip
+        whole.merge(outcome)
+        first_tokens += seen
+        output, seconds, last = output + wrote, seconds + took, last + outcome.last_seconds
+    assert first_tokens, "the engines' speed changed in every block"
+    return Result(
+        case.name, tuple(first_tokens), output / seconds, whole, whole.answered_tokens / last, blocks, unsteady
+    )
+
+
+def _seen(engines: Sequence[Subject], case: _Case, seed: int) -> tuple[list[float], int, float]:
+    """First tokens, tokens written, seconds."""
 
     def one(number: int) -> tuple[list[float], int, float, float]:
         target, gauge = engines[number].target, engines[number].gauge
-        source = Prompts(target, shape, gauge, f"{name} {seed} {number}", requests=each)
-        load = Load(STREAMS, requests_per_second=rate / ENGINES, seed=seed + number)
-        tally, _ = run(target, source, load)
+        source = Prompts(target, case.shape, gauge, f"{case.name} {seed} {number}", requests=case.each)
+        tally, _ = run(target, source, Load(STREAMS, requests_per_second=case.rate / ENGINES, seed=seed + number))
         assert not tally.errors, tally.errors
         return list(tally.ttft), sum(tally.output), tally.began, tally.ended
 
-    seen = _at_once(one, ENGINES)
-    seconds = max(ended for *_, ended in seen) - min(began for *_, began, _ in seen)
-    trace = []
+    found = _at_once(one, ENGINES)
+    took = max(ended for *_, ended in found) - min(began for *_, began, _ in found)
+    return [first for times, *_ in found for first in times], sum(wrote for _, wrote, *_ in found), took
+
+
+def _trace(case: _Case, seed: int) -> tuple[tuple[float, int], ...]:
+    """The arrivals as the generator draws them."""
+    found = []
     for number in range(ENGINES):
-        arrivals, at = random.Random(seed + number), 0.0  # as the generator draws them
-        for _ in range(each):
-            trace.append((at, number))
-            at += arrivals.expovariate(rate / ENGINES)
-    outcome = simulate(
-        Setting(known.service, usage, ENGINES, 0, 100 * seconds, trace=tuple(sorted(trace)), slowdowns=known.slowdowns)
-    )
-    return Result(
-        name=name,
-        first_tokens=tuple(first for times, *_ in seen for first in times),
-        tokens_per_second=sum(output for _, output, *_ in seen) / seconds,
-        simulated=outcome,
-        simulated_tokens_per_second=outcome.answered_tokens / outcome.last_seconds,
-    )
+        arrivals, at = random.Random(seed + number), 0.0
+        for _ in range(case.each):
+            found.append((at, number))
+            at += arrivals.expovariate(case.rate / ENGINES)
+    return tuple(sorted(found))
+
+
+def _probe(engines: Sequence[Subject]) -> float:
+    """Seconds of a request, one after another on each of them at once."""
+    return _closed(engines, GAUGED, f"probe {time.time_ns()}", PROBE_SECONDS)
 
 
 def _usage(known: Curve, *, opening: int, answer: int, turns: int = 1, added: int = 1) -> Usage:

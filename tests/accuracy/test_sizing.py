@@ -1,7 +1,7 @@
 """The simulation of a fleet against four real engines: Poisson arrivals, and conversations of several turns.
 
-The curve comes from another load on the same machine just before, and once more after: where the two differ, something
-else took the processor meanwhile and the run says nothing.
+The curve comes from another load on the same machine just before; the loads come in blocks, with a look at the engines'
+speed between them, since they share two cores with whatever else runs.
 """
 
 from __future__ import annotations
@@ -10,45 +10,30 @@ from pathlib import Path
 
 import pytest
 
-from tests.accuracy.four_engines import Curve, Result, curve, four_engines, many_turns, poisson
+from tests.accuracy.four_engines import Result, curve, four_engines, many_turns, poisson
 
 OFF = 0.15
-DRIFT = 0.1
-
-
-@pytest.mark.engine
-@pytest.mark.timing
-def test_the_simulation_is_what_four_engines_do(llama_server: Path, tiny_model: Path) -> None:
-    _check(llama_server, tiny_model, repeats=5, seconds=1.0, requests=80)
 
 
 @pytest.mark.engine
 @pytest.mark.timing
 @pytest.mark.slow
-def test_the_simulation_is_what_four_engines_do_for_longer(llama_server: Path, tiny_model: Path) -> None:
-    _check(llama_server, tiny_model, repeats=12, seconds=3.0, requests=400)
-
-
-def _check(server: Path, model: Path, *, repeats: int, seconds: float, requests: int) -> None:
-    with four_engines(server, model) as engines:
+@pytest.mark.timeout(600)
+def test_the_simulation_is_what_four_engines_do(llama_server: Path, tiny_model: Path) -> None:
+    """Up to three times: what other programs take from the processor is an error of neither."""
+    with four_engines(llama_server, tiny_model) as engines:
         for attempt in range(3):
-            before = curve(engines, repeats, seconds)
+            known = curve(engines, repeats=8, seconds=2.0)
             results = [
-                poisson(engines, before, 0.6, requests, seed=100 * attempt + 1),
-                many_turns(engines, before, 0.6, requests, seed=100 * attempt + 51),
+                poisson(engines, known, 0.6, blocks=10, seed=1000 * attempt + 1),
+                many_turns(engines, known, 0.6, blocks=10, seed=1000 * attempt + 501),
             ]
-            drift = _drift(before, curve(engines, repeats, seconds))
-            print(f"slowdowns {before.slowdowns}, drift {drift:+.0%}")
             print("\n".join(result.words() for result in results))
-            if abs(drift) <= DRIFT and all(_close(result) for result in results):
+            if all(_close(result) for result in results):
                 return
-    if abs(drift) > DRIFT:
-        pytest.skip(f"the engines' own speed changed by {drift:+.0%} meanwhile: this machine is too busy to tell")
+    if max(result.unsteady / result.blocks for result in results) > 0.5:
+        pytest.skip("the engines' own speed changed all the time: this machine is too busy to tell")
     raise AssertionError("\n".join(result.words() for result in results))
-
-
-def _drift(before: Curve, after: Curve) -> float:
-    return after.requests_per_second / before.requests_per_second - 1
 
 
 def _close(result: Result) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
 from tests.scripted.schedule import Faults, faulty
-from upright.benchmarking.load import Load, Tally, Target, run, spread_of
+from upright.benchmarking.load import Load, Request, Tally, Target, run, spread_of
 from upright.benchmarking.schedule import Schedule, command
 from upright.benchmarking.selftest import Repeated, scheduled
 from upright.records.benchmark import Api
@@ -86,6 +87,20 @@ def test_open_arrival_keeps_its_rate_whatever_is_running():
     assert tally.succeeded == 60
     assert flight.in_flight_peak > 15
     assert tally.seconds == pytest.approx(60 / 60 + 0.53, rel=0.5)
+
+
+class _Talks(Repeated):
+    """Every request is followed by one more."""
+
+    def following(self, request: Request, answer: str) -> Request | None:
+        return None if request.session == "second" else replace(request, session="second")
+
+
+def test_conversations_that_began_at_random_times_go_on_to_their_end():
+    with scheduled(command(Schedule(ttft_seconds=0.3, itl_seconds=0.01))) as url:
+        target = Target(url, "scheduled")
+        tally, _ = run(target, _Talks(target, 6, 4), Load(2, requests_per_second=200, seed=1))
+    assert tally.succeeded == 12
 
 
 def test_without_uvloop_it_works_too(url: str, monkeypatch: pytest.MonkeyPatch):
