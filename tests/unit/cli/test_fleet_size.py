@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from tests.golden.deployments import recipe
+from upright import catalog
 from upright.records.benchmark import Benchmark, Cell, Machine, Shape, Spread
 
 CHAT = ("fleet", "size", "kimi-k2.6", "--box", "hgx-b200", "--use", "chat")
@@ -92,3 +94,22 @@ def _benchmark() -> Benchmark:
         run="r", title="t", workload="matrix", about="", deployment=None, model="m", engine=None, engine_version=None,
         base_url=None, at="", seed=0, repeats=1, self_test=None, cells=tuple(cells),
     )  # fmt: skip
+
+
+def test_evidence_of_a_deployment_brings_what_else_it_knows(upright, tmp_path):
+    folder = tmp_path / "home/deployments/tiny"
+    (folder / "benchmarks").mkdir(parents=True)
+    (folder / "deployment.json").write_text("{}")  # that it is there; nobody reads it here
+    done = upright("fleet", "size", "--users", "50", "--use", "chat", "--evidence", "tiny")
+    assert done.returncode == 2
+    assert "was never benchmarked" in done.stderr
+    (folder / "benchmarks/r.json").write_text(_benchmark().to_json())
+    made = recipe("kimi-k26-ik-llama").model_copy(update={"context_tokens": 65_536, "users": 8})
+    (folder / "recipe.json").write_text(made.to_json())
+    (folder / "box.json").write_text(catalog.box_record("2x-rtx-pro-6000-max-q-epyc-9175f").to_json())
+    done = upright("fleet", "size", "--users", "50", "--use", "chat", "--evidence", "tiny", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["curve"]["streams"], answer["curve"]["pool_tokens"]) == (8, 8 * 65_536)
+    assert answer["context_tokens"] == 65_536
+    assert answer["costs"][0]["name"] == "watts at full load"

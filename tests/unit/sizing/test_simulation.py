@@ -134,6 +134,15 @@ def test_a_conversation_that_passes_the_context_starts_anew() -> None:
     assert outcome.prompt_tokens / outcome.turns < 3000
 
 
+def test_a_trace_is_replayed_where_it_was_written() -> None:
+    trace = ((0.0, 0), (0.5, 1), (0.5, 1))
+    outcome = simulate(replace(SETTING, boxes=2, users=0, usage=replace(USAGE, turns=Habit(2)), trace=trace))
+    assert outcome.turns == 6
+    # Alone a prompt takes a second; the third waits for the second one, whose tokens then go with its steps.
+    assert outcome.first_token_seconds.quantile(1.0) == pytest.approx(2.1, rel=0.03)
+    assert outcome.last_seconds == pytest.approx(16, abs=2)
+
+
 def test_boxes_on_one_machine_get_in_each_others_way() -> None:
     alone = simulate(replace(SETTING, boxes=2, users=2))
     slowed = simulate(replace(SETTING, boxes=2, users=2, slowdowns=(1.0, 2.0), seed=1))
