@@ -126,7 +126,8 @@ class _Climb:
             if not told and self.stand.rates.prefill and self.on_schedule is not None:
                 self.on_schedule(schedule(self.stand, self.rungs[position:], self._left()))
                 told = True
-            self.stand.tell(f"{rung.name}: {rung.about}")
+            if rung.probes(self.stand):
+                self.stand.tell(f"{rung.name}: {rung.about}")
             if not _can(rung, self.stand):
                 self._take(
                     note(

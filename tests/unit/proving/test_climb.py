@@ -108,12 +108,20 @@ class _Forgets(ScriptedEngine):
 
 
 def test_a_hole_in_the_middle_is_not_passed_by_needles_elsewhere() -> None:
+    """A small model may lose one, which is no pass either; the second fails. With no such leave the first does."""
     evidence = climb(_Forgets(prompt_set("tiny")), to="context")
-    failed = [item for item in evidence.observations if item.verdict == "failed"]
-    assert [item.probe for item in failed] == ["needle 2048 depth 0.5"]
-    assert failed[0].measured["misses"] == 2
-    assert "says 'I forgot.'" in failed[0].reason
+    lost = [item for item in evidence.observations if item.measured.get("misses") == 2]
+    assert [(item.probe, item.verdict) for item in lost] == [
+        ("needle 2048 depth 0.5", "unsupported"),
+        ("needle 3072 depth 0.5", "failed"),
+    ]
+    assert "says 'I forgot.'" in lost[1].reason
     assert evidence.ended == "context failed"
+    tiny_set = prompt_set("tiny")
+    strict = tiny_set.model_copy(update={"needles": tiny_set.needles.model_copy(update={"may_lose": 0})})
+    failed = [item for item in climb(_Forgets(strict), to="context").observations if item.verdict == "failed"]
+    assert [item.probe for item in failed] == ["needle 2048 depth 0.5"]
+    assert prompt_set("real").needles.may_lose == 0
 
 
 def test_a_needle_that_is_missed_once_is_asked_for_again_and_told() -> None:

@@ -110,6 +110,8 @@ class Needles(_Row):
     """Length of a number."""
     depths: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 0.95)
     """Shares of every text at which a number is hidden and looked for."""
+    may_lose: int = 0
+    """Needles of a whole walk that may be lost before the rung fails; above 0 for models that are known to be weak."""
     lengths: tuple[int, ...]
     """Prompt lengths in tokens; for a context below the first, the same proportions of it."""
     max_tokens: int = 32

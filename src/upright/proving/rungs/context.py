@@ -80,19 +80,30 @@ def _needle(place: _Place, depth: float, cost: Cost, group: str) -> Probe:
     def ask(stand: Stand) -> Observation:
         """One needle at that depth. Missed, the same one is asked for again, after another question on the same text:
         it is lost when it is missed twice, and each miss is told."""
-        missed: list[str] = []
-        while True:
-            seen = _look(stand, place, depth, again=bool(missed))
-            if missed:
-                found = {"misses": float(len(missed) + (seen.verdict == "failed")), **seen.measured}
-                words = f"{seen.reason}, after a miss: {'; '.join(missed)}"
-                seen = seen.model_copy(update={"reason": words, "measured": found})
-            is_miss = seen.verdict == "failed" and seen.guard is None and seen.response is not None
-            if missed or not is_miss:
-                return seen
-            missed.append(seen.reason)
+        seen = _look(stand, place, depth, again=False)
+        if not _is_miss(seen):
+            return seen
+        first, seen = seen.reason, _look(stand, place, depth, again=True)
+        words, misses = f"{seen.reason}, after a miss: {first}", 1 + _is_miss(seen)
+        told = {"reason": words, "measured": {**seen.measured, "misses": float(misses)}}
+        if misses == 2 and _lost(stand) < _may_lose(stand):  # not passed either: it is shown among what was not
+            told |= {"verdict": "unsupported", "reason": f"lost, as a small model may lose one: {words}"}
+        return seen.model_copy(update=told)
 
     return Probe(place.check, place.name, ask, cost, group)
+
+
+def _is_miss(seen: Observation) -> bool:
+    """A wrong answer; not a broken one, and not none."""
+    return seen.verdict == "failed" and seen.guard is None and seen.response is not None
+
+
+def _lost(stand: Stand) -> int:
+    return sum(each.measured.get("misses") == 2 for each in stand.observations if each.rung == NAME)
+
+
+def _may_lose(stand: Stand) -> int:
+    return stand.prompts.needles.may_lose if stand.prompts.needles else 0
 
 
 def _look(stand: Stand, place: _Place, depth: float, *, again: bool) -> Observation:
@@ -103,7 +114,7 @@ def _look(stand: Stand, place: _Place, depth: float, *, again: bool) -> Observat
     def judge(answer: Answer) -> Judgement:
         if fact.number in answer.text.replace(",", "").replace(" ", ""):
             return "passed", f"found the number at {at} of {answer.prompt_tokens:,} tokens"
-        said = answer.text.strip()[:32]
+        said = answer.text.strip()[-32:]
         return "failed", f"says {said!r}, not {fact.number}, at {at} of {answer.prompt_tokens:,} tokens"
 
     first = stand.prompts.smoke[0]
