@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from upright.records.base import Figure, Part, Record, Said
+from upright.records.base import Figure, Part, Record, Said, Upgrade
 from upright.records.plan import Parallel
 
 
@@ -73,10 +74,17 @@ class PoolResidual(Part):
         return None if measured is None else self.predicted_low_tokens <= measured <= self.predicted_high_tokens
 
 
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 knew one box."""
+    return content
+
+
 class Residuals(Record):
     """One start of an engine, measured against its plan. The next plan for this box, engine and version uses it."""
 
     kind: ClassVar[str] = "residuals"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     deployment: str
     """Which deployment."""
