@@ -16,6 +16,7 @@ from upright.proving.prompts import prompt_set
 from upright.proving.rung import SoakWish, Target
 
 
+@pytest.mark.slow
 def test_a_minute_of_soak(standing: Standing):
     soak(standing, "1m", "20s")
 
