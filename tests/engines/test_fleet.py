@@ -293,6 +293,7 @@ def test_a_broken_recipe_stops_at_the_first_box_and_steps_back(four: Four):
     assert "the last roll was stopped: a failed" in four("status", "four").stderr
 
 
+@pytest.mark.slow
 def test_a_roll_that_was_killed_goes_on(four: Four):
     argv = [sys.executable, "-m", "upright", "fleet", "roll", "--again"]
     rolling = subprocess.Popen(
