@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import TypeVar
 
 import httpx2
@@ -43,7 +43,9 @@ BLOCK_TURNS = 8
 """On each engine."""
 PROBE_SECONDS = 0.6
 STEADY = 1.3
-"""What the engines' speed may change by within a block."""
+"""What the engines' speed may change by within a block,"""
+LIKE_THEN = 1.2
+"""and since the curve was measured: more than that is another machine, and the curve is not its own."""
 ALONE = ((40, 1), (100, 1), (200, 1), (400, 1))
 TOGETHER = ((100, 2), (100, 4), (100, STREAMS), (400, 4))
 GAUGED = Shape(prompt_tokens=150, output_tokens=24, concurrency=1, requests=10**6)
@@ -88,6 +90,8 @@ class Result:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
     def words(self) -> str:
+        if not self.first_tokens:
+            return f"{self.name}: the engines' speed changed in every one of {self.blocks} blocks"
         pairs = ", ".join(f"{name} {error:+.0%}" for name, error in self.errors().items())
         real = f"first token p50 {1000 * self.seen(0.5):.0f} ms, p95 {1000 * self.seen(0.95):.0f} ms"
         left = f"{self.unsteady} of {self.blocks} blocks unsteady"
@@ -156,12 +160,25 @@ def many_turns(engines: Sequence[Subject], known: Curve, load: float, blocks: in
     shape = GAUGED.model_copy(
         update={"concurrency": STREAMS, "prompt_tokens": 120, "turns": turns, "turn_tokens": added}
     )
-    # A turn adds what the template writes around the answer and the question.
     usage = _usage(
-        known, opening=shape.prompt_tokens, answer=shape.output_tokens, turns=turns, added=added + known.template_tokens
+        known,
+        opening=shape.prompt_tokens,
+        answer=shape.output_tokens,
+        turns=turns,
+        added=_growth(engines[0], shape) - shape.output_tokens,
     )
     case = _Case("many turns", shape, usage, load * known.requests_per_second / turns, BLOCK_TURNS // turns)
     return _compared(engines, known, case, blocks, seed)
+
+
+def _growth(engine: Subject, shape: Shape) -> int:
+    """Tokens that a turn adds, the template's among them: one conversation tells. The answer before is read again."""
+    source = Prompts(engine.target, shape, engine.gauge, "growth", requests=1)
+    tally, _ = run(engine.target, source, Load(1))
+    first, second = tally.prompt[:2]
+    assert tally.cached is not None
+    assert tally.cached < sum(tally.prompt[:-1]) + second - first, "answers stay in the cache after all"
+    return second - first
 
 
 @dataclass(frozen=True)
@@ -181,23 +198,28 @@ def _compared(engines: Sequence[Subject], known: Curve, case: _Case, blocks: int
     for block in range(blocks):
         seen, wrote, took = _seen(engines, case, seed + ENGINES * block)
         after = _probe(engines)
-        now, changed = fmean((before, after)), after / before
+        factor, changed = fmean((before, after)) / known.probe_seconds, after / before
         before = after
-        if not 1 / STEADY < changed < STEADY:
+        if not (1 / STEADY < changed < STEADY and 1 / LIKE_THEN < factor < LIKE_THEN):
             unsteady += 1
             continue
         outcome = simulate(
             Setting(
-                known.service.scaled(now / known.probe_seconds), case.usage, ENGINES, 0, 100 * took,
+                known.service.scaled(factor), case.usage, ENGINES, 0, 100 * took,
                 trace=_trace(case, seed + ENGINES * block), slowdowns=known.slowdowns,
             )
         )  # fmt: skip
         whole.merge(outcome)
         first_tokens += seen
         output, seconds, last = output + wrote, seconds + took, last + outcome.last_seconds
-    assert first_tokens, "the engines' speed changed in every block"
     return Result(
-        case.name, tuple(first_tokens), output / seconds, whole, whole.answered_tokens / last, blocks, unsteady
+        case.name,
+        tuple(first_tokens),
+        output / max(seconds, 1e-9),
+        whole,
+        whole.answered_tokens / max(last, 1e-9),
+        blocks,
+        unsteady,
     )
 
 
@@ -243,6 +265,7 @@ def _usage(known: Curve, *, opening: int, answer: int, turns: int = 1, added: in
         thinking_seconds=Habit(0),
         turns_a_request=1,
         longest_tokens=CONTEXT_TOKENS,
+        answers_stay=False,
     )
 
 
@@ -253,14 +276,14 @@ def _cells(engines: Sequence[Subject], prompt: int, streams: int, repeats: int, 
 
 
 def _closed(engines: Sequence[Subject], shape: Shape, seed: str, seconds: float) -> float:
-    """Mean seconds of a request, one after another on each of them."""
+    """Seconds of a request in the middle, one after another on each of them."""
 
     def one(number: int) -> list[float]:
         target, gauge = engines[number].target, engines[number].gauge
         source = Prompts(target, shape, gauge, f"{seed} {number}")
         return list(run(target, source, Load(shape.concurrency, seconds=seconds))[0].latency)
 
-    return fmean(value for times in _at_once(one, len(engines)) for value in times)
+    return median(value for times in _at_once(one, len(engines)) for value in times)
 
 
 def _at_once(work: Callable[[int], T], count: int) -> list[T]:

@@ -1,4 +1,7 @@
-"""Cells of benchmarks -> how the box serves: what its first tokens and its steps were measured to take."""
+"""Cells of benchmarks -> how the box serves: what its first tokens and its steps were measured to take.
+
+Medians: what disturbs a few requests of a cell is the machine's, and no part of how the engine serves.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,7 @@ def _fresh(cell: Cell) -> float:
 
 
 def _first_token(alone: Sequence[Cell], notes: list[str]) -> _Reading:
-    points = [(_fresh(cell), cell.ttft_seconds.mean) for cell in alone if cell.ttft_seconds]
+    points = [(_fresh(cell), cell.ttft_seconds.p50) for cell in alone if cell.ttft_seconds]
     lengths = sorted({round(tokens) for tokens, _ in points})
     if lengths[-1] / lengths[0] < _APART:
         notes.append("one length of prompt was measured: its whole time is taken for reading")
@@ -143,13 +146,13 @@ def _point(cell: Cell, reading: _Reading) -> _Point:
     assert cell.prompt_tokens is not None
     written = cell.output_tokens.mean if cell.output_tokens else float(cell.shape.output_tokens)
     others = max(0.0, cell.in_flight_mean - 1)
-    writing = cell.tpot_seconds.mean * written
-    share = writing / (writing + cell.ttft_seconds.mean)
+    writing = cell.tpot_seconds.p50 * written
+    share = writing / (writing + cell.ttft_seconds.p50)
     prompts = others / max(1.0, written) * reading.seconds(_fresh(cell))
     return _Point(
         streams=1 + others * share,
         context=cell.prompt_tokens.mean + written / 2,
-        seconds=max(cell.tpot_seconds.mean - prompts, cell.tpot_seconds.mean / 10),
+        seconds=max(cell.tpot_seconds.p50 - prompts, cell.tpot_seconds.p50 / 10),
     )
 
 

@@ -252,6 +252,8 @@ class _Run:
         box.running -= 1
         own = talk.need - self.shared
         box.held_tokens -= own
+        if not self.usage.answers_stay:
+            own -= talk.answer
         talk.prefix = talk.need
         box.cached[talk.number] = own
         box.cached_tokens += own

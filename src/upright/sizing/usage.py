@@ -68,6 +68,8 @@ class Usage:
     """Turns that an agent takes for one request of a person; 1 where there is no agent."""
     longest_tokens: int
     """The context that is served; a conversation that would pass it starts anew."""
+    answers_stay: bool = True
+    """Whether an answer is found in the cache by the next turn: not where a template leaves out what was thought."""
 
     def pause(self, random: Random) -> float:
         person = self.turns_a_request <= 1 or random.random() * self.turns_a_request < 1

@@ -99,6 +99,12 @@ def test_a_second_turn_reads_only_what_is_new() -> None:
     assert outcome.reread_tokens == 0
 
 
+def test_an_answer_that_does_not_stay_is_read_again() -> None:
+    usage = replace(USAGE, turns=Habit(2), answers_stay=False)
+    outcome = simulate(replace(SETTING, usage=usage, seconds=2400.0, warm_up_seconds=50.0))
+    assert outcome.reused == pytest.approx(1000 / 2201, rel=0.02)
+
+
 def test_without_affinity_a_conversation_reads_its_prefix_again() -> None:
     many = replace(SETTING, usage=replace(USAGE, turns=Habit(10)), boxes=8, users=8, warm_up_seconds=200.0)
     kept, lost = simulate(many), simulate(replace(many, routing="random"))
