@@ -18,7 +18,7 @@ from upright.proving.rung import SoakWish, Target
 
 @pytest.mark.slow
 def test_a_minute_of_soak(standing: Standing):
-    soak(standing, "1m", "20s")
+    soak(standing, "1m", "45s")
 
 
 @pytest.mark.slow
