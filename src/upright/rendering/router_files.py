@@ -126,11 +126,6 @@ def quadlet(recipe: Recipe) -> str:
 def kubernetes(recipe: Recipe, *, starter: str, workers: str) -> str:
     """With what starts smg and the list of boxes as a ConfigMap, and the rule that engines answer the router alone."""
     name = _name(recipe)
-    where = {"-B": FOLDER, "--host": EVERYWHERE, "--prometheus-host": EVERYWHERE}
-    reasons = {
-        "--host": "inside the pod; the service below decides who gets there",
-        "--prometheus-host": "inside the pod: Prometheus asks the pod, and no service leads there",
-    }
     lines = [
         *_title(recipe),
         "# The keys stay in a secret; worker.key is the engines' own:",
@@ -145,6 +140,45 @@ def kubernetes(recipe: Recipe, *, starter: str, workers: str) -> str:
         "  __main__.py: |",
         *(f"    {line}".rstrip() for line in starter.splitlines()),
         "---",
+        *_pod(recipe, name),
+        "---",
+        "apiVersion: v1",
+        "kind: Service",
+        f"metadata: {{name: {name}}}",
+        "spec:",
+        "  type: ClusterIP  # inside the cluster only",
+        f"  selector: {{app: {name}}}",
+        f"  ports: [{{name: http, port: {recipe.port}, targetPort: http}}]",
+        "---",
+        f"# Engines answer the router alone: give their pods the label upright-fleet={name}.",
+        "apiVersion: networking.k8s.io/v1",
+        "kind: NetworkPolicy",
+        f"metadata: {{name: {name}-engines}}",
+        "spec:",
+        f"  podSelector: {{matchLabels: {{upright-fleet: {name}}}}}",
+        "  policyTypes: [Ingress]",
+        f"  ingress: [{{from: [{{podSelector: {{matchLabels: {{app: {name}}}}}}}]}}]",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+TARGETS: dict[str, tuple[Callable[[Recipe], str], str]] = {
+    "shell": (shell, "router.sh"),
+    "systemd": (systemd, "{name}.service"),
+    "quadlet": (quadlet, "{name}.container"),
+}
+"""Besides Kubernetes, whose manifest takes the folder's files too."""
+
+
+def _pod(recipe: Recipe, name: str) -> list[str]:
+    """The router's Deployment."""
+    where = {"-B": FOLDER, "--host": EVERYWHERE, "--prometheus-host": EVERYWHERE}
+    reasons = {
+        "--host": "inside the pod; the service below decides who gets there",
+        "--prometheus-host": "inside the pod: Prometheus asks the pod, and no service leads there",
+    }
+    lines = [
         "apiVersion: apps/v1",
         "kind: Deployment",
         f"metadata: {{name: {name}, labels: {{app: {name}}}}}",
@@ -187,34 +221,8 @@ def kubernetes(recipe: Recipe, *, starter: str, workers: str) -> str:
         f"      - {{name: router, configMap: {{name: {name}}}}}",
         f"      - {{name: keys, secret: {{secretName: {name}-keys}}}}",
         "      - {name: tmp, emptyDir: {medium: Memory}}",
-        "---",
-        "apiVersion: v1",
-        "kind: Service",
-        f"metadata: {{name: {name}}}",
-        "spec:",
-        "  type: ClusterIP  # inside the cluster only",
-        f"  selector: {{app: {name}}}",
-        f"  ports: [{{name: http, port: {recipe.port}, targetPort: http}}]",
-        "---",
-        f"# Engines answer the router alone: give their pods the label upright-fleet={name}.",
-        "apiVersion: networking.k8s.io/v1",
-        "kind: NetworkPolicy",
-        f"metadata: {{name: {name}-engines}}",
-        "spec:",
-        f"  podSelector: {{matchLabels: {{upright-fleet: {name}}}}}",
-        "  policyTypes: [Ingress]",
-        f"  ingress: [{{from: [{{podSelector: {{matchLabels: {{app: {name}}}}}}}]}}]",
-        "",
     ]
-    return "\n".join(lines)
-
-
-TARGETS: dict[str, tuple[Callable[[Recipe], str], str]] = {
-    "shell": (shell, "router.sh"),
-    "systemd": (systemd, "{name}.service"),
-    "quadlet": (quadlet, "{name}.container"),
-}
-"""Besides Kubernetes, whose manifest takes the folder's files too."""
+    return lines
 
 
 def _name(recipe: Recipe) -> str:
