@@ -107,6 +107,7 @@ def test_a_page_that_shows_a_session_is_executed():
         "residuals.md",
         "proving.md",
         "sizing.md",
+        "fleet.md",
     }
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     assert {page.name for page in pages if "```console" in page.read_text()} == executed

@@ -14,6 +14,8 @@ from tests.loopback_hub import LoopbackHub, sha256
 from upright.fetching.download import WRITE_BYTES
 from upright.fetching.partial import CHUNK_BYTES
 
+SLOW_BYTES_PER_SECOND = 600_000
+"""A connection, until the last try: a machine of any speed is interrupted on the way."""
 TIMES = 20
 CONNECTIONS = 4
 NAMES = [f"Kimi-Q8_0-0000{part}-of-00003.gguf" for part in (1, 2, 3)]
@@ -42,10 +44,10 @@ def test_killed_and_interrupted_twenty_times(tmp_path: Path) -> None:
     repository.mkdir()
     for name in NAMES:
         (repository / name).write_bytes(chance.randbytes(8_000_000))
-    hub = LoopbackHub(repository, bytes_per_second=1_500_000)
+    hub = LoopbackHub(repository, bytes_per_second=SLOW_BYTES_PER_SECOND)
     with hub.running():
         environment = {**os.environ, "HF_ENDPOINT": hub.hub_url, "HF_HOME": str(tmp_path / "hf")}
-        codes = _fetch_and_end(environment, chance)
+        codes = _fetch_and_end(environment, chance, hub)
     total = sum((repository / name).stat().st_size for name in NAMES)
     again = hub.weight_bytes_sent - total
     print(f"ended {codes}; {again:,} of {hub.weight_bytes_sent:,} bytes were sent again")
@@ -63,7 +65,7 @@ def test_killed_and_interrupted_twenty_times(tmp_path: Path) -> None:
     assert left == []
 
 
-def _fetch_and_end(environment: dict[str, str], chance: random.Random) -> list[int]:
+def _fetch_and_end(environment: dict[str, str], chance: random.Random, hub: LoopbackHub) -> list[int]:
     """Exit codes of a fetch that is ended after a moment, by turns with Ctrl-C and kill -9; the last one may finish."""
     command = [sys.executable, "-c", _FORKS % CONNECTIONS]
     codes = []
@@ -73,6 +75,8 @@ def _fetch_and_end(environment: dict[str, str], chance: random.Random) -> list[i
         assert forks.stdin is not None
         assert forks.stdout is not None
         for turn in range(TIMES + 1):
+            if turn == TIMES:
+                hub.bytes_per_second = None
             forks.stdin.write("fetch\n")
             forks.stdin.flush()
             child = int(forks.stdout.readline())

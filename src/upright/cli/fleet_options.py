@@ -44,7 +44,7 @@ def started(name: str | None) -> Fleet:
                 f"which fleet? {', '.join(known)}" if known else "there is no fleet yet", hint="upright fleet up FILE"
             )
         name = next(iter(known))
-    if name not in known and not Path(name).exists():
+    if name not in known and not Path(name).exists() and Path(name).suffix not in (".yaml", ".yml"):
         raise UsageError(
             f"no fleet named {name}", hint=f"known: {', '.join(known)}" if known else "upright fleet up FILE"
         )

@@ -121,7 +121,7 @@ def test_a_sound_engine_passes() -> None:
 def questions() -> list[str]:
     assert TINY.needles is not None
     quick = [row for row in TINY.smoke if row.rule != "code" and not row.enforce_schema]
-    return [*TINY.needles.keys[:4], *(row.ask for row in quick)]
+    return [*map(str, TINY.needles.depths), *(row.ask for row in quick)]
 
 
 def test_a_server_of_somebody_else_is_loaded_and_neither_measured_nor_restarted() -> None:
