@@ -310,10 +310,11 @@ def test_a_model_that_answers_garbage_does_not_stand(box: Upright, tiny_model: P
 
 
 def test_ctrl_c_detaches_from_up_and_ends_run(box: Upright, tiny_model: Path, llama_server: Path, tmp_path: Path):
-    """The engine is a slow one: a wrapper that waits before it starts the real one."""
-    slow = tmp_path / "slow" / "llama-server"
+    """The engine is a slow one: a wrapper that waits for a file before it starts the real one."""
+    slow, go = tmp_path / "slow" / "llama-server", tmp_path / "go"
     slow.parent.mkdir()
-    slow.write_text(f'#!/bin/sh\ncase "$*" in *--model*) sleep 4;; esac\nexec "{llama_server}" "$@"\n')
+    waits = f'case "$*" in *--model*) until [ -e "{go}" ]; do sleep 0.1; done;; esac'
+    slow.write_text(f'#!/bin/sh\n{waits}\nexec "{llama_server}" "$@"\n')
     slow.chmod(0o755)
     environment = {
         **os.environ,
@@ -322,12 +323,14 @@ def test_ctrl_c_detaches_from_up_and_ends_run(box: Upright, tiny_model: Path, ll
     }
     for verb, code, after in (("up", 0, "ready"), ("run", 130, "stopped")):
         argv = [sys.executable, "-m", "upright", verb, str(tiny_model), "--context", "1k", "--port", str(free_port())]
+        go.unlink(missing_ok=True)
         process = subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True)
         wait_for_state(box, "loading", name="tiny-kimi" if verb == "up" else "tiny-kimi-2")
         process.send_signal(signal.SIGINT)
         talk = process.communicate(timeout=60)[1]
         assert process.returncode == code, talk
         assert ("detached" in talk) is (verb == "up")
+        go.touch()
         wait_for_state(box, after, name="tiny-kimi" if verb == "up" else "tiny-kimi-2")
     assert box("down", "tiny-kimi").returncode == 0
 

@@ -127,7 +127,7 @@ def test_every_panel_has_data(standing: Standing, asked: None, tmp_path: Path) -
 @pytest.mark.parametrize("names", [("tiny-a",), ("tiny-a", "tiny-b", "tiny-c", "tiny-d")], ids=["one", "four"])
 def test_top_in_a_terminal(standing: Standing, asked: None, names: tuple[str, ...], columns: int, lines: int) -> None:
     with _terminal(standing, columns, lines, "top", *names, "--every", "0.5s") as shown:
-        shown.wait(lambda text: text.count("█") > 3, "a picture of the last seconds")
+        shown.wait(lambda text: text.count("█") > 3 and "q leaves" in text, "a picture of the last seconds")
         text = shown.text()
         assert len(text) <= lines
         assert max(map(len, text)) <= columns
