@@ -36,6 +36,7 @@ class Box:
         return observations(done)
 
 
+@pytest.mark.timing
 @pytest.mark.timeout(600)
 def test_a_minute_of_soak(upright: Upright, llama_server: Path, tiny_model: Path, tmp_path: Path):
     soaked_at_once(upright, llama_server, tiny_model, tmp_path, "1m")
