@@ -1,4 +1,4 @@
-"""The seeds' six attempts, and a dirty boot, on scripted engines that print those lines: healed in the seeds' order."""
+"""Six published attempts, and a dirty boot, on scripted engines that print those lines: healed in their order."""
 
 from __future__ import annotations
 

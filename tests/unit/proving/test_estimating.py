@@ -1,4 +1,4 @@
-"""The estimate is a pure function: these are the seeds' own figures."""
+"""The estimate is a pure function: these are published figures."""
 
 from __future__ import annotations
 
