@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.loopback_hub import LoopbackHub, sha256
 from upright.fetching.download import WRITE_BYTES
 from upright.fetching.partial import CHUNK_BYTES
 
-SLOW_BYTES_PER_SECOND = 600_000
+SLOW_BYTES_PER_SECOND = 300_000
 """A connection, until the last try: a machine of any speed is interrupted on the way."""
 TIMES = 20
 CONNECTIONS = 4
@@ -82,7 +83,8 @@ def _fetch_and_end(environment: dict[str, str], chance: random.Random, hub: Loop
             child = int(forks.stdout.readline())
             if turn < TIMES:
                 time.sleep(0.1 + chance.random() * 0.3)
-                os.kill(child, signal.SIGKILL if turn % 2 else signal.SIGINT)
+                with suppress(ProcessLookupError):  # a machine so slow that all of it came meanwhile
+                    os.kill(child, signal.SIGKILL if turn % 2 else signal.SIGINT)
             codes.append(int(forks.stdout.readline()))
         forks.stdin.close()
     return codes
