@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-LEAK = "import time\nheld = []\nwhile True: held.append(b'x' * int({rate} / 10)); time.sleep(0.1)"
+LEAK = """import time
+began, held, total = time.monotonic(), [], 0
+while True:
+    wanted = int({rate} * (time.monotonic() - began))
+    held.append(b'x' * (wanted - total))
+    total = wanted
+    time.sleep(0.1)"""
 
 
 @contextmanager

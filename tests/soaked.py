@@ -17,13 +17,13 @@ def observations(done: subprocess.CompletedProcess[str]) -> tuple[int, Seen]:
     return done.returncode, {item["check"]: item for item in seen if item["rung"] == "soak"}
 
 
-def is_sound(code: int, seen: Seen, *, restarted: bool) -> None:
+def is_sound(code: int, seen: Seen, *, restarted: bool, least_requests: int) -> None:
     assert {item["check"]: item["reason"] for item in seen.values() if item["verdict"] == "failed"} == {}
     assert code == 0
     passed = {item["check"] for item in seen.values() if item["verdict"] == "passed"}
     assert passed >= {"errors", "answers", "engine memory", "host memory"}  # latency is skipped where others took over
     assert ("restart" in passed) == restarted
-    assert seen["errors"]["measured"]["requests"] >= 50
+    assert seen["errors"]["measured"]["requests"] >= least_requests
 
 
 def has_leaked(code: int, seen: Seen, bytes_per_second: float) -> None:
@@ -32,9 +32,7 @@ def has_leaked(code: int, seen: Seen, bytes_per_second: float) -> None:
     memory = seen["engine memory"]
     assert memory["verdict"] == "failed", memory["reason"]
     assert "used up in" in memory["reason"]
-    assert (
-        0.05 < memory["measured"]["bytes_per_hour"] / (3600 * bytes_per_second) < 1.2
-    )  # it sleeps more on a busy machine
+    assert 0.5 < memory["measured"]["bytes_per_hour"] / (3600 * bytes_per_second) < 1.2
 
 
 def has_failed(seen: Seen) -> None:

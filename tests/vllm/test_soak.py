@@ -49,7 +49,7 @@ def soak(standing: Standing, time: str, leaking_time: str) -> None:
     with ThreadPoolExecutor() as pool:
         sound = pool.submit(soaked, standing.name, "--soak", time, "--no-restart")
         has_failed(behind_a_proxy(standing, units.parse_duration(time)))
-    is_sound(*sound.result(), restarted=False)
+    is_sound(*sound.result(), restarted=False, least_requests=50)
     leak(standing.home)
     try:
         has_leaked(*soaked(standing.name, "--soak", leaking_time, "--no-restart"), LEAK_BYTES_PER_SECOND)

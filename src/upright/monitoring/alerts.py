@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from upright.monitoring.target import ROUTER
+from upright.rendering.container import ROUTER
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from typing import Any
 from upright.monitoring.alerts import Limits, alert_rules, seconds
 from upright.monitoring.dashboard import dashboard
 from upright.monitoring.measures import Rule, rules_for
-from upright.monitoring.target import ROUTER, Target
+from upright.monitoring.target import Target
 from upright.records.yaml12 import to_yaml
+from upright.rendering.container import ROUTER
 
 DASHBOARD = "grafana/dashboards/upright.json"
 _HEAD = "# Written by `upright monitor`: write it again when a deployment comes, goes or changes its version.\n"

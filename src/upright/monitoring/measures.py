@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from upright.endpoint.metrics import LARGEST, RANKS, RESPONSES, SPELLINGS
-from upright.monitoring.target import ROUTER, Target
+from upright.monitoring.target import Target
+from upright.rendering.container import ROUTER
 
 BY = "deployment, model, software"
 """What is left of the labels: ranks and replicas of one deployment are one series."""

@@ -8,12 +8,11 @@ from urllib.parse import urlsplit
 
 from upright.catalog.recorded_metrics import RecordedMetrics, nearest_metrics
 from upright.engines import engine_named
+from upright.engines.speculation import speculation_of
 from upright.errors import UsageError
 from upright.records.deployment import Deployment
 from upright.records.recipe import Recipe
-
-ROUTER = "smg"
-_SPECULATES = ("--speculative", "--spec-", "--model-draft", "--draft")
+from upright.rendering.container import ROUTER
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def deployment_target(deployment: Deployment, recipe: Recipe, key_file: Path) ->
         path=recipe.metrics_path,
         scheme=url.scheme,
         key_file=key_file if engine_named(deployment.engine).metrics_guarded else None,
-        speculates=any(setting.name.startswith(_SPECULATES) for setting in recipe.arguments),
+        speculates=speculation_of(recipe) is not None,
     )
 
 
