@@ -1,8 +1,9 @@
-"""Four real engines on one machine, their curve by one load, and what another load sees of them.
+"""Four real engines on one machine, each with a device of its own that takes its time, and what loads see of them.
 
-The curve is measured with all four at work, since they share two cores; how much faster a step is while fewer of them
-work is measured too. Arrivals of the other load are known to the simulation, so that both see the same crowd. The load
-comes in blocks, and the engines' speed is looked at between them: what other programs take changes it.
+Boxes have silicon of their own, engines on two shared cores do not: their speed changes by a fifth as one measures it.
+So the engines are real in all but the end of a step, which comes when a device of a known speed would be done
+(device.c). A first load tells their curve, as on any box; arrivals of the others are known to the simulation, so that
+both see the same crowd.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import os
 import random
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import TypeVar
 
 import httpx2
@@ -39,13 +39,7 @@ T = TypeVar("T")
 ENGINES = 4
 STREAMS = 8
 CONTEXT_TOKENS = 2048
-BLOCK_TURNS = 8
-"""On each engine."""
-PROBE_SECONDS = 0.6
-STEADY = 1.3
-"""What the engines' speed may change by within a block,"""
-LIKE_THEN = 1.2
-"""and since the curve was measured: more than that is another machine, and the curve is not its own."""
+DEVICE = {"UPRIGHT_STEP_US": "20000", "UPRIGHT_TOKEN_US": "1000"}
 ALONE = ((40, 1), (100, 1), (200, 1), (400, 1))
 TOGETHER = ((100, 2), (100, 4), (100, STREAMS), (400, 4))
 GAUGED = Shape(prompt_tokens=150, output_tokens=24, concurrency=1, requests=10**6)
@@ -53,15 +47,16 @@ GAUGED = Shape(prompt_tokens=150, output_tokens=24, concurrency=1, requests=10**
 
 @dataclass(frozen=True)
 class Curve:
-    """How one of them serves while all work, and how much longer a step takes while one, two, ... work."""
+    """How one of them serves."""
 
     service: Service
-    slowdowns: tuple[float, ...]
-    requests_per_second: float
-    """That all four together were seen to answer, one at a time each."""
     template_tokens: int
-    probe_seconds: float
-    """Of a request, one at a time on each: what blocks are scaled by."""
+
+    def alone(self, new_tokens: int, answer_tokens: int) -> float:
+        """Seconds of a request that nobody is beside."""
+        service = self.service
+        steps = service.prompt_step_seconds + (answer_tokens - 1) * service.decode_seconds(1)
+        return service.read_seconds(0, new_tokens) + steps
 
 
 @dataclass(frozen=True)
@@ -72,10 +67,6 @@ class Result:
     first_tokens: tuple[float, ...]
     tokens_per_second: float
     simulated: Outcome
-    simulated_tokens_per_second: float
-    blocks: int
-    unsteady: int
-    """Blocks that are left out, because the engines' speed changed in them."""
 
     def errors(self) -> dict[str, float]:
         """The simulation's, relative to what was seen."""
@@ -83,39 +74,31 @@ class Result:
         found = {
             f"p{100 * share:.0f}": (simulated.quantile(share) or 0.0) / self.seen(share) - 1 for share in (0.5, 0.95)
         }
-        return {**found, "throughput": self.simulated_tokens_per_second / self.tokens_per_second - 1}
+        wrote = self.simulated.answered_tokens / self.simulated.last_seconds
+        return {**found, "throughput": wrote / self.tokens_per_second - 1}
 
     def seen(self, share: float) -> float:
         ordered = sorted(self.first_tokens)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
     def words(self) -> str:
-        if not self.first_tokens:
-            return f"{self.name}: the engines' speed changed in every one of {self.blocks} blocks"
         pairs = ", ".join(f"{name} {error:+.0%}" for name, error in self.errors().items())
         real = f"first token p50 {1000 * self.seen(0.5):.0f} ms, p95 {1000 * self.seen(0.95):.0f} ms"
-        left = f"{self.unsteady} of {self.blocks} blocks unsteady"
         seen = f"{len(self.first_tokens)} turns, {real}, {self.tokens_per_second:.0f} tok/s"
-        return f"{self.name}: {seen}; off by {pairs}; {left}"
+        return f"{self.name}: {seen}; off by {pairs}"
 
 
 @contextlib.contextmanager
-def four_engines(server: Path, model: Path) -> Iterator[list[Subject]]:
+def four_engines(server: Path, model: Path, folder: Path) -> Iterator[list[Subject]]:
+    device = folder / "device.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", device, Path(__file__).with_name("device.c")], check=True)
+    environment = {**os.environ, **DEVICE, "LD_PRELOAD": str(device)}
+    settings = ["-t", "1", "-tb", "1", "-np", str(STREAMS), "-c", str(STREAMS * CONTEXT_TOKENS)]
+    settings += ["-b", str(CONTEXT_TOKENS), "-ub", str(CONTEXT_TOKENS), "--cache-ram", "0", "--kv-unified"]
     ports = [_free_port() for _ in range(ENGINES)]
-    settings = ["-t", "1", "-tb", "1", "-np", str(STREAMS), "-c", str(STREAMS * CONTEXT_TOKENS), "--cache-ram", "0"]
-    started = [
-        subprocess.Popen(
-            [server, "-m", model, *settings, "--poll", "0", "--no-webui", "--alias", "tiny", "--port", str(port)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for port in ports
-    ]
-    # A core that shares its silicon with a busy one is slower: at the lowest priority these keep both always busy.
-    started += [
-        subprocess.Popen([sys.executable, "-c", "import os\nos.nice(19)\nwhile True: pass"])
-        for _ in range(os.cpu_count() or 1)
-    ]
+    words = [[server, "-m", model, *settings, "--no-webui", "--alias", "tiny", "--port", str(port)] for port in ports]
+    quiet = subprocess.DEVNULL
+    started = [subprocess.Popen(each, env=environment, stdout=quiet, stderr=quiet) for each in words]
     try:
         for port in ports:
             _wait_for(port)
@@ -126,9 +109,8 @@ def four_engines(server: Path, model: Path) -> Iterator[list[Subject]]:
             process.wait()
 
 
-def curve(engines: Sequence[Subject], repeats: int, seconds: float) -> Curve:
+def curve(engines: Sequence[Subject], repeats: int) -> Curve:
     _closed(engines, GAUGED.model_copy(update={"concurrency": 4}), "warm", 1.0)
-    start = _probe(engines)
     cells = [
         cell
         for number, (prompt, streams) in enumerate((*ALONE, *TOGETHER))
@@ -137,25 +119,20 @@ def curve(engines: Sequence[Subject], repeats: int, seconds: float) -> Curve:
     found = measured_service(
         cells, pool_tokens=STREAMS * CONTEXT_TOKENS, streams=STREAMS, step_prompt_tokens=CONTEXT_TOKENS
     )
-    probe = fmean((start, _probe(engines)))
-    times = [_closed(engines[:count], GAUGED, f"beside {count}", seconds) for count in range(1, ENGINES + 1)]
     return Curve(
         service=found.service,
-        slowdowns=tuple(min(1.0, each / times[-1]) for each in times),
-        requests_per_second=ENGINES / times[-1],
         template_tokens=engines[0].gauge.base_tokens,
-        probe_seconds=probe,
     )
 
 
-def poisson(engines: Sequence[Subject], known: Curve, load: float, blocks: int, seed: int) -> Result:
+def poisson(engines: Sequence[Subject], known: Curve, load: float, conversations: int, seed: int) -> Result:
     shape = GAUGED.model_copy(update={"concurrency": STREAMS, "prompt_tokens": 200})
     usage = _usage(known, opening=shape.prompt_tokens, answer=shape.output_tokens)
-    case = _Case("Poisson", shape, usage, load * known.requests_per_second, BLOCK_TURNS)
-    return _compared(engines, known, case, blocks, seed)
+    rate = load / known.alone(shape.prompt_tokens, shape.output_tokens)
+    return _compared(engines, known, _Case("Poisson", shape, usage, rate, conversations), seed)
 
 
-def many_turns(engines: Sequence[Subject], known: Curve, load: float, blocks: int, seed: int) -> Result:
+def many_turns(engines: Sequence[Subject], known: Curve, load: float, conversations: int, seed: int) -> Result:
     turns, added = 4, 60
     shape = GAUGED.model_copy(
         update={"concurrency": STREAMS, "prompt_tokens": 120, "turns": turns, "turn_tokens": added}
@@ -167,8 +144,9 @@ def many_turns(engines: Sequence[Subject], known: Curve, load: float, blocks: in
         turns=turns,
         added=_growth(engines[0], shape) - shape.output_tokens,
     )
-    case = _Case("many turns", shape, usage, load * known.requests_per_second / turns, BLOCK_TURNS // turns)
-    return _compared(engines, known, case, blocks, seed)
+    later = known.alone(round(usage.turn_tokens.mean) + shape.output_tokens, shape.output_tokens)
+    rate = load / (known.alone(shape.prompt_tokens, shape.output_tokens) + (turns - 1) * later)
+    return _compared(engines, known, _Case("many turns", shape, usage, rate, conversations), seed)
 
 
 def _growth(engine: Subject, shape: Shape) -> int:
@@ -187,55 +165,28 @@ class _Case:
     shape: Shape
     usage: Usage
     rate: float
-    """Conversations a second, on all engines together."""
+    """Conversations a second on each engine,"""
     each: int
-    """Conversations on each engine in a block."""
+    """and how many in all."""
 
 
-def _compared(engines: Sequence[Subject], known: Curve, case: _Case, blocks: int, seed: int) -> Result:
-    whole, first_tokens, output, seconds, last, unsteady = Outcome(), [], 0, 0.0, 0.0, 0
-    before = _probe(engines)
-    for block in range(blocks):
-        seen, wrote, took = _seen(engines, case, seed + ENGINES * block)
-        after = _probe(engines)
-        factor, changed = fmean((before, after)) / known.probe_seconds, after / before
-        before = after
-        if not (1 / STEADY < changed < STEADY and 1 / LIKE_THEN < factor < LIKE_THEN):
-            unsteady += 1
-            continue
-        outcome = simulate(
-            Setting(
-                known.service.scaled(factor), case.usage, ENGINES, 0, 100 * took,
-                trace=_trace(case, seed + ENGINES * block), slowdowns=known.slowdowns,
-            )
-        )  # fmt: skip
-        whole.merge(outcome)
-        first_tokens += seen
-        output, seconds, last = output + wrote, seconds + took, last + outcome.last_seconds
-    return Result(
-        case.name,
-        tuple(first_tokens),
-        output / max(seconds, 1e-9),
-        whole,
-        whole.answered_tokens / max(last, 1e-9),
-        blocks,
-        unsteady,
-    )
-
-
-def _seen(engines: Sequence[Subject], case: _Case, seed: int) -> tuple[list[float], int, float]:
-    """First tokens, tokens written, seconds."""
-
+def _compared(engines: Sequence[Subject], known: Curve, case: _Case, seed: int) -> Result:
     def one(number: int) -> tuple[list[float], int, float, float]:
         target, gauge = engines[number].target, engines[number].gauge
         source = Prompts(target, case.shape, gauge, f"{case.name} {seed} {number}", requests=case.each)
-        tally, _ = run(target, source, Load(STREAMS, requests_per_second=case.rate / ENGINES, seed=seed + number))
+        tally, _ = run(target, source, Load(STREAMS, requests_per_second=case.rate, seed=seed + number))
         assert not tally.errors, tally.errors
         return list(tally.ttft), sum(tally.output), tally.began, tally.ended
 
     found = _at_once(one, ENGINES)
     took = max(ended for *_, ended in found) - min(began for *_, began, _ in found)
-    return [first for times, *_ in found for first in times], sum(wrote for _, wrote, *_ in found), took
+    setting = Setting(known.service, case.usage, ENGINES, 0, 100 * took, trace=_trace(case, seed))
+    return Result(
+        case.name,
+        tuple(first for times, *_ in found for first in times),
+        sum(wrote for _, wrote, *_ in found) / took,
+        simulate(setting),
+    )
 
 
 def _trace(case: _Case, seed: int) -> tuple[tuple[float, int], ...]:
@@ -245,13 +196,8 @@ def _trace(case: _Case, seed: int) -> tuple[tuple[float, int], ...]:
         arrivals, at = random.Random(seed + number), 0.0
         for _ in range(case.each):
             found.append((at, number))
-            at += arrivals.expovariate(case.rate / ENGINES)
+            at += arrivals.expovariate(case.rate)
     return tuple(sorted(found))
-
-
-def _probe(engines: Sequence[Subject]) -> float:
-    """Seconds of a request, one after another on each of them at once."""
-    return _closed(engines, GAUGED, f"probe {time.time_ns()}", PROBE_SECONDS)
 
 
 def _usage(known: Curve, *, opening: int, answer: int, turns: int = 1, added: int = 1) -> Usage:

@@ -127,18 +127,16 @@ def test_every_panel_has_data(standing: Standing, asked: None, tmp_path: Path) -
 @pytest.mark.parametrize("names", [("tiny-a",), ("tiny-a", "tiny-b", "tiny-c", "tiny-d")], ids=["one", "four"])
 def test_top_in_a_terminal(standing: Standing, asked: None, names: tuple[str, ...], columns: int, lines: int) -> None:
     with _terminal(standing, columns, lines, "top", *names, "--every", "0.5s") as shown:
-        shown.wait(lambda text: text.count("█") > 3 and "q leaves" in text, "a picture of the last seconds")
-        text = shown.text()
+        whole = rf"(?s)upright top  {len(names)} deployment.*█.*█.*█.*\nevery 500 ms · q leaves[^\n]*"
+        text = shown.wait(lambda text: re.fullmatch(whole, text), "a picture of the last seconds").string.splitlines()
         assert len(text) <= lines
         assert max(map(len, text)) <= columns
-        assert text[0].startswith(f"upright top  {len(names)} deployment")
-        assert text[-1].startswith("every 500 ms · q leaves")
         for name in names:
             (row,) = [line for line in text if re.match(rf"{name}\b", line)]
             assert row.split()[1] == "ready"
             assert ("llama.cpp b11669, tiny-kimi, http://127.0.0.1:" in row) is (columns == 200)
         shown.resize(columns - 10, lines - 4)
-        shown.wait(lambda _: len(shown.text()[0]) == columns - 10, "the other size")
+        shown.wait(lambda text: len(text.split("\n")[0]) == columns - 10, "the other size")
         shown.press("q")
         shown.wait(lambda text: "next: upright monitor" in text, "the person's own screen")
 
@@ -154,10 +152,8 @@ def test_a_killed_engine_alerts_and_is_shown_dead(standing: Standing, tmp_path: 
         os.kill(deployment["supervisor"]["pid"], signal.SIGKILL)  # its engine dies with it, and nobody restarts it
         with _terminal(standing, 80, 24, "top", "--every", "0.5s") as shown:
             shown.wait(lambda text: "next: upright diagnose tiny-d" in text, "what to do")
-            shown.wait(lambda text: re.search(r"^tiny-a +ready +\d", text, re.MULTILINE), "the others, as before")
-            text = "\n".join(shown.text())
-            assert re.search(r"^tiny-d +failed +—", text, re.MULTILINE)
-            assert "the supervisor was killed; its engine was ended too" in text
+            both = r"(?ms)^tiny-a +ready +\d.*^tiny-d +failed +—.*the supervisor was killed; its engine was ended too"
+            shown.wait(lambda text: re.search(both, text), "the others, as before, and why this one is not")
         alert = prometheus.wait(lambda: prometheus.firing().get("UprightDown"), "the alert")
     assert alert["labels"]["deployment"] == "tiny-d"
     assert alert["annotations"]["next"] == "upright ps, then upright diagnose tiny-d"
@@ -190,8 +186,8 @@ class _terminal:  # noqa: N801
     def __exit__(self, *_: object) -> None:
         self._tmux("kill-server")
 
-    def text(self) -> list[str]:
-        return self._tmux("capture-pane", "-p").splitlines()
+    def text(self) -> str:
+        return self._tmux("capture-pane", "-p").rstrip("\n")
 
     def press(self, key: str) -> None:
         self._tmux("send-keys", key)
@@ -199,11 +195,13 @@ class _terminal:  # noqa: N801
     def resize(self, columns: int, lines: int) -> None:
         self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
 
-    def wait(self, fact: Callable[[str], Any], what: str) -> None:
+    def wait(self, fact: Callable[[str], Any], what: str) -> Any:
+        """What the fact says of the first picture that has it: the next look may see one that is half drawn."""
         deadline = time.monotonic() + 60
-        while not fact("\n".join(self.text())):
-            assert time.monotonic() < deadline, f"{what} did not come:\n" + "\n".join(self.text())
+        while not (found := fact(text := self.text())):
+            assert time.monotonic() < deadline, f"{what} did not come:\n{text}"
             time.sleep(0.2)
+        return found
 
     def _tmux(self, *args: str) -> str:
         words = ["tmux", "-f", "/dev/null", "-L", self._socket, *args]

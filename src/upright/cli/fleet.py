@@ -27,4 +27,17 @@ def command() -> None:
     """Keep several boxes behind one endpoint: plan, start, watch, roll, end.
 
     One box needs none of this: its engine is the endpoint.
+
+    \b
+    A fleet.yaml, whose other fields docs/records.md lists:
+      record: fleet
+      schema: 1
+      name: kimi
+      model: moonshotai/Kimi-K2.6
+      goal: {context_tokens: 131072, users: 8}
+      boxes:
+        - {name: alpha, at: "ssh:alpha"}
+        - {name: beta, at: "ssh:beta", address: 10.0.0.12}
+      router: {at: here, port: 9000}
+      client_key: env:KIMI_KEY
     """

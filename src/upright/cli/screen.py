@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _ENTER = "\x1b[?1049h\x1b[?25l"
 _LEAVE = "\x1b[?25h\x1b[?1049l"
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+_BEGIN_FRAME, _END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class Screen:
@@ -58,12 +59,12 @@ class Screen:
         return size.columns, size.lines
 
     def draw(self, lines: Sequence[Text]) -> None:
-        """One write: a terminal shows it whole or not at all."""
+        """As one frame: a terminal that knows synchronized output shows it whole, others ignore the marks."""
         with self._console.capture() as capture:
             for number, line in enumerate(lines):
                 self._console.print(line, end="" if number == len(lines) - 1 else "\n", crop=False, no_wrap=True)
         body = capture.get().replace("\n", f"{_REST_OF_LINE}\r\n")
-        self._write(f"{_HOME}{body}{_REST_OF_LINE}{_REST_OF_SCREEN}")
+        self._write(f"{_BEGIN_FRAME}{_HOME}{body}{_REST_OF_LINE}{_REST_OF_SCREEN}{_END_FRAME}")
 
     def wait(self, seconds: float) -> bool:
         """False if the person wants to leave. Ends early at a key or a change of size."""

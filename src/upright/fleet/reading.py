@@ -20,7 +20,7 @@ def read_fleet(path: Path) -> Fleet:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise UsageError(f"{path} cannot be read: {reason}", hint="docs/fleet.md shows a fleet.yaml") from None
+        raise UsageError(f"{path} cannot be read: {reason}", hint="upright fleet --help shows a fleet.yaml") from None
     _complain_by_line(text, str(path))
     return load(text, Fleet, where=str(path))
 
@@ -31,7 +31,7 @@ def _complain_by_line(text: str, where: str) -> None:
     if data.get("record") != Fleet.kind:
         raise RecordError(
             f"{where} is no fleet: its first lines are not `record: fleet` and `schema: {Fleet.schema_version}`",
-            hint="docs/fleet.md shows one",
+            hint="upright fleet --help shows one",
         )
     if data.get("schema") != Fleet.schema_version:
         return
@@ -44,7 +44,10 @@ def _complain_by_line(text: str, where: str) -> None:
         place, line = _place(first["loc"], lines, data)
         at = f"{where} line {line}: {place}: " if place else f"{where}: "
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise RecordError(f"{at}{_words(first)}{more}", hint="docs/fleet.md") from None
+        raise RecordError(
+            f"{at}{_words(first)}{more}",
+            hint="upright fleet --help shows a fleet.yaml; upright explain Fleet.FIELD, what a field means",
+        ) from None
 
 
 def _place(loc: Sequence[int | str], lines: dict[tuple[int | str, ...], int], data: Any) -> tuple[str, int]:

@@ -5,6 +5,7 @@ Medians: what disturbs a few requests of a cell is the machine's, and no part of
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ _ALONE = 1.2
 """Requests in flight up to which a first token waited for nobody."""
 _APART = 1.5
 """Lengths that differ by this factor tell what a token costs."""
+_FEW = 0.3
+"""Share of steps up to which those that carried a prompt leave the one in the middle as it is."""
 _BENDS = 4
 """Lengths from which it can be told whether long prompts cost more for each token."""
 
@@ -57,7 +60,7 @@ def measured_service(
         )
     notes: list[str] = []
     reading = _first_token(alone, notes)
-    steps, cached = _steps(used, reading, notes)
+    steps, cached = _steps(used, reading, step_prompt_tokens, notes)
     engine_pool = [cell.engine.kv_pool_tokens for cell in used if cell.engine and cell.engine.kv_pool_tokens]
     pool = pool_tokens or (min(engine_pool) if engine_pool else None)
     if pool is None:
@@ -116,8 +119,10 @@ class _Point:
     seconds: float
 
 
-def _steps(used: Sequence[Cell], reading: _Reading, notes: list[str]) -> tuple[tuple[tuple[float, float], ...], float]:
-    points = [_point(cell, reading) for cell in used]
+def _steps(
+    used: Sequence[Cell], reading: _Reading, step_prompt_tokens: int, notes: list[str]
+) -> tuple[tuple[tuple[float, float], ...], float]:
+    points = [_point(cell, reading, step_prompt_tokens) for cell in used]
     by_streams: defaultdict[int, list[_Point]] = defaultdict(list)
     for point in points:
         by_streams[round(point.streams)].append(point)
@@ -139,21 +144,26 @@ def _steps(used: Sequence[Cell], reading: _Reading, notes: list[str]) -> tuple[t
     return tuple(found), cached
 
 
-def _point(cell: Cell, reading: _Reading) -> _Point:
-    """A step of this cell, without the prompts of the others that were read while one answer was written."""
+def _point(cell: Cell, reading: _Reading, step_prompt_tokens: int) -> _Point:
+    """A step of this cell that carries no prompt, though others' prompts were read while one answer was written.
+
+    Where few steps carried one, the gap in the middle had none, and everybody in it. Else what they took is taken off
+    the mean.
+    """
     assert cell.tpot_seconds is not None
     assert cell.ttft_seconds is not None
     assert cell.prompt_tokens is not None
     written = cell.output_tokens.mean if cell.output_tokens else float(cell.shape.output_tokens)
+    context, gaps, fresh = cell.prompt_tokens.mean + written / 2, max(1.0, written - 1), _fresh(cell)
     others = max(0.0, cell.in_flight_mean - 1)
-    writing = cell.tpot_seconds.p50 * written
-    share = writing / (writing + cell.ttft_seconds.p50)
-    prompts = others / max(1.0, written) * reading.seconds(_fresh(cell))
-    return _Point(
-        streams=1 + others * share,
-        context=cell.prompt_tokens.mean + written / 2,
-        seconds=max(cell.tpot_seconds.p50 - prompts, cell.tpot_seconds.p50 / 10),
-    )
+    if cell.itl_seconds is not None and others * math.ceil(fresh / step_prompt_tokens) < _FEW * gaps:
+        tokens_a_piece = gaps * cell.succeeded / cell.itl_seconds.count  # more than one where the engine guesses ahead
+        return _Point(1 + others, context, cell.itl_seconds.p50 / max(1.0, tokens_a_piece))
+    mean = cell.tpot_seconds.mean
+    writing = mean * written
+    prompts = others * writing / (writing + cell.ttft_seconds.mean)
+    read = reading.seconds(fresh) - reading.start
+    return _Point(1 + prompts, context, max(mean - prompts * read / gaps, mean / 10))
 
 
 def _least_squares(rows: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:

@@ -31,7 +31,7 @@ class Service:
     prompt_square_seconds: float = 0.0
     """What a prompt token adds for each token before it."""
     prompt_step_seconds: float = 0.0
-    """What a step takes more if it carries any prompt at all."""
+    """What a step takes that only carries prompts; one that decodes too takes the time of that."""
     answer_seconds: float = 0.0
     """What a first token takes besides, without keeping the engine: network, tokenising."""
 

@@ -46,8 +46,6 @@ class Setting:
     """Mean time until a box fails; None: never."""
     repair_seconds: float = 900.0
     """Until a failed box serves again, loading included."""
-    slowdowns: tuple[float, ...] = ()
-    """Boxes that share a machine: how much longer a step takes when one, two, ... of them work; () if none do."""
     seed: int = 0
 
 
@@ -81,18 +79,14 @@ class _Talk:
 
 class _Box:
     __slots__ = (
-        "at", "began", "cached", "cached_tokens", "carried", "clock", "count", "decoding", "decoding_tokens",
-        "held_tokens", "number", "pace", "prompting", "running", "step", "steps", "up", "version", "waiting",
+        "began", "cached", "cached_tokens", "carried", "count", "decoding", "decoding_tokens", "held_tokens",
+        "prompting", "running", "step", "steps", "up", "version", "waiting",
     )  # fmt: skip
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self) -> None:
         self.up = True
         self.version = 0  # of the one event that it has in the calendar
-        self.clock = 0.0  # its own time, which runs slower while others use the same machine,
-        self.at = 0.0  # as it was at this moment of the world's,
-        self.pace = 1.0  # and seconds of the world for one of its own
-        self.began = 0.0  # on its own clock: when the present steps began,
+        self.began = 0.0  # when the present steps began,
         self.step = 0.0  # how long each takes; 0 while idle
         self.count = 0  # and how many there will be
         self.carried: list[tuple[_Talk, int]] = []  # prompt tokens that each of these steps takes from whom
@@ -117,7 +111,7 @@ class _Run:
         # What everybody begins with is in a cache once.
         self.shared = setting.usage.shared_tokens
         self.pool = max(1, setting.service.pool_tokens - self.shared)
-        self.boxes = [_Box(number) for number in range(setting.boxes)]
+        self.boxes = [_Box() for _ in range(setting.boxes)]
         self.calendar: list[tuple[float, int, Callable[[Any, int], None], int, Any]] = []
         self.order = 0
         self.talks = 0
@@ -279,17 +273,12 @@ class _Run:
         """At the end of a step: admit, and see what the next steps carry and how many of them are alike."""
         self._admit(box)
         service, decoding, prompting = self.service, box.decoding, box.prompting
-        was_busy = box.step > 0
         box.version += 1
         box.carried = []
         if not decoding and not prompting:
             box.step = 0.0
-            if was_busy:
-                self._others_slow_down(box)
             return
-        if not was_busy:
-            box.clock, box.at = self.now, self.now
-        box.began = box.clock
+        box.began = self.now
         step = self.decode[len(decoding)] + service.cached_token_seconds * box.decoding_tokens
         count = decoding[0][0] - box.steps if decoding else math.inf
         if prompting:
@@ -297,18 +286,17 @@ class _Run:
             step += reading
             count = min(count, alike)
         box.step, box.count = step, int(count)
-        if not was_busy:
-            self._others_slow_down(box)
-        self._put(self.now + box.count * step * box.pace, self._reach, box, box.version)
+        self._put(self.now + box.count * step, self._reach, box, box.version)
 
     def _carry(self, box: _Box) -> tuple[int, float]:
         """Which prompt tokens the next step takes along: how many such steps in a row, and their seconds."""
         most, prompting = self.service.step_prompt_tokens, box.prompting
         first = prompting[0]
+        start = 0.0 if box.decoding else self.service.prompt_step_seconds
         if first.prompt_left >= most:
             box.carried.append((first, most))
-            return first.prompt_left // most, self.service.prompt_step_seconds + most * first.token_seconds
-        room, seconds = most, self.service.prompt_step_seconds
+            return first.prompt_left // most, start + most * first.token_seconds
+        room, seconds = most, start
         for talk in prompting:
             taken = min(room, talk.prompt_left)
             box.carried.append((talk, taken))
@@ -323,8 +311,6 @@ class _Run:
         if version != box.version:
             return  # the box has another next event by now
         self._count_busy(box)
-        box.clock = box.began + box.count * box.step
-        box.at = self.now
         box.steps += box.count
         for talk, taken in box.carried:
             talk.prompt_left -= taken * box.count
@@ -341,37 +327,16 @@ class _Run:
 
     def _stop_after_this_step(self, box: _Box) -> None:
         """Somebody came: the present step is the last of its kind."""
-        done = (box.clock + (self.now - box.at) / box.pace - box.began) / box.step
-        count = int(done + 1e-9) + 1
+        count = int((self.now - box.began) / box.step + 1e-9) + 1
         if count < box.count:
             box.count = count
-            self._reschedule(box)
-
-    def _reschedule(self, box: _Box) -> None:
-        box.version += 1
-        left = box.began + box.count * box.step - (box.clock + (self.now - box.at) / box.pace)
-        self._put(self.now + max(0.0, left) * box.pace, self._reach, box, box.version)
+            box.version += 1
+            self._put(max(self.now, box.began + count * box.step), self._reach, box, box.version)
 
     def _count_busy(self, box: _Box) -> None:
-        since = max(box.at, self.counts_from)
+        since = max(box.began, self.counts_from)
         if self.now > since:
             self.outcome.busy_seconds += self.now - since
-
-    def _others_slow_down(self, box: _Box) -> None:
-        """Boxes on one machine get in each other's way: the pace of all of them follows how many work."""
-        slowdowns = self.setting.slowdowns
-        if not slowdowns:
-            return
-        first = box.number // len(slowdowns) * len(slowdowns)
-        busy = [each for each in self.boxes[first : first + len(slowdowns)] if each.step]
-        for each in busy:
-            if each.pace == slowdowns[len(busy) - 1]:
-                continue
-            self._count_busy(each)
-            each.clock, each.at = each.clock + (self.now - each.at) / each.pace, self.now
-            each.pace = slowdowns[len(busy) - 1]
-            if each is not box:
-                self._reschedule(each)
 
     def _blocked(self, box: _Box, talk: _Talk) -> int:
         if box.running >= self.service.streams:
@@ -424,11 +389,10 @@ class _Run:
         if self.now >= self.counts_from:
             self.outcome.failures += 1
             self.outcome.cut += len(cut)
-        fresh, version = _Box(box.number), box.version + 1
+        fresh, version = _Box(), box.version + 1
         for name in _Box.__slots__:
             setattr(box, name, getattr(fresh, name))
         box.version, box.up = version, False
-        self._others_slow_down(box)
         self._put(self.now + self.setting.repair_seconds, self._recover, box)
         for talk in left:
             self._send(talk, 0)

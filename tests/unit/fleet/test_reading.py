@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 
 import pytest
 
+from upright.cli.fleet import command
 from upright.errors import RecordError, UsageError
 from upright.fleet import read_fleet
 from upright.records.base import from_json
@@ -32,6 +35,13 @@ def written(folder: Path, text: str) -> Path:
     path = folder / "fleet.yaml"
     path.write_text(text)
     return path
+
+
+def test_the_example_of_the_help_text_is_a_fleet(tmp_path: Path):
+    shown = re.search(r"record: fleet\n.*client_key: .*\n", command.help or "", re.DOTALL)
+    assert shown
+    fleet = read_fleet(written(tmp_path, inspect.cleandoc(shown.group())))
+    assert [box.name for box in fleet.boxes] == ["alpha", "beta"]
 
 
 def test_a_fleet_is_read_and_is_a_record(tmp_path: Path):

@@ -231,6 +231,26 @@ def test_a_curve_is_told_by_the_cells_of_a_benchmark() -> None:
         measured_service(cells, pool_tokens=None, streams=None, step_prompt_tokens=2048)
 
 
+def test_the_gap_in_the_middle_is_a_step_without_prompts() -> None:
+    """Few of its steps carried somebody's prompt, and these took long: the mean says more than the step took."""
+
+    def spread(value: float, count: int = 9, mean: float | None = None) -> Spread:
+        return Spread(count=count, mean=mean or value, low=value, p50=value, p90=value, p99=value, high=value)
+
+    one = benched(Service(((1, 0.02),), 1 / 4000, 2048, 10**6, 16, prompt_step_seconds=0.02), 1, 256, 100)
+    many = one.model_copy(
+        update={
+            "in_flight_mean": 8.0, "in_flight_peak": 8, "succeeded": 10, "tpot_seconds": spread(0.09),
+            "itl_seconds": spread(0.03, count=990, mean=0.09),
+        }
+    )  # fmt: skip
+    found = measured_service([one, many], pool_tokens=10**6, streams=8, step_prompt_tokens=2048)
+    assert found.service.decode_seconds(8) == pytest.approx(0.03)
+    guessed = many.model_copy(update={"itl_seconds": spread(0.03, count=330)})  # pieces of three tokens
+    found = measured_service([one, guessed], pool_tokens=10**6, streams=8, step_prompt_tokens=2048)
+    assert found.service.decode_seconds(8) == pytest.approx(found.service.decode_seconds(1))  # never less than with one
+
+
 def test_no_cell_with_one_request_tells_no_curve() -> None:
     with pytest.raises(UprightError):
         measured_service([], pool_tokens=1, streams=1, step_prompt_tokens=512)
