@@ -1,15 +1,12 @@
 """Four real engines on one machine, each with a device of its own that takes its time, and what loads see of them.
 
-Boxes have silicon of their own, engines on two shared cores do not: their speed changes by a fifth as one measures it.
-So the engines are real in all but the end of a step, which comes when a device of a known speed would be done
-(device.c). A first load tells their curve, as on any box; arrivals of the others are known to the simulation, so that
-both see the same crowd.
+A first load tells their curve, as on any box. Arrivals of the others are known to the simulation, so that both see the
+same crowd.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import socket
 import subprocess
@@ -23,6 +20,7 @@ from typing import TypeVar
 
 import httpx2
 
+from tests.paced import paced_llama_server
 from upright.benchmarking.bench import subject
 from upright.benchmarking.cell import Place, Subject, measure
 from upright.benchmarking.known import Known
@@ -39,7 +37,7 @@ T = TypeVar("T")
 ENGINES = 4
 STREAMS = 8
 CONTEXT_TOKENS = 2048
-DEVICE = {"UPRIGHT_STEP_US": "20000", "UPRIGHT_TOKEN_US": "1000"}
+STEP_MS, TOKEN_MS = 20, 1
 ALONE = ((40, 1), (100, 1), (200, 1), (400, 1))
 TOGETHER = ((100, 2), (100, 4), (100, STREAMS), (400, 4))
 GAUGED = Shape(prompt_tokens=150, output_tokens=24, concurrency=1, requests=10**6)
@@ -90,15 +88,13 @@ class Result:
 
 @contextlib.contextmanager
 def four_engines(server: Path, model: Path, folder: Path) -> Iterator[list[Subject]]:
-    device = folder / "device.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", device, Path(__file__).with_name("device.c")], check=True)
-    environment = {**os.environ, **DEVICE, "LD_PRELOAD": str(device)}
-    settings = ["-t", "1", "-tb", "1", "-np", str(STREAMS), "-c", str(STREAMS * CONTEXT_TOKENS)]
+    paced = paced_llama_server(server, folder, step_ms=STEP_MS, token_ms=TOKEN_MS)
+    settings = ["-np", str(STREAMS), "-c", str(STREAMS * CONTEXT_TOKENS)]
     settings += ["-b", str(CONTEXT_TOKENS), "-ub", str(CONTEXT_TOKENS), "--cache-ram", "0", "--kv-unified"]
     ports = [_free_port() for _ in range(ENGINES)]
-    words = [[server, "-m", model, *settings, "--no-webui", "--alias", "tiny", "--port", str(port)] for port in ports]
+    words = [[paced, "-m", model, *settings, "--no-webui", "--alias", "tiny", "--port", str(port)] for port in ports]
     quiet = subprocess.DEVNULL
-    started = [subprocess.Popen(each, env=environment, stdout=quiet, stderr=quiet) for each in words]
+    started = [subprocess.Popen(each, stdout=quiet, stderr=quiet) for each in words]
     try:
         for port in ports:
             _wait_for(port)

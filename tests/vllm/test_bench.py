@@ -6,16 +6,31 @@ import os
 import statistics
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import httpx2
 import pytest
 
 from tests.conftest import ROOT, TINY_MODEL, Upright
+from tests.paced import paced_llama_server, paced_vllm
 from tests.vllm.conftest import CONTEXT, USERS, Standing, answer, free_port, stop_all
+from upright.benchmarking.bench import subject
+from upright.benchmarking.cell import Place, measure
+from upright.benchmarking.drivers.driver import drive
+from upright.benchmarking.drivers.foreign import Foreign
+from upright.benchmarking.known import Known
+from upright.benchmarking.load import Target
+from upright.endpoint.metrics import read_metrics
+from upright.records.benchmark import Api, Cell, Shape
 
 WORDS = ("--workload", "short", "--output-tokens", "64", "--concurrency", "4")
-METRICS = ("output_tokens_per_second", "ttft_seconds", "tpot_seconds")
+TURNS = 5
 
 
 def test_a_cell_says_what_vllm_says(standing: Standing):
@@ -30,37 +45,78 @@ def test_a_cell_says_what_vllm_says(standing: Standing):
     assert cell["in_flight_peak"] == 4
 
 
-def figures(cell: dict[str, Any]) -> list[float]:
-    return [cell[name] if name == METRICS[0] else cell[name]["mean"] for name in METRICS]
+@dataclass(frozen=True)
+class Box:
+    upright: Upright
+    home: Path
 
 
-def agree(upright: Upright, name: str, tokenizer: Path, program: Path, api: str) -> None:
-    """Ours and theirs in turns, seven times, each turn the other one first: the medians of the pairs' ratios are
-    within 3 %. What theirs asks for grows by the chat template, so ours asks for as much as the server counted."""
-    more = ("--api", api, "--requests", "96", "--repeats", "1", "--no-self-test", "--json")
-    by_them = ("--with", "vllm", "--program", program, "--tokenizer", tokenizer)
+@dataclass(frozen=True)
+class Both:
+    """The same figures of both generators: means, in tokens a second and seconds."""
 
-    def cell(prompt_tokens: int, seed: int, *others: str | Path) -> dict[str, Any]:
-        words = (*WORDS, "--prompt-tokens", str(prompt_tokens), "--seed", str(seed), *more, *others)
-        (found,) = answer(upright("bench", name, *words))["cells"]
-        return dict(found)
+    ours: Cell
+    theirs: Foreign
 
-    counted = round(cell(128, 0, *by_them)["prompt_tokens"]["mean"])
-    pairs = []
-    for turn in range(1, 8):
-        ours = [figures(cell(counted, turn))] if turn % 2 else []
-        theirs = figures(cell(128, turn, *by_them))
-        ours = ours or [figures(cell(counted, turn))]
-        pairs.append([one / other for one, other in zip(ours[0], theirs, strict=True)])
-    found = {metric: statistics.median(pair[place] for pair in pairs) for place, metric in enumerate(METRICS)}
-    print(f"{name}, {counted} tokens in, 64 out: ours / theirs {found}, pairs {pairs}")
-    assert found == pytest.approx(dict.fromkeys(METRICS, 1.0), abs=0.03)
+    def ratios(self) -> dict[str, float]:
+        assert self.ours.failed == 0
+        assert self.theirs.errors == {}
+        mine = (self.ours.ttft_seconds, self.ours.tpot_seconds)
+        other = (self.theirs.ttft, self.theirs.tpot)
+        found = {"throughput": self.ours.output_tokens_per_second / self.theirs.output_tokens_per_second}
+        for name, one, another in zip(("ttft", "tpot"), mine, other, strict=True):
+            assert one is not None
+            assert another is not None
+            found[name] = one.mean / another.mean
+        return found
+
+
+def agree(box: Box, model: Path, tokenizer: Path, program: Path, api: Api) -> None:
+    """Both at once on one engine, four streams each: what disturbs the machine disturbs both in the same steps.
+
+    A step takes as long with a prompt as without, else it is a race whose prompts share one, and the same engine gives
+    first tokens after 0.2 or after 0.6 s. The first turn is to warm up, and tells how long their prompts are with the
+    chat template; ours are as long.
+    """
+    words = ("--context", "1k", "--users", "8", "--port", str(free_port()))
+    up = answer(box.upright("up", model, *words, "--json"))
+    key = (box.home / "deployments" / up["name"] / "key").read_text().strip()
+    target = Target(up["base_url"], up["served_name"], api, key)
+    ready = subject(Known(target, name="both"))
+    theirs_asks = Shape(prompt_tokens=32, output_tokens=64, concurrency=4, requests=48)
+    ours_asks, found = theirs_asks, []
+    for turn in range(1 + TURNS):
+        with ThreadPoolExecutor(1) as pool:
+            call = partial(drive, program=str(program), tokenizer=str(tokenizer), seed=turn)
+            theirs = pool.submit(call, "vllm", target, theirs_asks)
+            wait_for(target, theirs_asks.concurrency)
+            ours = measure(ready, ours_asks, Place(f"both {turn}", "both", 1, turn))
+            found.append(Both(ours, theirs.result()[0]))
+        prompt = found[-1].theirs.prompt
+        assert prompt is not None
+        ours_asks = theirs_asks.model_copy(update={"prompt_tokens": round(prompt.mean)})
+    ratios = [each.ratios() for each in found[1:]]
+    middle = {name: statistics.median(each[name] for each in ratios) for name in ratios[0]}
+    print(f"{api}, {ours_asks.prompt_tokens} tokens in, 64 out, ours / theirs: {middle} of {ratios}")
+    assert middle == pytest.approx(dict.fromkeys(middle, 1.0), abs=0.03)
+
+
+def wait_for(target: Target, running: int) -> None:
+    """Until the engine works on so many: theirs has begun."""
+    headers = {"Authorization": f"Bearer {target.key}"}
+    deadline = time.monotonic() + 120
+    with httpx2.Client(base_url=target.base_url, headers=headers, trust_env=False) as client:
+        while (read_metrics(client.get("/metrics").text).running or 0) < running:
+            assert time.monotonic() < deadline, "it does not begin"
+            time.sleep(0.02)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_it_agrees_with_vllm_bench_serve_on_vllm(standing: Standing, vllm_environment: Path):
-    agree(standing.upright, standing.name, standing.model, vllm_environment / "bin/vllm", "completions")
+def test_it_agrees_with_vllm_bench_serve_on_vllm(vllm_environment: Path, tiny_checkpoint: Path, tmp_path: Path):
+    paced = paced_vllm(vllm_environment / "bin/vllm", tmp_path / "bin", step_ms=60, token_ms=0)
+    with _box(tmp_path, paced) as box:
+        agree(box, tiny_checkpoint, tiny_checkpoint, vllm_environment / "bin/vllm", "completions")
 
 
 @pytest.mark.slow
@@ -68,15 +124,28 @@ def test_it_agrees_with_vllm_bench_serve_on_vllm(standing: Standing, vllm_enviro
 def test_it_agrees_with_vllm_bench_serve_on_llama_server(
     vllm_environment: Path, tiny_checkpoint: Path, llama_server: Path, tmp_path: Path
 ):
+    paced = paced_llama_server(llama_server, tmp_path / "bin", step_ms=60, token_ms=0)
+    # On connections that it keeps, their client loses a request now and then: llama.cpp has closed them.
+    theirs = tmp_path / "vllm"
+    theirs.write_text(f'#!/bin/sh\nexec "{vllm_environment}/bin/vllm" "$@" --header Connection=close\n')
+    theirs.chmod(0o755)
+    with _box(tmp_path, paced) as box:
+        # Of llama.cpp's completions their client drops the usage, which comes with the last choice.
+        agree(box, TINY_MODEL, tiny_checkpoint, theirs, "chat")
+
+
+@contextmanager
+def _box(folder: Path, engine: Path) -> Iterator[Box]:
+    """A machine with this engine on the PATH; what was started there is stopped at the end."""
+
     def upright(*args: str | Path) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "UPRIGHT_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
-        environment["PATH"] = f"{llama_server.parent}:{os.environ['PATH']}"
+        environment = {**os.environ, "UPRIGHT_HOME": str(folder / "home"), "NO_COLOR": "1"}
+        environment["PATH"] = f"{engine.parent}:{os.environ['PATH']}"
+        environment["PYTHONPATH"] = str(ROOT / "src")
         argv = [sys.executable, "-m", "upright", *map(str, args)]
-        return subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+        return subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=folder, check=False)
 
     try:
-        up = answer(upright("up", TINY_MODEL, "--context", "1k", "--users", "4", "--port", str(free_port()), "--json"))
-        # Guard: of llama.cpp's completions that client drops the usage, which comes with the last choice
-        agree(upright, up["name"], tiny_checkpoint, vllm_environment / "bin/vllm", "chat")
+        yield Box(upright, folder / "home")
     finally:
         stop_all(upright)

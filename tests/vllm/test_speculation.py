@@ -10,15 +10,14 @@ from tests.conftest import TINY_MODEL, Upright
 from tests.vllm.conftest import Standing, answer, free_port
 
 HEAD = TINY_MODEL.with_name("eagle3")
-CELLS = ("--cells", "128x1,128x4")
+CELLS = ("--cells", "64x1,64x4", "--output-tokens", "48", "--repeats", "2")
 
 
-@pytest.mark.slow  # until a quiet machine has seen it: three starts and eighteen cells within the time of .ci/run
 @pytest.mark.timeout(1500)
 def test_ngram_and_eagle3_are_judged_by_cell(standing: Standing) -> None:
     """Judged and not kept: the deployment is everybody's here."""
     words = ("--only", "smoke", "--speculate", f"eagle3={HEAD}", "--speculate", "ngram", *CELLS)
-    tried = standing.upright("prove", standing.name, *words, "--repeats", "3", "--no-keep", "--json", timeout=1200)
+    tried = standing.upright("prove", standing.name, *words, "--no-keep", "--json", timeout=1200)
     record = answer(tried)
     head, ngram = record["tried"]
     for each in (head, ngram):
@@ -33,7 +32,7 @@ def test_ngram_and_eagle3_are_judged_by_cell(standing: Standing) -> None:
             output = cell["output"]
             wins, loses = output["low"] > 1, output["high"] < 1
             assert cell["verdict"] == ("wins" if wins else "loses" if loses else "no difference"), cell
-    assert head["drafted_tokens"] > 500
+    assert head["drafted_tokens"] > 200
     assert 0.05 < head["acceptance"] < 1
     first, second, third = head["acceptance_at"]
     assert first >= second >= third
@@ -47,7 +46,7 @@ def test_ngram_and_eagle3_are_judged_by_cell(standing: Standing) -> None:
 @pytest.mark.slow
 def test_a_candidate_that_harms_is_taken_back(vllm_box: Upright, tiny_checkpoint: Path) -> None:
     """vLLM's own synthetic acceptance, made for benchmarks, takes guesses unseen: healthy, fast, and wrong."""
-    answer(vllm_box("up", tiny_checkpoint, "--context", "1k", "--port", str(free_port()), "--json"))
+    answer(vllm_box("up", tiny_checkpoint, "--context", "1k", "--users", "4", "--port", str(free_port()), "--json"))
     way = f"eagle3={HEAD},rejection_sample_method=synthetic,synthetic_acceptance_length=4"
     record = answer(vllm_box("prove", "--only", "smoke", "--speculate", way, *CELLS, "--json", timeout=900))
     (only,) = record["tried"]
@@ -65,7 +64,7 @@ def test_a_candidate_that_cannot_start_is_taken_back(vllm_box: Upright, tiny_che
     for file in HEAD.iterdir():
         text = file.read_bytes()
         (folder / file.name).write_bytes(text.replace(b'"deepseek_v2"', b'"deepseek_v3"'))
-    answer(vllm_box("up", tiny_checkpoint, "--context", "1k", "--port", str(free_port()), "--json"))
+    answer(vllm_box("up", tiny_checkpoint, "--context", "1k", "--users", "4", "--port", str(free_port()), "--json"))
     words = ("--speculate", f"eagle3={folder}", *CELLS)
     record = answer(vllm_box("prove", "--only", "smoke", *words, "--json", timeout=900))
     (only,) = record["tried"]

@@ -69,6 +69,7 @@ def command(
     tries: tuple[str, ...],
     ways: tuple[str, ...],
     cells: Cells | None,
+    output_tokens: int | None,
     repeats: int,
     no_keep: bool,
     base_url: str | None,
@@ -85,8 +86,9 @@ def command(
     from upright.proving.prompts import prompt_set
     from upright.proving.rung import SoakWish
 
-    if cells and not ways:
-        raise UsageError("--cells is for --speculate", hint="--speculate ngram, or another way that the engine offers")
+    if (cells or output_tokens) and not ways:
+        name = "--cells" if cells else "--output-tokens"
+        raise UsageError(f"{name} is for --speculate", hint="--speculate ngram, or another way that the engine offers")
     if rates and not dry_run:
         raise UsageError("--rates is for --dry-run", hint="a climb measures them itself")
     if base_url is None and (model or deployment is None) and model:
@@ -111,7 +113,7 @@ def command(
         output.answer(evidence, lambda console: evidence_page(console, evidence))
     else:
         directory = running_or_last(deployment)
-        trial = trial_of(directory, ways, cells or (), repeats, not no_keep, budget)
+        trial = trial_of(directory, ways, cells or (), repeats, output_tokens, not no_keep, budget)
         evidence = _prove_deployment(directory, wish, context, tries, trial)
         words = next_words(directory.name, evidence, tried=trial is not None)
         answer(output, evidence, directory, tried=trial is not None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import F
+from upright.cli.options import F, Tokens
 from upright.cli.output import Output
 from upright.errors import UsageError
 
@@ -62,6 +62,8 @@ def speculate_options(function: F) -> F:
     times = "For --speculate: measure each cell so often, half of them before and half after."
     count = click.IntRange(2, 100)
     function = click.option("--repeats", type=count, default=4, show_default=True, help=times)(function)
+    answer = "For --speculate: tokens of an answer.  [default: 128]"
+    function = click.option("--output-tokens", type=Tokens(), help=answer)(function)
     function = click.option("--cells", type=_Cells(), help=cells)(function)
     judge = "For --speculate: judge only, and end with the recipe as it was."
     function = click.option("--no-keep", is_flag=True, help=judge)(function)
@@ -69,10 +71,16 @@ def speculate_options(function: F) -> F:
 
 
 def trial_of(
-    directory: DeploymentDir, ways: tuple[str, ...], cells: Cells, repeats: int, keep: bool, budget: float | None
+    directory: DeploymentDir,
+    ways: tuple[str, ...],
+    cells: Cells,
+    repeats: int,
+    output_tokens: int | None,
+    keep: bool,
+    budget: float | None,
 ) -> Trial | None:
     from upright.engines.speculation import candidate
-    from upright.proving.speculating import MEASURING_SECONDS, Trial, automatic
+    from upright.proving.speculating import MEASURING_SECONDS, OUTPUT_TOKENS, Trial, automatic
     from upright.records.recipe import Recipe
 
     if not ways:
@@ -83,7 +91,8 @@ def trial_of(
     if not found:
         raise UsageError(f"{recipe.engine} offers nothing that needs no draft", hint="name one: --speculate draft=PATH")
     candidates = tuple(dict.fromkeys(found))
-    return Trial(candidates, cells, repeats, budget_seconds=budget or MEASURING_SECONDS, keep=keep)
+    tokens = output_tokens or OUTPUT_TOKENS
+    return Trial(candidates, cells, repeats, tokens, budget_seconds=budget or MEASURING_SECONDS, keep=keep)
 
 
 def next_words(name: str, evidence: Evidence, *, tried: bool) -> list[str]:

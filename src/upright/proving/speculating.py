@@ -45,7 +45,7 @@ SETTING = TRIAL
 NO_CACHE, NOTHING_COUNTED = Cache(None, None), Metrics()
 MEASURING_SECONDS = 900.0
 _LOOKED_AT = ("smoke", "tools")
-_OUTPUT_TOKENS = 128
+OUTPUT_TOKENS = 128
 _LEAST_REQUESTS = 4
 _PLAIN_QUESTION = "Write a Python class for a bank account, with tests."
 
@@ -59,7 +59,7 @@ class Trial:
     """(tokens of a prompt, requests at once); empty: chosen by the Goal."""
     repeats: int = 4
     """Times that each cell is measured with each candidate, and half of them before and after without."""
-    output_tokens: int = _OUTPUT_TOKENS
+    output_tokens: int = OUTPUT_TOKENS
     """Tokens of an answer."""
     budget_seconds: float = MEASURING_SECONDS
     """For all measuring; starts take what they take."""

@@ -38,6 +38,22 @@ def test_vllm_bench_serve():
     assert cell.marks == ()
 
 
+def test_vllm_bench_serve_with_a_failure(tmp_path: Path):
+    """Its details have zeros for it, which are no measurements."""
+    data = json.loads((RECORDED / "vllm-bench-0.32.0.json").read_text())
+    data["errors"] = ["", "Traceback ...\nTimeoutError: too late\n", *[""] * 10]
+    data |= {"completed": 11, "failed": 1}
+    for name in ("ttfts", "latencies", "input_lens", "output_lens"):
+        data[name][1] = 0
+    data["itls"][1] = []
+    (tmp_path / "result.json").write_text(json.dumps(data))
+    (cell,) = imported(tmp_path / "result.json").cells
+    assert (cell.sent, cell.succeeded, cell.errors) == (12, 11, {"TimeoutError: too late": 1})
+    assert cell.ttft_seconds.low > 0.1
+    assert cell.output_tokens.low == 16
+    assert cell.marks[0] == "1 of 12 requests failed: TimeoutError: too late (1)"
+
+
 def test_aiperf():
     (cell,) = imported(RECORDED / "aiperf-0.13.0.json").cells
     assert (cell.sent, cell.succeeded, cell.machine.version) == (12, 12, "0.13.0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,10 @@ def read(data: dict[str, Any]) -> list[Foreign]:
             concurrency=streams,
             requests=int(data["num_prompts"]),
         )
-        gaps = [gap for stream in data.get("itls") or () for gap in stream]
+        why = [_last_words(text) for text in data.get("errors") or ()]
+        gaps = [gap for stream in _of_successes(data, "itls", why) for gap in stream]
+        ttfts, latencies = _of_successes(data, "ttfts", why), _of_successes(data, "latencies", why)
+        prompts, outputs = _of_successes(data, "input_lens", why), _of_successes(data, "output_lens", why)
         return [
             Foreign(
                 program="vllm bench serve",
@@ -62,18 +67,30 @@ def read(data: dict[str, Any]) -> list[Foreign]:
                 total_tokens_per_second=data["total_token_throughput"],
                 requests_per_second=data["request_throughput"],
                 peak_tokens_per_second=data.get("max_output_tokens_per_s"),
-                ttft=spread_of(data["ttfts"]) if data.get("ttfts") else _summary(data, "ttft", done),
+                ttft=spread_of(ttfts) if ttfts else _summary(data, "ttft", done),
                 tpot=_summary(data, "tpot", done),
                 itl=spread_of(gaps) if gaps else _summary(data, "itl", done),
-                latency=spread_of(data["latencies"]) if data.get("latencies") else _summary(data, "e2el", done),
-                prompt=spread_of(data["input_lens"]) if data.get("input_lens") else None,
-                output=spread_of(data["output_lens"]) if data.get("output_lens") else None,
-                errors={"failed": failed} if failed else {},
+                latency=spread_of(latencies) if latencies else _summary(data, "e2el", done),
+                prompt=spread_of(prompts) if prompts else None,
+                output=spread_of(outputs) if outputs else None,
+                errors=Counter(filter(None, why)) or ({"failed": failed} if failed else {}),
                 at=str(data.get("date", "")),
             )
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise ReadError(f"not a result of vllm bench serve: {error!r}") from None
+
+
+def _of_successes(data: dict[str, Any], name: str, why: Sequence[str]) -> list[Any]:
+    """The details have a row for every request, of zeros if it failed."""
+    found = data.get(name) or []
+    return [each for each, error in zip(found, why, strict=True) if not error] if why else found
+
+
+def _last_words(text: str) -> str:
+    """Of a traceback, or of what the server said; short enough for a row."""
+    lines = text.strip().splitlines()
+    return lines[-1].strip()[:80] if lines else ""
 
 
 def _summary(data: dict[str, Any], name: str, count: int) -> Spread | None:
