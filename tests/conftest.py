@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +22,8 @@ TINY_FOLDER = ROOT / "tests/assets/tiny-kimi/safetensors"
 hypothesis.settings.register_profile("house", deadline=None, max_examples=60)  # busy machines are not bugs
 hypothesis.settings.load_profile("house")
 os.environ.setdefault("LLAMA_ARG_THREADS", "1")  # the tiny model needs no more, and threads that spin starve the others
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, where no Ctrl-C would reach a test
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 Upright = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
