@@ -50,7 +50,7 @@ def soak(standing: Standing, time: str, leaking_time: str) -> None:
 
     with ThreadPoolExecutor() as pool:
         sound = pool.submit(soaked, standing.name, "--soak", time, "--no-restart")
-        has_failed(behind_a_proxy(standing, units.parse_duration(time)))
+        has_failed(behind_a_proxy(standing, 1.5 * units.parse_duration(time)))
     is_sound(*sound.result(), restarted=False, least_requests=50)
     leak(standing.home)
     try:
