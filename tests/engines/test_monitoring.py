@@ -152,8 +152,13 @@ def test_a_killed_engine_alerts_and_is_shown_dead(standing: Standing, tmp_path: 
         os.kill(deployment["supervisor"]["pid"], signal.SIGKILL)  # its engine dies with it, and nobody restarts it
         with _terminal(standing, 80, 24, "top", "--every", "0.5s") as shown:
             shown.wait(lambda text: "next: upright diagnose tiny-d" in text, "what to do")
-            both = r"(?ms)^tiny-a +ready +\d.*^tiny-d +failed +—.*the supervisor was killed; its engine was ended too"
-            shown.wait(lambda text: re.search(both, text), "the others, as before, and why this one is not")
+            dead = re.compile(
+                r"^tiny-d +failed +—.*\n  the supervisor was killed; its engine was ended too$", re.MULTILINE
+            )
+            others = re.compile(r"^tiny-a +ready +\d", re.MULTILINE)
+            shown.wait(
+                lambda text: dead.search(text) and others.search(text), "why it is not, and the others as before"
+            )
         alert = prometheus.wait(lambda: prometheus.firing().get("UprightDown"), "the alert")
     assert alert["labels"]["deployment"] == "tiny-d"
     assert alert["annotations"]["next"] == "upright ps, then upright diagnose tiny-d"
@@ -177,7 +182,8 @@ class _terminal:  # noqa: N801
         self._socket = f"upright-{os.getpid()}-{time.monotonic_ns()}"
         size = ["-x", str(columns), "-y", str(lines)]
         self._command = ["new-session", "-d", *size, f"{shlex.join(standing.words(*args))}; sleep 60"]
-        self._environment = {**standing.environment, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+        # COLUMNS of an environment is of another terminal, or of this one before it was resized.
+        self._environment = {**standing.environment, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
 
     def __enter__(self) -> _terminal:
         self._tmux(*self._command)

@@ -54,8 +54,11 @@ class Screen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines."""
-        size = shutil.get_terminal_size((80, 24))
+        """Columns and lines as the terminal has them now; COLUMNS and LINES of the environment would not change."""
+        try:
+            size = os.get_terminal_size(sys.stdout.fileno())
+        except OSError:
+            size = shutil.get_terminal_size((80, 24))
         return size.columns, size.lines
 
     def draw(self, lines: Sequence[Text]) -> None:
