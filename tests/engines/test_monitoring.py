@@ -182,8 +182,9 @@ class _terminal:  # noqa: N801
         self._socket = f"upright-{os.getpid()}-{time.monotonic_ns()}"
         size = ["-x", str(columns), "-y", str(lines)]
         self._command = ["new-session", "-d", *size, f"{shlex.join(standing.words(*args))}; sleep 60"]
-        # COLUMNS of an environment is of another terminal, or of this one before it was resized.
-        self._environment = {**standing.environment, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
+        # A size in the environment is of another terminal, or of this one before it was resized.
+        other = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "COLUMNS": "80", "LINES": "24"}
+        self._environment = {**standing.environment, **other}
 
     def __enter__(self) -> _terminal:
         self._tmux(*self._command)
