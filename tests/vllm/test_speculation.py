@@ -1,4 +1,8 @@
-"""Guessing ahead on a real vLLM: n-grams and an EAGLE-3 head trained for the tiny model, in one trial of few starts."""
+"""Guessing ahead on a real vLLM: n-grams and an EAGLE-3 head trained for the tiny model, in one trial of few starts.
+
+Nothing damages its answers on a CPU: what it samples is exact, and its synthetic acceptance wants a GPU. A draft that
+damages is llama.cpp's, in tests/engines/test_speculation.py.
+"""
 
 from __future__ import annotations
 
@@ -41,19 +45,6 @@ def test_ngram_and_eagle3_are_judged_by_cell(standing: Standing) -> None:
     assert ngram["pool_tokens"] == record["base_pool_tokens"]
     assert record["runs"] == record["base"]
     assert standing.json("ps")[0]["state"] == "ready"
-
-
-@pytest.mark.slow
-def test_a_candidate_that_harms_is_taken_back(vllm_box: Upright, tiny_checkpoint: Path) -> None:
-    """vLLM's own synthetic acceptance, made for benchmarks, takes guesses unseen: healthy, fast, and wrong."""
-    answer(vllm_box("up", tiny_checkpoint, "--context", "1k", "--users", "4", "--port", str(free_port()), "--json"))
-    way = f"eagle3={HEAD},rejection_sample_method=synthetic,synthetic_acceptance_length=4"
-    record = answer(vllm_box("prove", "--only", "smoke", "--speculate", way, *CELLS, "--json", timeout=900))
-    (only,) = record["tried"]
-    assert only["outcome"] == "damages"
-    assert only["damage"]
-    assert record["runs"] == record["base"]
-    assert answer(vllm_box("ps", "--json"))[0]["state"] == "ready"
 
 
 @pytest.mark.slow
