@@ -29,7 +29,7 @@ def command() -> None:
     One box needs none of this: its engine is the endpoint.
 
     \b
-    A fleet.yaml, whose other fields docs/records.md lists:
+    A fleet.yaml (upright explain Fleet lists its other fields):
       record: fleet
       schema: 1
       name: kimi

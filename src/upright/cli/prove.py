@@ -86,7 +86,7 @@ def command(
     from upright.proving.prompts import prompt_set
     from upright.proving.rung import SoakWish
 
-    if (cells or output_tokens) and not ways:
+    if (cells or output_tokens is not None) and not ways:
         name = "--cells" if cells else "--output-tokens"
         raise UsageError(f"{name} is for --speculate", hint="--speculate ngram, or another way that the engine offers")
     if rates and not dry_run:

@@ -91,7 +91,12 @@ def trial_of(
     if not found:
         raise UsageError(f"{recipe.engine} offers nothing that needs no draft", hint="name one: --speculate draft=PATH")
     candidates = tuple(dict.fromkeys(found))
-    tokens = output_tokens or OUTPUT_TOKENS
+    tokens = OUTPUT_TOKENS if output_tokens is None else output_tokens
+    if not 2 <= tokens < recipe.context_tokens:
+        raise UsageError(
+            f"answers of {tokens:,} tokens are no measure of a context of {recipe.context_tokens:,}",
+            hint="--output-tokens 64",
+        )
     return Trial(candidates, cells, repeats, tokens, budget_seconds=budget or MEASURING_SECONDS, keep=keep)
 
 

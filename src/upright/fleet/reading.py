@@ -27,7 +27,10 @@ def read_fleet(path: Path) -> Fleet:
 
 def _complain_by_line(text: str, where: str) -> None:
     """Of a file that names itself a fleet of this schema; what is wrong with others `load` says."""
-    data = parse(text, where=where)
+    try:
+        data = parse(text, where=where)
+    except RecordError as error:
+        raise RecordError(error.message, hint=error.hint or "upright fleet --help shows a fleet.yaml") from None
     if data.get("record") != Fleet.kind:
         raise RecordError(
             f"{where} is no fleet: its first lines are not `record: fleet` and `schema: {Fleet.schema_version}`",

@@ -1,11 +1,14 @@
 """A plugin of vLLM: a step ends when a device of the speed in the environment would be done, as device.c has it."""
 
+from __future__ import annotations
+
 import functools
 import os
 import time
+from typing import Any
 
 
-def register():
+def register() -> None:
     from vllm.v1.worker.gpu_worker import Worker
 
     compute = Worker.execute_model
@@ -13,7 +16,7 @@ def register():
         return  # vLLM loads plugins more than once
 
     @functools.wraps(compute, assigned=("__doc__",))
-    def execute_model(self, scheduled):
+    def execute_model(self: Any, scheduled: Any) -> Any:
         over = time.monotonic() + float(os.environ["UPRIGHT_STEP_US"]) / 1e6
         over += scheduled.total_num_scheduled_tokens * float(os.environ["UPRIGHT_TOKEN_US"]) / 1e6
         result = compute(self, scheduled)

@@ -12,6 +12,8 @@ import pytest
 
 from tests.conftest import ROOT
 from upright import catalog, store
+from upright.cli.prove import command as prove
+from upright.cli.speculating import trial_of
 from upright.engines.speculation import Candidate, candidate
 from upright.errors import UsageError
 from upright.launching import launch, status, stop
@@ -215,3 +217,19 @@ def test_cells_follow_the_goal() -> None:
     assert found == [(512, 1), (512, 4), (8192, 1), (8192, 4)]
     short = recipe.model_copy(update={"context_tokens": 512, "users": 1})
     assert [(shape.prompt_tokens, shape.concurrency) for shape in shapes(Trial(()), short)] == [(192, 1)]
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 1024, 5000])
+def test_answers_that_say_nothing_or_do_not_fit_are_refused(
+    tokens: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path))
+    made = store.create("named")
+    made.write(recipe_of("llama.cpp", "b11669"))
+    with pytest.raises(UsageError, match="answers of"):
+        trial_of(made, ("ngram",), (), 4, tokens, True, None)
+    trial = trial_of(made, ("ngram",), (), 4, None, True, None)
+    assert trial is not None
+    assert f"tokens of an answer.  [default: {trial.output_tokens}]" in str(
+        [each.to_info_dict() for each in prove.params]
+    )
