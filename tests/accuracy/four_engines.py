@@ -30,7 +30,8 @@ from upright.records.benchmark import Cell, Shape
 from upright.sizing.measured import measured_service
 from upright.sizing.outcome import Outcome
 from upright.sizing.service import Service
-from upright.sizing.simulation import Setting, simulate
+from upright.sizing.setting import Setting
+from upright.sizing.simulation import simulate
 from upright.sizing.usage import Habit, Usage
 
 T = TypeVar("T")
@@ -213,8 +214,7 @@ def _usage(known: Curve, *, opening: int, answer: int, turns: int = 1, added: in
 
 def _cells(engines: Sequence[Subject], prompt: int, streams: int, repeats: int, number: int) -> list[Cell]:
     shape = Shape(prompt_tokens=prompt, output_tokens=48, concurrency=streams, requests=repeats * max(1, streams // 2))
-    found = _at_once(lambda at: measure(engines[at], shape, Place(f"curve {number} {at}", "curve", 1, 7)), len(engines))
-    return [cell.model_copy(update={"marks": ()}) for cell in found if not cell.failed]
+    return _at_once(lambda at: measure(engines[at], shape, Place(f"curve {number} {at}", "curve", 1, 7)), len(engines))
 
 
 def _closed(engines: Sequence[Subject], shape: Shape, seed: str, seconds: float) -> float:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from upright.sizing.outcome import Outcome
 from upright.sizing.service import Service
-from upright.sizing.simulation import Setting, simulate
+from upright.sizing.setting import Setting
+from upright.sizing.simulation import simulate
 from upright.sizing.usage import Usage
 
 PART = 48

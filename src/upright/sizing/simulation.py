@@ -1,4 +1,4 @@
-"""Service + Usage + boxes + users -> what those users would see.
+"""Setting -> what its users would see.
 
 Events, not steps: between two events the steps of a box are all alike, so many of them are one jump, and a turn costs
 a handful of events however many tokens it writes. Whoever arrives in between waits for the end of a step.
@@ -10,43 +10,14 @@ import heapq
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 from upright.sizing.outcome import Outcome
-from upright.sizing.service import Service
-from upright.sizing.usage import Usage
+from upright.sizing.setting import Setting
 
-Routing = Literal["affinity", "round-robin", "random"]
 _RETRY_SECONDS = 5.0
 _FREE, _NO_STREAM, _NO_ROOM = range(3)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is simulated."""
-
-    service: Service
-    usage: Usage
-    boxes: int
-    users: int
-    """People who alternate between asking and thinking; 0 where conversations arrive from outside."""
-    seconds: float
-    """Simulated time that counts."""
-    warm_up_seconds: float = 0.0
-    """Simulated before that, and forgotten."""
-    arrivals_per_second: float | None = None
-    """Conversations that begin at random times (Poisson) and end after their turns; None: only the users."""
-    trace: tuple[tuple[float, int], ...] = ()
-    """Conversations that begin when and at which box, in order; () if nobody wrote that down."""
-    routing: Routing = "affinity"
-    """affinity: turns of a conversation go to the box that has its prefix, a new one to the less loaded of two."""
-    hours_between_failures: float | None = None
-    """Mean time until a box fails; None: never."""
-    repair_seconds: float = 900.0
-    """Until a failed box serves again, loading included."""
-    seed: int = 0
 
 
 def simulate(setting: Setting) -> Outcome:

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from upright.sizing.service import Service
-from upright.sizing.simulation import Setting, simulate
+from upright.sizing.setting import Setting
+from upright.sizing.simulation import simulate
 from upright.sizing.usage import Habit, Usage
 
 SECOND = 1000

@@ -11,7 +11,8 @@ from upright.errors import UsageError
 from upright.sizing.histogram import Histogram
 from upright.sizing.outcome import Outcome
 from upright.sizing.service import Service
-from upright.sizing.simulation import Setting, simulate
+from upright.sizing.setting import Setting
+from upright.sizing.simulation import simulate
 from upright.sizing.usage import Habit, Usage
 
 SERVICE = Service(

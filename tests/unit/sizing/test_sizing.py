@@ -25,7 +25,8 @@ from upright.sizing.habits import NAMES, figures_of, usage_of
 from upright.sizing.measured import measured_service
 from upright.sizing.planned import planned_service
 from upright.sizing.service import Service
-from upright.sizing.simulation import Setting, simulate
+from upright.sizing.setting import Setting
+from upright.sizing.simulation import simulate
 from upright.sizing.usage import Habit
 
 SERVICE = Service(((1, 0.02), (16, 0.05)), 1 / 4000, 2048, 400_000, 16, prompt_step_seconds=0.02)
