@@ -39,11 +39,14 @@ class Job:
     file: ListedFile
     partial: Partial
     blob: RemoteBlob
-    done_bytes: int
     hashed_bytes: int = 0
     tries: int = 1
     hash: _Hash | None = None
     held: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def done_bytes(self) -> int:
+        return self.partial.fetched_bytes()
 
 
 class Download:
@@ -87,8 +90,7 @@ class Download:
         on_progress(self._progress(whole_bytes, whole_files))
 
     def _job(self, repository: Repository, file: ListedFile) -> Job:
-        partial = self._layout.partial(file)
-        return Job(file, partial, repository.remote(file.name), partial.fetched_bytes())
+        return Job(file, self._layout.partial(file), repository.remote(file.name))
 
     def _thread(self, work: Callable[[], None]) -> threading.Thread:
         return threading.Thread(target=self._guarded, args=(work,), daemon=True)
@@ -112,12 +114,13 @@ class Download:
                 for piece in job.blob.pieces(start, end - start):
                     held += piece
                     if len(held) >= WRITE_BYTES:
-                        self._write(job, chunk, held)
+                        job.partial.write(chunk, bytes(held))
+                        held.clear()
                     if self._stopped:
                         return
             finally:
                 if held:
-                    self._write(job, chunk, held)
+                    job.partial.write(chunk, bytes(held))
             with self._changed:
                 self._changed.notify_all()
 
@@ -139,12 +142,6 @@ class Download:
         self._active.append(job)
         self._chunks.extend((job, chunk) for chunk in job.partial.unfinished())
         self._changed.notify_all()
-
-    def _write(self, job: Job, chunk: int, held: bytearray) -> None:
-        job.partial.write(chunk, bytes(held))
-        with self._changed:
-            job.done_bytes += len(held)
-        held.clear()
 
     def _verify(self) -> None:
         while True:
@@ -187,7 +184,7 @@ class Download:
                 )
             else:
                 self.refetched_files += 1
-                job.tries, job.done_bytes, job.hashed_bytes, job.hash = job.tries + 1, 0, 0, _new_hash(job.file)
+                job.tries, job.hashed_bytes, job.hash = job.tries + 1, 0, _new_hash(job.file)
                 job.partial.start_over()
                 self._chunks.extendleft((job, chunk) for chunk in reversed(job.partial.unfinished()))
             self._changed.notify_all()

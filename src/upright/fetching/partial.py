@@ -25,12 +25,12 @@ class Partial:
         self.size_bytes = size_bytes
         self.chunks = -(-size_bytes // CHUNK_BYTES)
         self._counters_path = path.with_suffix(".chunks")
-        self._done = [0] * self.chunks
+        self._done = self._remembered()
         self._data = self._counters = -1
 
     def fetched_bytes(self) -> int:
-        """What a fetch would not ask for again; opens nothing for writing."""
-        return sum(self._remembered())
+        """What a fetch would not ask for again."""
+        return sum(self._done)
 
     def open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ class Partial:
         return [chunk for chunk in range(self.chunks) if self.span(chunk)[0] < self.span(chunk)[1]]
 
     def write(self, chunk: int, data: bytes) -> None:
-        """The next bytes of the chunk."""
+        """The next bytes of the chunk; counted in memory last, since another thread may then judge and close the file."""
         position, end = self.span(chunk)
         left = memoryview(data)
         while left:
@@ -58,8 +58,9 @@ class Partial:
             left, position = left[written:], position + written
         if position >= end:
             os.fdatasync(self._data)
-        self._done[chunk] = position - chunk * CHUNK_BYTES
-        os.pwrite(self._counters, _COUNTER.pack(self._done[chunk]), _HEADER.size + chunk * _COUNTER.size)
+        done = position - chunk * CHUNK_BYTES
+        os.pwrite(self._counters, _COUNTER.pack(done), _HEADER.size + chunk * _COUNTER.size)
+        self._done[chunk] = done
 
     def read(self, position: int, length: int) -> bytes:
         return os.pread(self._data, length, position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,21 @@ def test_nothing_that_was_counted_is_asked_for_again(begun: Partial) -> None:
     assert later.span(1) == (CHUNK + 1_000, 2 * CHUNK)
     assert later.whole_until() == CHUNK + 1_000
     assert later.read(39_999, 2) == b"ab"
+
+
+def test_what_others_may_judge_and_close_is_no_longer_written(begun: Partial, monkeypatch: pytest.MonkeyPatch) -> None:
+    really, counted = os.pwrite, list[int]()
+
+    def watched(*call) -> int:
+        written = really(*call)
+        counted.append(begun.whole_until())
+        return written
+
+    monkeypatch.setattr(os, "pwrite", watched)
+    begun.write(1, b"d" * (CHUNK - 1_000))
+    begun.write(2, b"e" * (SIZE - 2 * CHUNK))
+    assert max(counted) < SIZE == begun.whole_until()
+    assert counted[1] == CHUNK + 1_000, "a chunk was told whole before its counter was written"
 
 
 def test_after_another_boot_only_whole_chunks_are_believed(begun: Partial, monkeypatch: pytest.MonkeyPatch) -> None:
