@@ -50,7 +50,7 @@ class Partial:
         return [chunk for chunk in range(self.chunks) if self.span(chunk)[0] < self.span(chunk)[1]]
 
     def write(self, chunk: int, data: bytes) -> None:
-        """The next bytes of the chunk; counted in memory last, since another thread may then judge and close the file."""
+        """The next bytes of the chunk; counted in memory last: another thread may then judge and close the file."""
         position, end = self.span(chunk)
         left = memoryview(data)
         while left:
