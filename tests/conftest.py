@@ -17,6 +17,8 @@ import hypothesis
 import pytest
 
 ROOT = Path(__file__).parent.parent
+SHARED = {path.stem for path in (ROOT / "tests").iterdir()} - {"__init__", "__pycache__", "conftest"}
+pytest.register_assert_rewrite(*(f"tests.{name}" for name in SHARED))  # their asserts tell values too
 TINY_MODEL = ROOT / "tests/assets/tiny-kimi/tiny-kimi-q8_0.gguf"
 TINY_FOLDER = ROOT / "tests/assets/tiny-kimi/safetensors"
 hypothesis.settings.register_profile("house", deadline=None, max_examples=60)  # busy machines are not bugs

@@ -33,11 +33,18 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"upright.proving.soaking.{name}", seconds)
 
 
-def machine(at: float, *, engine_rate: float = 0, kernel_rate: float = 0, busy_after: float | None = None) -> Footprint:
+def machine(
+    at: float,
+    *,
+    engine_rate: float = 0,
+    kernel_rate: float = 0,
+    kernel_until: float = 1e9,
+    busy_after: float | None = None,
+) -> Footprint:
     """What is read at that second: memory that grows by so many bytes a second, others that work from then on."""
     busy = max(0.0, at - busy_after) if busy_after is not None else 0.0
     return Footprint(
-        processes=1, engine_bytes=int(GIB + engine_rate * at), kernel_bytes=int(kernel_rate * at),
+        processes=1, engine_bytes=int(GIB + engine_rate * at), kernel_bytes=int(kernel_rate * min(at, kernel_until)),
         others_bytes=GIB, available_bytes=10 * GIB, engine_seconds=at, busy_seconds=at + busy, processors=2,
     )  # fmt: skip
 
@@ -49,16 +56,16 @@ def judged(made: Soaked) -> dict[str, Observation]:
     return {probe.name: probe.ask(stand) for probe in RUNG.probes(stand)}
 
 
-def minute(slower: float = 0.0, wrong_after: float = 60.0, **grown: float | None) -> Soaked:
-    """A minute of ten answers a second, looked at twice a second."""
+def minutes(count: int = 1, *, slower: float = 0.0, wrong_after: float = 1e9, **grown: float | None) -> Soaked:
+    """So many of ten answers a second, looked at twice a second."""
     chance = random.Random(7)
-    made = Soaked(users=2, text_tokens=512, questions=14, steady_seconds=60)
-    for number in range(600):
+    made = Soaked(users=2, text_tokens=512, questions=14, steady_seconds=60 * count)
+    for number in range(600 * count):
         at = number / 10
         seconds = 0.1 * (1 + slower * at / 60) * chance.lognormvariate(0, 0.2)
         made.steady.append(Seen(at, f"{number % 14}", seconds, 0.05, None, None, at > wrong_after))
     made.warm = [each._replace(wrong=False) for each in made.steady[:28]]
-    made.looks = [(look / 2, machine(look / 2, **grown)) for look in range(120)]  # type: ignore[arg-type]
+    made.looks = [(look / 2, machine(look / 2, **grown)) for look in range(120 * count)]  # type: ignore[arg-type]
     return made
 
 
@@ -67,36 +74,45 @@ def failed(seen: dict[str, Observation]) -> dict[str, str]:
 
 
 def test_a_sound_minute_passes_and_says_what_it_could_have_seen() -> None:
-    seen = judged(minute())
+    seen = judged(minutes())
     assert failed(seen) == {}
     assert "1.2 % would have been found (95 % sure)" in seen["errors"].reason
     assert "an hour would have been found" in seen["engine memory"].reason
 
 
-@pytest.mark.parametrize(("grows", "check"), [("engine_rate", "engine memory"), ("kernel_rate", "host memory")])
-def test_memory_that_grows_is_found(grows: str, check: str) -> None:
-    seen = judged(minute(**{grows: 1e6}))
+@pytest.mark.parametrize(
+    ("lasts", "grows", "check"), [(1, "engine_rate", "engine memory"), (2, "kernel_rate", "host memory")]
+)
+def test_memory_that_grows_is_found(lasts: int, grows: str, check: str) -> None:
+    seen = judged(minutes(lasts, **{grows: 1e6}))
     assert list(failed(seen)) == [check]
     assert "used up in" in seen[check].reason
     assert seen[check].measured["bytes_per_hour"] == pytest.approx(3.6e9, rel=0.01)
 
 
+@pytest.mark.parametrize(("lasts", "verdict"), [(1, "skipped"), (2, "passed")])
+def test_connections_that_the_kernel_remembers_for_a_minute_are_no_leak(lasts: int, verdict: str) -> None:
+    host = judged(minutes(lasts, kernel_rate=1e6, kernel_until=60))["host memory"]
+    assert host.verdict == verdict
+    assert ("remembers closed connections for 1 min 0 s, and 0 looks after" in host.reason) == (lasts == 1)
+
+
 def test_growth_that_would_last_for_weeks_is_told_and_no_failure() -> None:
-    seen = judged(minute(engine_rate=1e3))
+    seen = judged(minutes(engine_rate=1e3))
     assert failed(seen) == {}
     assert seen["engine memory"].measured["bytes_per_hour"] == pytest.approx(3.6e6, rel=0.01)
 
 
 @pytest.mark.parametrize(("busy_after", "verdict"), [(None, "failed"), (30.0, "skipped")])
 def test_answers_that_slow_down_are_found_unless_others_worked_more(busy_after: float | None, verdict: str) -> None:
-    seen = judged(minute(slower=1.0, busy_after=busy_after))
+    seen = judged(minutes(slower=1.0, busy_after=busy_after))
     assert seen["latency"].verdict == verdict
     assert "times as long" in seen["latency"].reason
 
 
 @pytest.mark.parametrize("after", [1.0, 45.0])
 def test_answers_that_turn_wrong_are_found(after: float) -> None:
-    assert list(failed(judged(minute(wrong_after=after)))) == ["answers"]
+    assert list(failed(judged(minutes(wrong_after=after)))) == ["answers"]
 
 
 def soaked(

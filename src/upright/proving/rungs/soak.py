@@ -28,6 +28,8 @@ _STANDS_SECONDS = 7 * 86_400.0
 """A server should stand a week: memory that would be used up by then at the rate of growth is a leak."""
 _SETTLING_SHARE = 0.2
 """Of the looks at memory after the first round: buffers are still touched for the first time."""
+_CLOSED_SECONDS = 60.0
+"""Linux remembers each closed connection for so long (TIME_WAIT): until then its memory grows with any load."""
 Found = tuple[Verdict, str, dict[str, float], Any]
 
 
@@ -136,11 +138,16 @@ def _latency(stand: Stand, soaked: Soaked) -> Found:
 
 
 def _engine_memory(stand: Stand, soaked: Soaked) -> Found:
-    return _memory(stand, soaked, "the engine", lambda look: look.engine_bytes)
+    return _memory(stand, soaked.looks, "the engine", lambda look: look.engine_bytes)
 
 
 def _host_memory(stand: Stand, soaked: Soaked) -> Found:
-    verdict, words, measured, response = _memory(stand, soaked, "what no program owns", lambda look: look.kernel_bytes)
+    since = soaked.looks[0][0] + _CLOSED_SECONDS if soaked.looks else 0.0
+    looks = [(at, look) for at, look in soaked.looks if at >= since]
+    verdict, words, measured, response = _memory(stand, looks, "what no program owns", lambda look: look.kernel_bytes)
+    if soaked.looks and verdict == "skipped":
+        remembers = f"the kernel remembers closed connections for {units.duration(_CLOSED_SECONDS)}"
+        words = f"too short: {remembers}, and {len(looks)} looks after that are too few"
     if soaked.looks:
         others = soaked.looks[-1][1].others_bytes - soaked.looks[0][1].others_bytes
         measured["others_growth_bytes"] = others
@@ -148,9 +155,9 @@ def _host_memory(stand: Stand, soaked: Soaked) -> Found:
     return verdict, words, measured, response
 
 
-def _memory(stand: Stand, soaked: Soaked, what: str, held: Callable[[Footprint], int]) -> Found:
+def _memory(stand: Stand, looks: list[tuple[float, Footprint]], what: str, held: Callable[[Footprint], int]) -> Found:
     """Grows for sure, and so fast that the machine would not stand a week."""
-    settled = soaked.looks[int(_SETTLING_SHARE * len(soaked.looks)) :]
+    settled = looks[int(_SETTLING_SHARE * len(looks)) :]
     found = trend([(at, float(held(look))) for at, look in settled])
     if found is None:
         why = "not ours to look at" if stand.target.keeper is None else f"{len(settled)} looks are too few"
