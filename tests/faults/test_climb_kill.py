@@ -44,7 +44,7 @@ def asked(home: Path) -> list[str]:
     return [f"{seen.rung} {seen.probe}" for seen in directory(home).entries(Observation)]
 
 
-@pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [6, pytest.param(50, marks=pytest.mark.slow)])
 @pytest.mark.timeout(600)
 def test_a_climb_killed_at_random_moments_goes_on(kills: int, tmp_path: Path) -> None:
     chance, engine = random.Random(kills), ScriptedEngine(prompt_set("tiny"))

@@ -73,8 +73,14 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deplo
     stop(made)
 
 
-def tried(directory: DeploymentDir, *ways: str, said: list[str] | None = None, verdict: str = "passed") -> Speculation:
-    trial = Trial(tuple(map(candidate, ways)), cells=((32, 1), (32, 2)), output_tokens=10)
+def tried(
+    directory: DeploymentDir,
+    *ways: str,
+    cells: tuple[tuple[int, int], ...] = ((32, 1),),
+    said: list[str] | None = None,
+    verdict: str = "passed",
+) -> Speculation:
+    trial = Trial(tuple(map(candidate, ways)), cells=cells, output_tokens=10)
     tell = said.append if said is not None else lambda words: None
     record, _, _ = speculate(directory, trial, ONE, lambda: proved(verdict), tell)
     return record
@@ -86,7 +92,8 @@ def running(directory: DeploymentDir) -> tuple[str, str]:
 
 def test_what_pays_is_kept_and_what_slows_or_falls_is_not(directory: DeploymentDir, tmp_path: Path) -> None:
     (tmp_path / "slow.gguf").touch()
-    record = tried(directory, f"draft={tmp_path / 'slow.gguf'}", "eagle3=nowhere.gguf", "ngram")
+    ways = (f"draft={tmp_path / 'slow.gguf'}", "eagle3=nowhere.gguf", "ngram")
+    record = tried(directory, *ways, cells=((32, 1), (32, 2)))
     slow, dead, quick = record.tried
     assert [each.outcome for each in record.tried] == ["stepped back", "fell", "kept"]
     assert {cell.verdict for cell in slow.cells} == {"loses"}
