@@ -11,16 +11,16 @@ import gc
 import random
 import ssl
 import time
-from array import array
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from upright.benchmarking.load.apis import Target, Told
+from upright.benchmarking.load.apis import Target
+from upright.benchmarking.load.exchange import Exchange, Fault
 from upright.benchmarking.load.requests import Landing, Load, Request, Source
 from upright.benchmarking.load.tally import Tally
-from upright.benchmarking.load.wire import Events, Response, WireError
+from upright.benchmarking.load.wire import WireError
 
 clock = time.perf_counter
 _TICK_SECONDS = 0.1
@@ -69,25 +69,6 @@ def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return new_event_loop
 
 
-class _Exchange:
-    """One request on its way."""
-
-    __slots__ = ("done", "events", "heard_at", "reason", "request", "response", "sent_at", "text", "times", "usage")
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.response = Response()
-        self.events = Events()
-        self.sent_at = 0.0
-        self.heard_at = 0.0
-        self.times = array("d")
-        self.text: list[str] = []
-        self.usage: dict[str, int] = {}
-        self.reason: str | None = None
-        self.done = False
-        """[DONE], or Anthropic's message_stop."""
-
-
 class _Connection(asyncio.Protocol):
     """A socket; all it does by itself is to read the clock."""
 
@@ -95,7 +76,7 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, owner: _Generator) -> None:
         self.owner = owner
-        self.exchange: _Exchange | None = None
+        self.exchange: Exchange | None = None
         self.transport: asyncio.Transport | None = None
         self.closed = False
         self.used = False
@@ -250,7 +231,7 @@ class _Generator:
         self._go_on(request, None)
 
     def _write(self, connection: _Connection, request: Request) -> None:
-        exchange = _Exchange(request)
+        exchange = Exchange(request)
         assert connection.transport is not None
         if connection.transport.is_closing():  # closed by the server, and not yet told to us
             connection.closed = True
@@ -295,48 +276,24 @@ class _Generator:
                 else:
                     self._read(connection, exchange, now, data)
             except (WireError, ValueError, TypeError, KeyError, AttributeError) as error:
-                self._land(connection, exchange, now, "malformed", str(error) or type(error).__name__, usable=False)
+                self._land(connection, exchange, now, Fault("malformed", str(error) or type(error).__name__))
 
-    def _read(self, connection: _Connection, exchange: _Exchange, now: float, data: bytes) -> None:
-        response = exchange.response
-        body = response.feed(data)
-        if body and response.status == 200 and response.is_stream:
-            for event in exchange.events.feed(body):
-                if event == b"[DONE]":
-                    exchange.done = True
-                    continue
-                told = self.target.read(event)
-                if told.error is not None:
-                    self._land(connection, exchange, now, "error event", told.error, usable=False)
-                    return
-                self._take(exchange, told, now)
-        elif body and len(exchange.text) < 8:
-            exchange.text.append(body[:2000].decode(errors="replace"))
-        if response.finished:
-            self._judge(connection, exchange, now)
+    def _read(self, connection: _Connection, exchange: Exchange, now: float, data: bytes) -> None:
+        fault = exchange.take(data, now, self.target.read)
+        if fault is not None:
+            self._land(connection, exchange, now, fault)
+        elif exchange.response.finished:
+            self._land(connection, exchange, now, exchange.fault(), usable=exchange.response.keep_alive)
 
-    def _take(self, exchange: _Exchange, told: Told, now: float) -> None:
-        if told.text:
-            exchange.times.append(now)
-            if exchange.request.keep_text:
-                exchange.text.append(told.text)
-        if told.finish_reason is not None:
-            exchange.reason = told.finish_reason
-        if told.usage:
-            exchange.usage.update(told.usage)
-
-    def _lost(self, connection: _Connection, exchange: _Exchange, now: float) -> None:
+    def _lost(self, connection: _Connection, exchange: Exchange, now: float) -> None:
         if exchange.response.close():
-            self._judge(connection, exchange, now)
+            self._land(connection, exchange, now, exchange.fault())
         elif connection.used and not exchange.response.status:
             self._send_again(connection, exchange, now)
-        elif not exchange.response.status:
-            self._land(connection, exchange, now, "reset", "the connection was closed before an answer", usable=False)
         else:
-            words = f"the stream ended after {len(exchange.times)} pieces, without its end"
-            self._land(connection, exchange, now, "cut", words, usable=False)
+            self._land(connection, exchange, now, exchange.cut())
 
-    def _send_again(self, connection: _Connection, exchange: _Exchange, now: float) -> None:
+    def _send_again(self, connection: _Connection, exchange: Exchange, now: float) -> None:
         """An idle connection was closed as we wrote: nobody read the request, so it goes out on a new one."""
         # Guard: llama-server announces keep-alive and closes after every stream (b11669).
         self.reuse = False
@@ -346,35 +303,17 @@ class _Generator:
         self._fly(now, connection, out=True)
         self._send(exchange.request)
 
-    def _judge(self, connection: _Connection, exchange: _Exchange, now: float) -> None:
-        """The body is whole: was it an answer?"""
-        kind = words = None
-        if exchange.response.status != 200:
-            kind, words = f"HTTP {exchange.response.status}", "".join(exchange.text).strip() or "no words"
-        elif not exchange.response.is_stream:
-            kind, words = "no stream", "".join(exchange.text)
-        elif exchange.reason is None:
-            kind, words = (
-                "no finish_reason",
-                f"{len(exchange.times)} pieces" + (", then [DONE]" if exchange.done else ""),
-            )
-        elif not exchange.usage.get("output"):
-            kind, words = "no usage", "the server did not count its tokens"
-        elif not exchange.times:
-            kind, words = "no text", f"{exchange.usage['output']} tokens, and not one piece of text"
-        self._land(connection, exchange, now, kind, words or "", usable=exchange.response.keep_alive)
-
     def _land(
-        self, connection: _Connection, exchange: _Exchange, now: float, kind: str | None, words: str, *, usable: bool
+        self, connection: _Connection, exchange: Exchange, now: float, fault: Fault | None, *, usable: bool = False
     ) -> None:
         connection.exchange = None
         connection.used = True
         self._fly(now, connection, out=True)
         self.tally.ended = max(self.tally.ended, now)
         answer: str | None = None
-        if kind is not None:
-            self.tally.fail(kind, words)
-            self.on_landing(Landing(exchange.request, exchange.sent_at, now, error=kind, words=words))
+        if fault is not None:
+            self.tally.fail(*fault)
+            self.on_landing(Landing(exchange.request, exchange.sent_at, now, error=fault.kind, words=fault.words))
         else:
             assert exchange.reason is not None
             answer = "".join(exchange.text)
@@ -436,5 +375,4 @@ class _Generator:
                 connection.exchange = None
                 self._fly(now, connection, out=True)
             elif now - exchange.heard_at > self.load.patience_seconds:
-                words = f"no byte for {self.load.patience_seconds:g} s"
-                self._land(connection, exchange, now, "stalled", words, usable=False)
+                self._land(connection, exchange, now, Fault("stalled", f"no byte for {self.load.patience_seconds:g} s"))
