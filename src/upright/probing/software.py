@@ -9,6 +9,11 @@ from upright.probing import nvidia
 from upright.probing.questions import NOT_ASKED, Answers, script, told
 from upright.records.box import ContainerRuntime, Software
 
+# `info` tells whether its storage works, and waits while another podman unpacks an image into it: busy is not broken.
+_PODMAN = """
+podman version --format '{{.Client.Version}}' || exit
+timeout 5 podman info >/dev/null || [ $? -eq 124 ]
+"""
 QUESTIONS = {
     "uname": ("uname", "-nrm"),
     "os-release": ("cat", "/etc/os-release"),
@@ -16,7 +21,7 @@ QUESTIONS = {
     "nvcc": script("nvcc", "nvcc --version 2>/dev/null || /usr/local/cuda/bin/nvcc --version"),
     "docker": ("docker", "version", "--format", "{{.Server.Version}}"),
     "docker-runtimes": ("docker", "info", "--format", "{{json .Runtimes}}"),
-    "podman": ("podman", "info", "--format", "{{.Version.Version}}"),
+    "podman": script("podman", _PODMAN),
     "nvidia-ctk": ("nvidia-ctk", "--version"),
     "cdi": script("cdi", "grep -ls 'nvidia.com/gpu' /etc/cdi/* /var/run/cdi/*"),
 }
