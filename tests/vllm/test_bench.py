@@ -83,7 +83,7 @@ def agree(box: Box, model: Path, tokenizer: Path, program: Path, api: Api) -> No
     key = (box.home / "deployments" / up["name"] / "key").read_text().strip()
     target = Target(up["base_url"], up["served_name"], api, key)
     ready = subject(Known(target, name="both"))
-    theirs_asks = Shape(prompt_tokens=32, output_tokens=64, concurrency=4, requests=48)
+    theirs_asks = Shape(prompt_tokens=32, output_tokens=16, concurrency=4, requests=160)
     ours_asks, found = theirs_asks, []
     for turn in range(1 + TURNS):
         with ThreadPoolExecutor(1) as pool:
@@ -97,7 +97,7 @@ def agree(box: Box, model: Path, tokenizer: Path, program: Path, api: Api) -> No
         ours_asks = theirs_asks.model_copy(update={"prompt_tokens": round(prompt.mean)})
     ratios = [each.ratios() for each in found[1:]]
     middle = {name: statistics.median(each[name] for each in ratios) for name in ratios[0]}
-    print(f"{api}, {ours_asks.prompt_tokens} tokens in, 64 out, ours / theirs: {middle} of {ratios}")
+    print(f"{api}, {ours_asks.prompt_tokens} tokens in, 16 out, ours / theirs: {middle} of {ratios}")
     assert middle == pytest.approx(dict.fromkeys(middle, 1.0), abs=0.03)
 
 
