@@ -82,7 +82,7 @@ class Download:
             for thread in threads:
                 thread.join(_LAST_WORDS_SECONDS)
             if not any(thread.is_alive() for thread in threads):
-                for job in self._active:
+                for job in self._jobs:
                     job.partial.close()
                     job.held.close()
         if self._failure is not None:

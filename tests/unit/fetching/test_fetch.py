@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.unit.fetching.conftest import CHUNK_BYTES, REPO, client
 from upright.errors import FetchError, ReadError, UsageError
 from upright.fetching import Progress, fetch, find_weights, need
 from upright.fetching.layout import cache_layout
+from upright.fetching.partial import Partial
 from upright.reading.cache import repository_folder
 
 COMPANIONS = {
@@ -118,6 +120,19 @@ def test_bytes_that_stay_wrong_are_told_and_get_no_name(hub: LoopbackHub, reposi
     hub.wrong_first = 0
     done = fetch(f"{REPO}:Q8_0", hub=client(hub))
     assert len(same(Path(done.path).parents[1], repository)) == 2
+
+
+def test_a_file_that_cannot_be_opened_is_not_held_for_ever(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(partial: Partial) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Partial, "open", full)
+        with pytest.raises(FetchError, match="No space left") as told:
+            fetch(f"{REPO}:Q8_0", hub=client(hub))
+    again = fetch(f"{REPO}:Q8_0", hub=client(hub))
+    assert again.need.missing_bytes > 0, "the same process may try again"
+    assert told.value.__traceback__ is not None, "though the failure, and all that it holds, is still there"
 
 
 def test_cut_and_busy_connections_are_taken_up_where_they_broke(hub: LoopbackHub, repository: Path) -> None:
