@@ -7,16 +7,15 @@ files it imports from. Each file becomes one pruned module, in its own order, so
 from __future__ import annotations
 
 import ast
-import builtins
 import hashlib
-import symtable
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from upright.errors import EngineError
+from upright.kernels.names import as_written, bound_by, bound_name, free_names, inner_imports, module_of
 
 STANDINS: Mapping[str, str] = {
     "torch": "torch",
@@ -138,20 +137,20 @@ class _Extraction:
         file.asked.add(name)
         for statement in file.bindings.get(name, ()):
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                alias = next(item for item in statement.names if _bound_name(item) == name)
+                alias = next(item for item in statement.names if bound_name(item) == name)
                 file.imports[name] = self._import(file, statement, alias)
                 file.kept.add(id(statement))
             elif id(statement) not in file.kept:
                 file.kept.add(id(statement))
-                for inner in _inner_imports(statement):
+                for inner in inner_imports(statement):
                     for alias in inner.names:
-                        file.imports[_bound_name(alias)] = self._import(file, inner, alias)
-                for needed in _free_names(file.cleaned(statement)):
+                        file.imports[bound_name(alias)] = self._import(file, inner, alias)
+                for needed in free_names(file.cleaned(statement)):
                     self.want(file, needed)
 
     def _import(self, file: _File, statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
         """The import statement that stands for this one in the pruned module."""
-        name, module = _bound_name(alias), _module_of(statement, alias, file.dotted, file.is_package)
+        name, module = bound_name(alias), module_of(statement, alias, file.dotted, file.is_package)
         key = module if isinstance(statement, ast.Import) else f"{module}:{alias.name}"
         top = module.split(".")[0]
         line = f"from payload.standins import missing; {name} = missing({name!r}, {module!r})"
@@ -162,7 +161,7 @@ class _Extraction:
         elif key in SETTINGS:
             line = self._settings(file, name, *SETTINGS[key])
         elif top in _IMPORTABLE:
-            line = _as_written(statement, alias)
+            line = as_written(statement, alias)
         elif isinstance(statement, ast.ImportFrom) and (found := self._defining(module, alias.name)):
             self.want(found, alias.name)
             line = f"from payload.standins import lazily; {name} = lazily({found.module!r}, {alias.name!r})"
@@ -179,7 +178,7 @@ class _Extraction:
     def _starred(self, file: _File, name: str) -> _File | None:
         for statement in file.tree.body:
             if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-                module = _module_of(statement, statement.names[0], file.dotted, file.is_package)
+                module = module_of(statement, statement.names[0], file.dotted, file.is_package)
                 if found := self._defining(module, name):
                     return found
         return None
@@ -218,7 +217,7 @@ class _File:
         except (OSError, SyntaxError, UnicodeDecodeError) as error:
             raise EngineError(f"{self.path} cannot be read as Python: {error}") from None
         for statement in self.tree.body:
-            for name in _bound_by(statement):
+            for name in bound_by(statement):
                 self.bindings.setdefault(name, []).append(statement)
 
     @property
@@ -246,9 +245,9 @@ class _File:
             if id(statement) not in self.kept:
                 continue
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                names = (_bound_name(alias) for alias in statement.names)
+                names = (bound_name(alias) for alias in statement.names)
                 parts += [self.imports[name] for name in names if name in self.imports]
-            elif any(_inner_imports(statement)):
+            elif any(inner_imports(statement)):
                 parts.append(ast.unparse(_WithImports(self.imports).visit(statement)))
             else:
                 parts.append(self.cleaned(statement))
@@ -295,7 +294,7 @@ class _WithImports(ast.NodeTransformer):
         return self._replaced(node)
 
     def _replaced(self, node: ast.Import | ast.ImportFrom) -> list[ast.stmt]:
-        lines = [self._imports[_bound_name(alias)] for alias in node.names]
+        lines = [self._imports[bound_name(alias)] for alias in node.names]
         return [statement for line in lines for statement in ast.parse(line).body]
 
 
@@ -326,68 +325,6 @@ def _parameters(definition: ast.FunctionDef) -> tuple[Parameter, ...]:
     found = [Parameter(item.arg, index < optional) for index, item in enumerate(positional)]
     pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     return (*found, *(Parameter(item.arg, default is None) for item, default in pairs))
-
-
-def _bound_by(statement: ast.stmt) -> Iterator[str]:
-    """The names that a top-level statement binds, inside `if`, `try` and `with` too."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield statement.name
-    elif isinstance(statement, (ast.Import, ast.ImportFrom)):
-        yield from (_bound_name(alias) for alias in statement.names)
-    elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        for target in targets:
-            yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
-    elif isinstance(statement, (ast.If, ast.Try, ast.With, ast.For)):
-        if isinstance(statement, ast.If) and ast.unparse(statement.test).endswith("TYPE_CHECKING"):
-            return
-        for inner in ast.iter_child_nodes(statement):
-            if isinstance(inner, ast.ExceptHandler):
-                for deeper in inner.body:
-                    yield from _bound_by(deeper)
-            elif isinstance(inner, ast.stmt):
-                yield from _bound_by(inner)
-
-
-def _inner_imports(statement: ast.stmt) -> Iterator[ast.Import | ast.ImportFrom]:
-    if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-        for node in ast.walk(statement):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                yield node
-
-
-def _free_names(text: str) -> set[str]:
-    """Module-level names that a statement refers to, as Python's own symbol table sees it."""
-    found: set[str] = set()
-    tables = [symtable.symtable(text, "statement", "exec")]
-    while tables:
-        table = tables.pop()
-        tables += table.get_children()
-        for symbol in table.get_symbols():
-            top = table.get_type() == "module"
-            if symbol.is_referenced() if top else symbol.is_global():
-                found.add(symbol.get_name())
-    return {name for name in found if not hasattr(builtins, name)}
-
-
-def _bound_name(alias: ast.alias) -> str:
-    return alias.asname or alias.name.split(".")[0]
-
-
-def _module_of(statement: ast.Import | ast.ImportFrom, alias: ast.alias, dotted: str, is_package: bool) -> str:
-    if isinstance(statement, ast.Import):
-        return alias.name if alias.asname else alias.name.split(".")[0]
-    if not statement.level:
-        return statement.module or ""
-    parts = dotted.split(".")
-    parts = parts[: len(parts) - statement.level + (1 if is_package and parts[-1] != "__init__" else 0)]
-    return ".".join([*parts, *([statement.module] if statement.module else [])])
-
-
-def _as_written(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
-    if isinstance(statement, ast.Import):
-        return ast.unparse(ast.Import(names=[alias]))
-    return ast.unparse(ast.ImportFrom(module=statement.module, names=[alias], level=0))
 
 
 def _stated_defaults(path: Path) -> dict[str, Any]:
