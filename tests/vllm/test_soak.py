@@ -44,17 +44,16 @@ def behind_a_proxy(standing: Standing, seconds: float) -> Seen:
 def soak(standing: Standing, time: str, leaking_time: str) -> None:
     """The restart is left to llama.cpp, where it takes seconds."""
 
-    def soaked(lasts: str) -> tuple[int, Seen]:
-        words = ("prove", standing.name, "--only", "soak", "--soak", lasts, "--no-restart", "--json")
-        return observations(standing.upright(*words, timeout=1500))
+    def soaked(*words: str) -> tuple[int, Seen]:
+        done = standing.upright("prove", *words, "--only", "soak", "--json", timeout=1500)
+        return observations(done)
 
-    lasts = units.parse_duration(time) + units.parse_duration(leaking_time)
     with ThreadPoolExecutor() as pool:
-        failed = pool.submit(behind_a_proxy, standing, lasts)
-        is_sound(*soaked(time), restarted=False, least_requests=50)
-        leak(standing.home)
-        try:
-            has_leaked(*soaked(leaking_time), LEAK_BYTES_PER_SECOND)
-        finally:
-            stop_leaking(standing.home)
-        has_failed(failed.result())
+        sound = pool.submit(soaked, standing.name, "--soak", time, "--no-restart")
+        has_failed(behind_a_proxy(standing, 1.5 * units.parse_duration(time)))
+    is_sound(*sound.result(), restarted=False, least_requests=50)
+    leak(standing.home)
+    try:
+        has_leaked(*soaked(standing.name, "--soak", leaking_time, "--no-restart"), LEAK_BYTES_PER_SECOND)
+    finally:
+        stop_leaking(standing.home)
