@@ -16,8 +16,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.programs import made_by
+
 ROOT = Path(__file__).parent.parent
-SHARED = {path.stem for path in (ROOT / "tests").iterdir()} - {"__init__", "__pycache__", "conftest"}
+SHARED = {path.stem for path in (ROOT / "tests").iterdir()} - {"__init__", "__pycache__", "conftest", "programs"}
 pytest.register_assert_rewrite(*(f"tests.{name}" for name in SHARED))  # their asserts tell values too
 TINY_MODEL = ROOT / "tests/assets/tiny-kimi/tiny-kimi-q8_0.gguf"
 TINY_FOLDER = ROOT / "tests/assets/tiny-kimi/safetensors"
@@ -50,17 +52,19 @@ def upright(tmp_path: Path) -> Upright:
 @pytest.fixture(scope="session")
 def llama_server() -> Path:
     """A real llama-server, unpacked once into the cache."""
-    done = subprocess.run([ROOT / "scripts/get-llama-server"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip())
+    return Path(made_by("get-llama-server"))
 
 
 @pytest.fixture(scope="session")
 def smg() -> Path:
     """A real smg, installed once into the cache."""
-    done = subprocess.run([ROOT / "scripts/get-smg"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip())
+    return Path(made_by("get-smg"))
+
+
+@pytest.fixture(scope="session")
+def quadlet() -> Path:
+    """podman's real generator of units, unpacked once into the cache."""
+    return Path(made_by("get-quadlet"))
 
 
 @pytest.fixture(scope="session")
@@ -131,8 +135,4 @@ def llama_image(podman_settings, llama_server) -> tuple[str, dict[str, str]]:
     """An image of podman with the real llama-server in it, and the environment in which podman runs it."""
     assert shutil.which("podman"), "install podman, runc, catatonit and busybox-static"
     environment = {"CONTAINERS_CONF": str(podman_settings)}
-    done = subprocess.run(
-        [ROOT / "scripts/make-llama-image"], capture_output=True, text=True, env={**os.environ, **environment}
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip(), environment
+    return made_by("make-llama-image", **environment), environment

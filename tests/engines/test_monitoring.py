@@ -64,9 +64,9 @@ class Standing:
 
 
 @pytest.fixture(scope="module")
-def standing(llama_server: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    found = subprocess.run([ROOT / "scripts/get-smg"], capture_output=True, text=True, check=True)
-    smg = Path(found.stdout.strip())
+def standing(
+    llama_server: Path, smg: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Standing]:
     folder = tmp_path_factory.mktemp("watched")
     (folder / "tiny-kimi.gguf").symlink_to(tiny_model)
     router, metrics, *engines = _free_ports(2 + len(BOXES))
@@ -112,7 +112,7 @@ def test_every_panel_has_data(standing: Standing, asked: None, tmp_path: Path) -
     keys = [standing.key(name) for name in ("client", "worker", "admin")]
     for file in tmp_path.rglob("*"):
         assert not file.is_file() or not any(key in file.read_text() for key in keys), f"{file} holds a key"
-    with watching(tmp_path, tmp_path / "data") as prometheus:
+    with watching(tmp_path) as prometheus:
         assert len(panels(tmp_path)) >= 20
         prometheus.wait(lambda: not empty(prometheus, tmp_path), "data for every panel")
         every = prometheus.ask("query", query="upright:generation_tokens_per_second")["result"]
@@ -146,7 +146,7 @@ def test_a_killed_engine_alerts_and_is_shown_dead(standing: Standing, tmp_path: 
         standing.run("monitor", "--fleet", "tiny", "--every", "1s", "--patience", "2s", "-o", str(tmp_path)).returncode
         == 0
     )
-    with watching(tmp_path, tmp_path / "data") as prometheus:
+    with watching(tmp_path) as prometheus:
         prometheus.wait(lambda: prometheus.values('up{deployment="tiny-d"}') == [1.0], "its first reading")
         (deployment,) = [each for each in standing.answer("ps") if each["name"] == "tiny-d"]
         os.kill(deployment["supervisor"]["pid"], signal.SIGKILL)  # its engine dies with it, and nobody restarts it

@@ -1,12 +1,11 @@
 """The real vLLM and SGLang, found without importing them and asked for their flags by their own help."""
 
 import os
-import subprocess
 import time
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.programs import made_by
 from upright.host import LocalHost
 from upright.probing import probe
 
@@ -17,10 +16,7 @@ pytestmark = pytest.mark.slow
 def engine(request):
     """Its name and its environment: UPRIGHT_TEST_VLLM names one that is there, else it is made."""
     named = os.environ.get(f"UPRIGHT_TEST_{request.param.upper()}")
-    if named is None:
-        done = subprocess.run([ROOT / f"scripts/get-{request.param}"], capture_output=True, text=True, check=True)
-        named = done.stdout.strip()
-    return request.param, named
+    return request.param, named or made_by(f"get-{request.param}")
 
 
 FLAGS = {

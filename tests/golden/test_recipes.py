@@ -49,13 +49,10 @@ def test_systemd(path: Path):
 
 @pytest.mark.engine
 @pytest.mark.parametrize("path", QUADLETS, ids=lambda path: path.name)
-def test_the_quadlet_generator(path: Path, tmp_path: Path):
-    found = subprocess.run([ROOT / "scripts/get-quadlet"], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    generator = found.stdout.strip()
+def test_the_quadlet_generator(path: Path, quadlet: Path, tmp_path: Path):
     (tmp_path / path.name).write_text(path.read_text())
     done = subprocess.run(
-        [generator, "-user", "-dryrun"],
+        [quadlet, "-user", "-dryrun"],
         capture_output=True,
         text=True,
         env={**os.environ, "QUADLET_UNIT_DIRS": str(tmp_path)},

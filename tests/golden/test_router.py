@@ -61,13 +61,10 @@ def test_systemd():
 
 
 @pytest.mark.engine
-def test_the_quadlet_generator(tmp_path: Path):
-    found = subprocess.run([Path("scripts/get-quadlet").absolute()], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
+def test_the_quadlet_generator(quadlet: Path, tmp_path: Path):
     shutil.copy(GOLDEN / "kimi-router.container", tmp_path)
     environment = {**os.environ, "QUADLET_UNIT_DIRS": str(tmp_path)}
-    argv = [found.stdout.strip(), "-user", "-dryrun"]
-    done = subprocess.run(argv, capture_output=True, text=True, env=environment)
+    done = subprocess.run([quadlet, "-user", "-dryrun"], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "--network host" in done.stdout
     assert "kimi-router-worker,type=mount,target=/run/keys/worker.key" in done.stdout

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import made_by
 from upright.kernels import Compiler, find_source
 from upright.kernels.interpreter import look
 from upright.kernels.sources import EngineSource
@@ -23,9 +24,7 @@ Engine = Callable[[str, str], EngineSource]
 def triton_python() -> str:
     if named := os.environ.get("UPRIGHT_KERNELS_PYTHON"):
         return named
-    done = subprocess.run([ROOT / "scripts/get-triton"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return made_by("get-triton")
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ import pytest
 
 from tests.conftest import ROOT, TINY_FOLDER, Upright
 from tests.planted import leak_beside
+from tests.programs import made_by
 
 HERE = Path(__file__).parent
 MOST_STARTS = 9
@@ -74,9 +75,7 @@ class Standing:
 def vllm_environment() -> Path:
     if named := os.environ.get("UPRIGHT_TEST_VLLM"):
         return Path(named)
-    done = subprocess.run([ROOT / "scripts/get-vllm"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip().splitlines()[-1])
+    return Path(made_by("get-vllm"))
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ def test_every_panel_has_data(standing: Standing, tmp_path: Path) -> None:
     thread = threading.Thread(target=_ask, args=(standing, stop))
     thread.start()
     try:
-        with watching(tmp_path, tmp_path / "data") as prometheus:
+        with watching(tmp_path) as prometheus:
             assert len(panels(tmp_path)) >= 20
             prometheus.wait(lambda: not empty(prometheus, tmp_path), "data for every panel", seconds=300)
             (rate,) = prometheus.values("upright:generation_tokens_per_second")
