@@ -19,6 +19,8 @@ BLOCKS = 12
 _LEAST_BLOCKS = 4
 _LEAST_POINTS = 3
 """In a block, and of a question."""
+LEAST = _LEAST_BLOCKS * _LEAST_POINTS
+"""Fewer points have no trend."""
 CHANCE = 0.01
 """How often a rule may speak of something that is not there."""
 

@@ -51,7 +51,10 @@ def machine(
 
 def judged(made: Soaked) -> dict[str, Observation]:
     """What the rung says of a load that was seen."""
-    stand = Stand(Target("scripted", "server:0", context_tokens=1024), Endpoint("http://nobody", "x"), TINY)
+    keeper = Keeper(lambda: pytest.fail("it was looked at"), lambda: pytest.fail("it was restarted"))
+    stand = Stand(
+        Target("scripted", "server:0", context_tokens=1024, keeper=keeper), Endpoint("http://nobody", "x"), TINY
+    )
     stand.notes["soak"] = made
     return {probe.name: probe.ask(stand) for probe in RUNG.probes(stand)}
 
@@ -94,7 +97,15 @@ def test_memory_that_grows_is_found(lasts: int, grows: str, check: str) -> None:
 def test_connections_that_the_kernel_remembers_for_a_minute_are_no_leak(lasts: int, verdict: str) -> None:
     host = judged(minutes(lasts, kernel_rate=1e6, kernel_until=60))["host memory"]
     assert host.verdict == verdict
-    assert ("remembers closed connections for 1 min 0 s, and 0 looks after" in host.reason) == (lasts == 1)
+    assert ("closed connections for 1 min 0 s; after that, 0 looks are too few" in host.reason) == (lasts == 1)
+
+
+def test_looks_with_a_long_pause_between_them_are_not_called_few() -> None:
+    paused = minutes(engine_rate=1e6)
+    paused.looks = [(at, look) for at, look in paused.looks if not 20 <= at < 45]
+    memory = judged(paused)["engine memory"]
+    assert memory.verdict == "skipped"
+    assert memory.reason == "56 looks came too unevenly, once 26 s apart: was the machine too busy?"
 
 
 def test_growth_that_would_last_for_weeks_is_told_and_no_failure() -> None:

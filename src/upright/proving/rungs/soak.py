@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -14,7 +15,7 @@ from upright.proving.estimating import Cost
 from upright.proving.power import CONFIDENCE
 from upright.proving.rung import Probe, Rung, Stand
 from upright.proving.soaking import Restarted, Seen, Soaked, kinds, soak
-from upright.proving.trends import Trend, allowed, blocks, exceeds, rate_found, slowdown, trend, worse
+from upright.proving.trends import LEAST, Trend, allowed, blocks, exceeds, rate_found, slowdown, trend, worse
 from upright.records.evidence import Observation, Verdict
 
 NAME = "soak"
@@ -147,7 +148,7 @@ def _host_memory(stand: Stand, soaked: Soaked) -> Found:
     verdict, words, measured, response = _memory(stand, looks, "what no program owns", lambda look: look.kernel_bytes)
     if soaked.looks and verdict == "skipped":
         remembers = f"the kernel remembers closed connections for {units.duration(_CLOSED_SECONDS)}"
-        words = f"too short: {remembers}, and {len(looks)} looks after that are too few"
+        words = f"{remembers}; after that, {words}"
     if soaked.looks:
         others = soaked.looks[-1][1].others_bytes - soaked.looks[0][1].others_bytes
         measured["others_growth_bytes"] = others
@@ -160,8 +161,7 @@ def _memory(stand: Stand, looks: list[tuple[float, Footprint]], what: str, held:
     settled = looks[int(_SETTLING_SHARE * len(looks)) :]
     found = trend([(at, float(held(look))) for at, look in settled])
     if found is None:
-        why = "not ours to look at" if stand.target.keeper is None else f"{len(settled)} looks are too few"
-        return "skipped", why, {}, None
+        return "skipped", "not ours to look at" if stand.target.keeper is None else _unjudged(settled), {}, None
     left = settled[-1][1].available_bytes
     hourly, least = 3600 * found.rate, 3600 * found.half
     measured = {
@@ -175,6 +175,14 @@ def _memory(stand: Stand, looks: list[tuple[float, Footprint]], what: str, held:
         return "failed", f"{moved}, {_lasting(found, left)}", measured, response
     seen = f"growth over {units.memory(measured['bytes_per_hour_found'])} an hour would have been found"
     return "passed", f"{moved}; {seen}", measured, response
+
+
+def _unjudged(looks: list[tuple[float, Footprint]]) -> str:
+    """Why no trend can be told."""
+    if len(looks) < LEAST:
+        return f"{len(looks)} looks are too few"
+    gap = max(after - before for (before, _), (after, _) in pairwise(looks))
+    return f"{len(looks)} looks came too unevenly, once {units.duration(gap)} apart: was the machine too busy?"
 
 
 def _weekly(left_bytes: int) -> float:
