@@ -1,4 +1,4 @@
-"""vLLM as a process: up, ready by a real answer, ps, logs, down, restart."""
+"""vLLM as a process: up, ready by a real answer, ps, logs. Its end is in test_restart.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import httpx2
 
 from tests.vllm.conftest import CONTEXT, Standing
-from upright.launching.processes import identify
 
 
 def test_ready_is_a_real_answer(standing: Standing):
@@ -32,27 +31,3 @@ def test_it_wants_the_key_and_tells_nobody(standing: Standing):
     listings = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert any(b"serve" in words and str(standing.model).encode() in words for words in listings)
     assert not any(standing.key.encode() in words for words in listings)
-
-
-def test_down_ends_all_of_it_and_restart_brings_it_back(standing: Standing):
-    (before,) = standing.json("ps")
-    workers = group_of(before["process"]["pid"])
-    assert len(workers) >= 3, "API server, engine core, worker"
-    down = standing.json("down", standing.name)
-    assert (down["state"], down["reason"]) == ("stopped", "stopped on request")
-    assert [pid for pid in workers if identify(pid) is not None] == []
-    again = standing.json("restart", standing.name)
-    assert again["state"] == "ready"
-    assert again["process"] != before["process"]
-
-
-def group_of(leader: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == leader:
-            found.append(int(path.parent.name))
-    return found
