@@ -127,7 +127,7 @@ def test_keys_are_three_and_each_opens_one_door(four: Four):
 
     # One for all, since each loads the certificates of the world anew; but a connection for each question: smg may
     # close one on which it refused a body that it had not read.
-    http = httpx2.Client(timeout=60, trust_env=False, limits=httpx2.Limits(max_keepalive_connections=0))
+    http = httpx2.Client(timeout=60, trust_env=False, headers={"Connection": "close"})
 
     def asked(method: str, url: str, key: str | None, body: Any = None, header: str = "Authorization") -> int:
         headers = {} if key is None else {header: f"Bearer {key}" if header == "Authorization" else key}

@@ -91,7 +91,8 @@ def asked(standing: Standing) -> Iterator[None]:
     doors = {standing.router: "client"} | dict.fromkeys(standing.engines, "worker")
 
     def ask(port: int) -> None:
-        with httpx2.Client(trust_env=False, headers={"Authorization": f"Bearer {standing.key(doors[port])}"}) as client:
+        headers = {"Authorization": f"Bearer {standing.key(doors[port])}", "Connection": "close"}
+        with httpx2.Client(trust_env=False, headers=headers) as client:
             while not stop.wait(0.3):
                 client.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=body, timeout=60)
 

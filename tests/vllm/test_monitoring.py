@@ -41,6 +41,7 @@ def _ask(standing: Standing, stop: threading.Event) -> None:
     """A long beginning that the cache has after the first time."""
     text = "The box stands on the table, and the table stands in the room. " * 8
     body = {"model": "tiny-kimi", "max_tokens": 32, "messages": [{"role": "user", "content": text}]}
-    with httpx2.Client(trust_env=False, headers=standing.headers, timeout=120) as client:
+    headers = {**standing.headers, "Connection": "close"}
+    with httpx2.Client(trust_env=False, headers=headers, timeout=120) as client:
         while not stop.is_set():
             client.post(f"{standing.base_url}/v1/chat/completions", json=body)

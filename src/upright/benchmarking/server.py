@@ -22,8 +22,7 @@ class Server:
     def __init__(self, target: Target) -> None:
         self.target = target
         # Nothing here is timed, and a connection kept open is one that the server may be closing as we ask.
-        unkept = httpx2.Limits(max_keepalive_connections=0)
-        self._http = httpx2.Client(timeout=_PATIENCE_SECONDS, trust_env=False, limits=unkept)
+        self._http = httpx2.Client(timeout=_PATIENCE_SECONDS, trust_env=False, headers={"Connection": "close"})
 
     def __enter__(self) -> Self:
         return self
