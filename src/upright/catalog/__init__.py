@@ -94,7 +94,11 @@ def boxes() -> tuple[BoxRow, ...]:
 
 
 def box(name: str) -> BoxRow:
-    return cast("BoxRow", get("boxes", name))
+    """A row; or so many of a GPU, such as 4x-rtx-5090 or 8x-h100, in a machine of which nothing else is known."""
+    from upright.catalog.counted import counted
+
+    found = find("boxes", name) or counted(name, lambda each: cast("GpuRow | None", find("gpus", each)))
+    return cast("BoxRow", found or get("boxes", name))
 
 
 def box_record(name: str) -> Box:

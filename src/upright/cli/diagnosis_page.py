@@ -47,7 +47,8 @@ def _lines(found: Diagnosis, width: int) -> Iterator[str]:
 def _read(found: Diagnosis) -> str:
     engine = found.engine or "an unknown engine"
     earlier = f", the last of {found.starts} starts" if found.starts > 1 else ""
-    return f"{found.log_lines:,} lines of {engine}{earlier}"
+    lines = "1 line" if found.log_lines == 1 else f"{found.log_lines:,} lines"
+    return f"{lines} of {engine}{earlier}"
 
 
 def _cause(cause: Finding, width: int) -> Iterator[str]:

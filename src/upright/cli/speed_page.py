@@ -25,7 +25,8 @@ def speed_pairs(plan: Plan) -> list[tuple[str, str]]:
         pairs.append(("", f"reads prompts at {rate(found.prompt)} tok/s"))
     if found.layer_worth is not None:
         pairs.append(("", f"one more layer of experts on the GPUs is worth {found.layer_worth:.2f} tok/s"))
-    return [*pairs, ("", f"{found.basis}: speeds/{found.row}; --why shows every term")]
+    fitted = "on such boxes" if found.basis == "measured" else "on others"
+    return [*pairs, ("", f"derived, by constants fitted {fitted}: speeds/{found.row}; --why shows every term")]
 
 
 def why_lines(plan: Plan, width: int) -> Iterator[str]:

@@ -48,5 +48,5 @@ def _from_catalog(name: str) -> Box:
         near = f"{error.hint}; " if error.hint and error.hint.startswith("near") else ""
         raise UsageError(
             f"{name} is no box: not a file, not ssh:HOST, and no name of the catalogue",
-            hint=f"{near}upright catalog list boxes",
+            hint=f"{near}a number of GPUs is one too: 6x-rtx-4090; upright catalog list boxes",
         ) from None

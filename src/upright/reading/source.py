@@ -77,7 +77,7 @@ def located(source: str, *, hub: Hub | None = None, traffic: Traffic | None = No
         raise ReadError(
             f"{source} is no file, no repository's name and not in the catalogue",
             hint="name a GGUF file, a model's directory, owner/repo[@revision][:QUANT], or one of: "
-            "upright catalog models",
+            "upright catalog list models",
         )
 
 

@@ -69,6 +69,8 @@ class GpuRow(Row):
     """None if the GPU is not on PCIe."""
     nvlink_gb_s: Fact
     """NVLink bandwidth in both directions together; 0 if it has none."""
+    board_nvlinks: Fact | None = None
+    """NVLinks to any other GPU of its board, as in the NV# of the topology matrix; None if it comes on no board."""
     notes: tuple[str, ...] = ()
     """What surprises people."""
 

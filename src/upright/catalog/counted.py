@@ -1,0 +1,33 @@
+"""4x-rtx-5090 -> a box that no row describes: so many of a GPU, and the rest left open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from upright.catalog.rows.hardware import BoxRow, GpuRow
+
+_NAME = re.compile(r"([1-9]\d?)x-?(.+)", re.IGNORECASE)
+_MOST = 16
+"""GPUs in one machine; more are several boxes."""
+
+
+def counted(name: str, find: Callable[[str], GpuRow | None]) -> BoxRow | None:
+    """None if that is not a number of GPUs that `find` knows."""
+    match = _NAME.fullmatch(name)
+    if match is None or int(match[1]) > _MOST or (gpu := find(match[2])) is None:
+        return None
+    count, links = int(match[1]), gpu.board_nvlinks
+    notes = ["Host processor and memory are left open."]
+    if links is None:
+        notes.append("How the GPUs are joined is left open.")
+    return BoxRow(
+        id=f"{count}x-{gpu.id}",
+        name=f"{count}x {gpu.name}",
+        gpu=gpu.id,
+        gpu_count=count,
+        nvlinks=int(links.value or 0) if links else 0,
+        notes=tuple(notes),
+        grade="D",
+        sources=("a class of machine: the GPU row, counted",),
+    )
