@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -41,6 +49,24 @@ def test_a_missing_argument_names_the_verbs_help(upright: Upright):
     done = upright("up")
     assert done.returncode == 2
     assert done.stderr == "error: Missing argument 'MODEL'.\nhint:  upright up --help\n"
+
+
+def test_a_complaint_is_broken_between_words_on_a_terminal(tmp_path: Path):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    argv = [sys.executable, "-m", "upright", "read", "nothere.gguf"]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=theirs, cwd=tmp_path, check=False)
+    os.close(theirs)
+    shown = os.read(ours, 10_000).decode().replace("\r", "").splitlines()
+    os.close(ours)
+    assert done.returncode == 2
+    assert shown[-5:] == [
+        "error: nothere.gguf is no file, no repository's name and not",
+        "       in the catalogue",
+        "hint:  name a GGUF file, a model's directory,",
+        "       owner/repo[@revision][:QUANT], or one of: upright",
+        "       catalog list models",
+    ]
 
 
 def test_nothing_deployed_yet(upright: Upright):
