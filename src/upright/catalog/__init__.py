@@ -95,10 +95,15 @@ def boxes() -> tuple[BoxRow, ...]:
 
 def box(name: str) -> BoxRow:
     """A row; or so many of a GPU, such as 4x-rtx-5090 or 8x-h100, in a machine of which nothing else is known."""
+    return find_box(name) or cast("BoxRow", get("boxes", name))
+
+
+def find_box(name: str) -> BoxRow | None:
+    """As `box`, but None when there is none."""
     from upright.catalog.counted import counted
 
     found = find("boxes", name) or counted(name, lambda each: cast("GpuRow | None", find("gpus", each)))
-    return cast("BoxRow", found or get("boxes", name))
+    return cast("BoxRow | None", found)
 
 
 def box_record(name: str) -> Box:

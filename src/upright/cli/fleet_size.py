@@ -13,7 +13,7 @@ import click
 
 from upright.cli.options import Tokens, given
 from upright.cli.output import Output, output_options, page_width, say
-from upright.cli.planned import artifacts_of, box_named, box_options, goal_of
+from upright.cli.planned import MACHINE, artifacts_of, box_named, box_options, goal_of
 
 if TYPE_CHECKING:
     from upright.records.benchmark import Benchmark
@@ -118,7 +118,7 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
         output.answer(made)
     output.show(sizing_page(made, page_width(), why=why))
     if serving.curve.basis != "measured" and model is not None:
-        output.next("plan", model, *given("box", "host_memory", "context", "engine", "engine_version", "kv_dtype"))
+        output.next("plan", model, *given(*MACHINE, "context", "engine", "engine_version", "kv_dtype"))
     else:
         output.next("bench")
 
@@ -180,7 +180,7 @@ def _planned(model: str, use: str, wanted: dict[str, Any]) -> Serving:
     goal = goal_of({**wanted, "use": use})
     if of_file := plan_of_file(model):
         model, goal = of_file
-    machine, chosen = box_named(wanted["box"], wanted["host_memory"]), artifacts_of(model)
+    machine, chosen = box_named(*(wanted[name] for name in MACHINE)), artifacts_of(model)
     best = plan(
         machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others, measured=measurements()
     )[0]

@@ -10,7 +10,16 @@ import click
 
 from upright.cli.options import given, goal_options, model_argument
 from upright.cli.output import Output, output_options, page_width, say
-from upright.cli.planned import WISHES, artifacts_of, box_named, box_options, goal_of, measurements, node_options
+from upright.cli.planned import (
+    MACHINE,
+    WISHES,
+    artifacts_of,
+    box_named,
+    box_options,
+    goal_of,
+    measurements,
+    node_options,
+)
 
 if TYPE_CHECKING:
     from upright.records.kernel import KernelVerdict
@@ -46,24 +55,24 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 )
 @click.option("--no-measured", is_flag=True, help="Without what earlier starts on this box measured.")
 @output_options
-def command(output: Output, model: str, box: str | None, host_memory: float | None, **wanted: Any) -> None:
+def command(output: Output, model: str, **wanted: Any) -> None:
     """Say whether the model fits, with how much context."""
     import gc
 
     # A plan lives for half a second and most of that is imports: collecting garbage would be a sixth of it.
     gc.disable()
     try:
-        _plan(output, model, box, host_memory, wanted)
+        _plan(output, model, wanted)
     finally:
         gc.enable()
 
 
-def _plan(output: Output, model: str, box: str | None, host_memory: float | None, wanted: dict[str, Any]) -> None:
+def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     from upright.cli.plan_page import plan_page
     from upright.planning import plan
     from upright.planning.artifacts import smaller
 
-    goal, machine, chosen = goal_of(wanted), box_named(box, host_memory), artifacts_of(model)
+    goal, machine, chosen = goal_of(wanted), box_named(*(wanted[name] for name in MACHINE)), artifacts_of(model)
     verdicts = _verdicts(wanted["kernels"])
     plans = plan(
         machine,
@@ -83,12 +92,12 @@ def _plan(output: Output, model: str, box: str | None, host_memory: float | None
     offers = [found for found in best.nearest if found.options or found.artifact]
     instead = [] if best.fits or offers else smaller(machine, goal, chosen.model)
     output.show(plan_page(plans, chosen, page_width(), instead, why=wanted["why"], everything=wanted["everything"]))
-    where = _box_words(box, host_memory)
+    where = given(*MACHINE)
     if not best.fits and machine.memory_bytes.value is None:
         say("note: nobody says how much main memory this box has, 16 GiB are assumed; say it with --host-memory GIB")
     if best.fits:
         named = model if best.model == chosen.model.name else _source(best.model, chosen.choose_from)
-        if box is None:
+        if wanted["box"] is None:
             output.next("up", named, *given("context", "users"))
         else:
             output.next("render", named, *given(*(name for name in WISHES if name != "use")))
@@ -114,8 +123,3 @@ def _verdicts(path: Path | None) -> Sequence[KernelVerdict]:
     from upright.records.loading import load
 
     return load(path, KernelCheck).verdicts
-
-
-def _box_words(box: str | None, host_memory: float | None) -> list[str]:
-    words = [] if box is None else ["--box", box]
-    return words if host_memory is None else [*words, "--host-memory", f"{host_memory:g}"]

@@ -40,7 +40,9 @@ _GOAL = {
 }
 
 
-WISHES = (*_GOAL, "box", "host_memory")
+MACHINE = ("box", "host_memory", "host_bandwidth")
+"""Options that say which machine."""
+WISHES = (*_GOAL, *MACHINE)
 """Options that `plan`, `render` and `check` share."""
 SERVING = ("port", "served_name", "model_path", "image", "vision")
 """Options that `render` and `check` share beyond those."""
@@ -63,10 +65,17 @@ def box_options(function: F) -> F:
     """Which machine."""
     for option in (
         click.option(
+            "--host-bandwidth",
+            type=click.FloatRange(min=1),
+            help="GB/s of main memory, where the box does not say: 358 for 8 channels of DDR5-5600.",
+        ),
+        click.option(
             "--host-memory", type=click.FloatRange(min=1), help="GiB of main memory, where the box does not say."
         ),
         click.option(
-            "--box", help="A name of the catalogue, a box.json, a recording, or ssh:HOST.  [default: this machine]"
+            "--box",
+            help="A name of the catalogue, a number of GPUs such as 4x-rtx-5090, a box.json, a recording, or "
+            "ssh:HOST.  [default: this machine]",
         ),
     ):
         function = option(function)
@@ -109,7 +118,9 @@ def recipe_options(function: F) -> F:
     return function
 
 
-def planned(model: str, box: str | None, host_memory: float | None, **wanted: Any) -> Planned:
+def planned(
+    model: str, box: str | None, host_memory: float | None = None, host_bandwidth: float | None = None, **wanted: Any
+) -> Planned:
     """The best plan and its recipe. A plan's file is planned again, with its own goal and box."""
     from upright.planning import plan
     from upright.rendering import render
@@ -118,7 +129,7 @@ def planned(model: str, box: str | None, host_memory: float | None, **wanted: An
     goal = goal_of(wanted)
     if _is_record(model):
         model, box, goal = _from_plan(model, box)
-    machine, chosen = box_named(box, host_memory), artifacts_of(model)
+    machine, chosen = box_named(box, host_memory, host_bandwidth), artifacts_of(model)
     others, known = chosen.others, measurements()
     best = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=others, measured=known)[0]
     artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == best.model)
@@ -204,23 +215,29 @@ def artifacts_of(text: str) -> Choice:
     return Choice(read(text)) if Path(text).exists() else choice(text, read)
 
 
-def box_named(text: str | None, host_memory: float | None) -> Box:
-    """A name of the catalogue at once; what must be probed or read, by the prober."""
+def box_named(text: str | None, host_memory: float | None = None, host_bandwidth: float | None = None) -> Box:
+    """A name of the catalogue at once; what must be probed or read, by the prober. Memory in GiB and GB/s, if said."""
     from upright import catalog
 
-    if text is not None and not Path(text).exists() and catalog.find("boxes", text) is not None:
+    if text is not None and not Path(text).exists() and catalog.find_box(text) is not None:
         box = catalog.box_record(text)
     else:
         from upright.probing import box_of
 
         box = box_of(text)
-    if host_memory is None:
+    if host_memory is None and host_bandwidth is None:
         return box
     from upright.records.base import Figure
-    from upright.units import GIB
+    from upright.units import GB, GIB
 
-    said = Figure(value=int(host_memory * GIB), basis="assumed", source="--host-memory")
-    return box.model_copy(update={"memory_bytes": said, "memory_available_bytes": said})
+    said: dict[str, Figure] = {}
+    if host_memory is not None:
+        room = Figure(value=int(host_memory * GIB), basis="assumed", source="--host-memory")
+        said |= {"memory_bytes": room, "memory_available_bytes": room}
+    if host_bandwidth is not None:
+        rate = Figure(value=int(host_bandwidth * GB), basis="assumed", source="--host-bandwidth")
+        said["memory_bandwidth_bytes_per_second"] = rate
+    return box.model_copy(update=said)
 
 
 def _path(text: str, artifact: Model) -> str:

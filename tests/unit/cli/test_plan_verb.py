@@ -49,3 +49,16 @@ def test_misuse_is_exit_code_two_with_a_hint(upright, tmp_path):
         assert complaint in done.stderr
         assert "hint:" in done.stderr
         assert done.stdout == ""
+
+
+def test_a_number_of_gpus_with_what_the_person_knows_of_the_host(upright):
+    words = ("kimi-k2.6", "--box", "4x-rtx-5090", "--host-memory", "768")
+    unknown = upright("plan", *words)
+    assert unknown.returncode == 0, unknown.stderr
+    assert "speed      not known: it takes the bandwidth of main memory, --host-bandwidth" in unknown.stdout
+    slow, fast = (upright("plan", *words, "--host-bandwidth", each, "--json") for each in ("90", "358"))
+    speeds = [json.loads(done.stdout)["plans"][0]["speed"]["decode"]["best"] for done in (slow, fast)]
+    assert 2 < speeds[1] / speeds[0] < 4, "experts in main memory wait for it"
+    assert fast.stderr.endswith("--box 4x-rtx-5090 --host-memory 768 --host-bandwidth 358\n")
+    render = upright(*fast.stderr.removeprefix("next: upright ").split())
+    assert render.returncode == 0, render.stderr
