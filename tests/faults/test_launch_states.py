@@ -19,7 +19,8 @@ from tests.golden.deployments import recipe as golden
 from upright import store
 from upright.errors import LaunchError
 from upright.launching import launch, logs, restart, status, stop
-from upright.launching.locks import trying
+from upright.launching.locks import supervising, trying
+from upright.launching.processes import identify
 from upright.records.deployment import Deployment, Keeping
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
@@ -173,6 +174,27 @@ def test_a_crash_is_an_answer_while_it_is_tried_and_mended_afterwards(engine: Sc
     os.kill(second.process.pid, signal.SIGKILL)
     engine.until("starting")
     assert engine.until("ready").restarts == 1
+
+
+def test_a_restart_waits_for_a_supervisor_that_has_written_its_last_word(engine: Scripted):
+    engine.is_("dies")
+    with pytest.raises(LaunchError):
+        engine.launch()
+    leaving = subprocess.Popen(["flock", "--no-fork", engine.directory.path / "lock", "sleep", "1"])
+    try:
+        while is_free(engine.directory):
+            time.sleep(0.01)
+        failed = status(engine.directory)
+        engine.directory.write(failed.model_copy(update={"supervisor": identify(leaving.pid)}))
+        engine.is_("ok")
+        assert restart(engine.directory).state == "ready"
+    finally:
+        leaving.wait(10)
+
+
+def is_free(directory: DeploymentDir) -> bool:
+    with supervising(directory) as ours:
+        return ours
 
 
 def test_healthy_and_never_answering_is_not_ready(engine: Scripted):

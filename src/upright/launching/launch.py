@@ -133,19 +133,20 @@ def status(directory: DeploymentDir) -> Deployment:
 
 
 def stop(directory: DeploymentDir, *, patience_seconds: float = 120) -> Deployment:
-    """Ask the supervisor to end the engine, and wait for it."""
+    """Ask the supervisor to end the engine, and wait for it: even after its last word it has the lock until it ends."""
     deployment = status(directory)
-    if deployment.state not in RUNNING or deployment.supervisor is None:
-        if deployment.state == "failed" and deployment.machine is not None:
-            place_of(deployment, directory).end(deployment.process)  # it may have been out of reach when it failed
-        return deployment
-    send(deployment.supervisor, signal.SIGTERM)
-    deadline = time.monotonic() + patience_seconds
-    while alive(deployment.supervisor):
-        if time.monotonic() > deadline:
-            send(deployment.supervisor, signal.SIGKILL)  # `status` ends what it leaves
-        time.sleep(0.05)
-    return status(directory)
+    runs = deployment.state in RUNNING and deployment.supervisor is not None
+    if deployment.supervisor is not None:
+        if runs:
+            send(deployment.supervisor, signal.SIGTERM)
+        deadline = time.monotonic() + patience_seconds
+        while alive(deployment.supervisor):
+            if time.monotonic() > deadline:
+                send(deployment.supervisor, signal.SIGKILL)  # `status` ends what it leaves
+            time.sleep(0.05)
+    if deployment.state == "failed" and deployment.machine is not None:
+        place_of(deployment, directory).end(deployment.process)  # it may have been out of reach when it failed
+    return status(directory) if runs else deployment
 
 
 def ending_seconds(runtime: str) -> float:
