@@ -283,7 +283,7 @@ def test_the_engine_outlives_the_terminal(box: Upright, tiny_model: Path, llama_
     assert answer(box("prove", "--json"))["observations"]
 
 
-def wait_for_state(box: Upright, state: str, seconds: float = 20, name: str = "tiny-kimi") -> Any:
+def wait_for_state(box: Upright, state: str, seconds: float = 60, name: str = "tiny-kimi") -> Any:
     deadline = time.monotonic() + seconds
     while True:
         listed = {item["name"]: item for item in answer(box("ps", "--json"))}

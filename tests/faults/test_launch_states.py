@@ -82,7 +82,7 @@ class Scripted:
     def launch(self, keeping: Keeping = IMPATIENT, **more: Any) -> Deployment:
         return launch(self.recipe, self.directory, keeping=keeping, **more)
 
-    def until(self, state: str, seconds: float = 20) -> Deployment:
+    def until(self, state: str, seconds: float = 60) -> Deployment:
         deadline = time.monotonic() + seconds
         while (now := status(self.directory)).state != state:
             assert time.monotonic() < deadline, now.history
