@@ -33,8 +33,8 @@ def _lines(made: Sizing, width: int) -> Iterator[str]:
         value = f"{cost.value / 1000:,.1f} kW" if cost.unit == "W" else f"{cost.value:,.2f}"
         yield from _pair("", f"{cost.name}: {value} ({cost.why}) [{cost.basis}]", width)
     yield ""
-    yield f"  {'':<20}{'first token':>15}{'tok/s':>14}{'busy':>7}{'reused':>8}{'again':>7}"
-    yield f"  {'':<20}{'p50':>7}{'p95':>8}{'p50':>7}{'p5':>7}"
+    yield f"  {'':<20}{'first token':>22}{'tok/s':>14}{'busy':>7}{'reused':>8}{'again':>7}"
+    yield f"  {'':<20}{'p50':>11}{'p95':>11}{'p50':>7}{'p5':>7}"
     yield _row(f"{made.boxes:,} boxes" if made.boxes > 1 else "1 box", made.seen)
     if made.fewer is not None:
         yield _row("one fewer", made.fewer)
@@ -73,7 +73,7 @@ def _boxes(made: Sizing) -> str:
 
 def _row(name: str, seen: Seen) -> str:
     return (
-        f"  {name:<20}{duration(seen.first_token_p50_seconds):>7}{duration(seen.first_token_p95_seconds):>8}"
+        f"  {name:<20}{duration(seen.first_token_p50_seconds):>11}{duration(seen.first_token_p95_seconds):>11}"
         f"{seen.tokens_per_second_p50:>7.1f}{seen.tokens_per_second_p5:>7.1f}{seen.busy_percent:>6.0f}%"
         f"{seen.reused_percent:>7.0f}%{seen.reread_percent:>6.1f}%"
     )
