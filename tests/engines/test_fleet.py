@@ -11,6 +11,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -240,20 +241,27 @@ def test_a_death_under_load_cuts_its_own_streams_alone(four: Four, capsys: pytes
 
 def test_the_load_generator_counts_what_was_cut(four: Four):
     """smg ends a cut stream with an error event and a clean [DONE]; the generator takes that for what it is."""
-    # To the last token: short answers would all have ended while it is asked who serves them.
     target = Target(four.router, "tiny-kimi", key=four.key("client"), extra=(("ignore_eos", True),))
-    source = _Endless(target, "g", tokens=200)
+    source, cut = _Endless(target, "g", tokens=400), threading.Event()
+
+    def kill() -> None:
+        """Beside the load, which goes on meanwhile. A box whose streams have not begun, or just ended, cuts none."""
+        for box in "abcd":
+            while four.running(box) < 4:
+                time.sleep(0.02)
+            os.kill(four.deployment(box)["process"]["pid"], signal.SIGKILL)
+            if cut.wait(10):
+                break
+        source.left = 32
 
     def on_tick(tally: Tally, in_flight: int) -> None:
-        if source.left is not None or tally.succeeded < 8:
-            return
-        running = {box: four.running(box) for box in "abcd"}
-        busiest = max(running, key=lambda box: running[box])
-        if running[busiest] >= 4:
-            os.kill(four.deployment(busiest)["process"]["pid"], signal.SIGKILL)
-            source.left = 32
+        if tally.errors:
+            cut.set()
 
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
     tally, _ = run_load(target, source, Load(concurrency=32, seconds=100), on_tick=on_tick)
+    killer.join(10)
     assert source.left == 0, "it was killed, and the load went on"
     assert set(tally.errors) <= {"error event", "cut", "no finish_reason"}, tally.error_samples
     assert sum(tally.errors.values()) >= 1
