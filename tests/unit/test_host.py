@@ -47,21 +47,21 @@ def test_here_a_failure_is_an_answer():
 
 @pytest.mark.parametrize(
     "text",
-    ["sleep 30 & sleep 30", "trap '' TERM; sleep 30", "setsid sleep 4 & exit 0"],
+    ["sleep 30 & sleep 30", "trap '' TERM; sleep 30", "setsid sleep 30 & exit 0"],
     ids=["a child of the child", "one that ignores TERM", "one that keeps the pipe"],
 )
 def test_here_nothing_can_hold_a_probe_up(text):
     begun = time.monotonic()
     assert LocalHost().run(["sh", "-c", text], timeout_seconds=0.3).code == 124
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 15, "not the 30 s of what it started"
 
 
 def test_there_nothing_can_hold_a_probe_up():
     """The shell that travels, without `timeout`: the watchdog ends the waiting."""
-    text = _script([["sleep", "9"], ["echo", "x"]], "m", 0).replace("command -v timeout", "false")
+    text = _script([["sleep", "30"], ["echo", "x"]], "m", 0).replace("command -v timeout", "false")
     begun = time.monotonic()
     done = subprocess.run(["sh"], input=text.encode(), capture_output=True, check=True)
-    assert 1.5 < time.monotonic() - begun < 5
+    assert 1.5 < time.monotonic() - begun < 15
     slow, quick = _frames(done.stdout, "m", 2)
     assert (slow.code, quick) == (124, Result(0, "x\n", ""))
 
