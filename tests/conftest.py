@@ -16,10 +16,17 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.ports import free_port
 from tests.programs import made_by
 
 ROOT = Path(__file__).parent.parent
-SHARED = {path.stem for path in (ROOT / "tests").iterdir()} - {"__init__", "__pycache__", "conftest", "programs"}
+SHARED = {path.stem for path in (ROOT / "tests").iterdir()} - {
+    "__init__",
+    "__pycache__",
+    "conftest",
+    "ports",
+    "programs",
+}
 pytest.register_assert_rewrite(*(f"tests.{name}" for name in SHARED))  # their asserts tell values too
 TINY_MODEL = ROOT / "tests/assets/tiny-kimi/tiny-kimi-q8_0.gguf"
 TINY_FOLDER = ROOT / "tests/assets/tiny-kimi/safetensors"
@@ -78,9 +85,7 @@ def ssh_command(tmp_path_factory, llama_server, podman_settings):
     sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     assert sshd, "install openssh-server"
     folder = tmp_path_factory.mktemp("sshd")
-    with socket.socket() as probe_socket:
-        probe_socket.bind(("127.0.0.1", 0))
-        port = probe_socket.getsockname()[1]
+    port = free_port()
     for name in ("host_key", "user_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     shutil.copy(folder / "user_key.pub", folder / "authorized_keys")

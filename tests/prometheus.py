@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import httpx2
 
+from tests.ports import free_port
 from upright.monitoring.files import DASHBOARD
 
 
@@ -51,9 +51,7 @@ class Prometheus:
 @contextmanager
 def watching(folder: Path) -> Iterator[Prometheus]:
     """Its data are in memory: it answers nothing while a chunk waits for a slow disk, which is not what is tested."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with (
         TemporaryDirectory(dir="/dev/shm") as data,
         (folder / "prometheus.log").open("wb") as log,

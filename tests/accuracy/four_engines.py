@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from typing import TypeVar
 import httpx2
 
 from tests.paced import paced_llama_server
+from tests.ports import free_port
 from upright.benchmarking.bench import subject
 from upright.benchmarking.cell import Place, Subject, measure
 from upright.benchmarking.known import Known
@@ -92,7 +92,7 @@ def four_engines(server: Path, model: Path, folder: Path) -> Iterator[list[Subje
     paced = paced_llama_server(server, folder, step_ms=STEP_MS, token_ms=TOKEN_MS)
     settings = ["-np", str(STREAMS), "-c", str(STREAMS * CONTEXT_TOKENS)]
     settings += ["-b", str(CONTEXT_TOKENS), "-ub", str(CONTEXT_TOKENS), "--cache-ram", "0", "--kv-unified"]
-    ports = [_free_port() for _ in range(ENGINES)]
+    ports = [free_port() for _ in range(ENGINES)]
     words = [[paced, "-m", model, *settings, "--no-webui", "--alias", "tiny", "--port", str(port)] for port in ports]
     quiet = subprocess.DEVNULL
     started = [subprocess.Popen(each, stdout=quiet, stderr=quiet) for each in words]
@@ -231,13 +231,6 @@ def _closed(engines: Sequence[Subject], shape: Shape, seed: str, seconds: float)
 def _at_once(work: Callable[[int], T], count: int) -> list[T]:
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(work, range(count)))
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def _wait_for(port: int) -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from upright.planning.kvcache import cache_shape
 from upright.reading import read
 from upright.units import GIB
@@ -44,9 +44,7 @@ def test_the_pool_is_predicted_to_the_block(ranks, draft, tmp_path):
 
 def served_pool(ranks: int, draft: bool, folder: Path) -> dict[str, str]:
     """The labels of vllm:cache_config_info of a server with 1 GiB of cache on each rank."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     argv = [f"{VENV}/bin/vllm", "serve", MODEL, "--load-format", "dummy", "--host", "127.0.0.1", "--port", str(port)]
     argv += ["--max-model-len", "4096", "--max-num-seqs", "8", "--enforce-eager", "--tensor-parallel-size", str(ranks)]
     if draft:

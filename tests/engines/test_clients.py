@@ -13,7 +13,7 @@ import pytest
 
 from tests.conformance import conforms, found_today
 from tests.conftest import Upright
-from tests.engines.test_line import free_port
+from tests.ports import free_port
 from tests.sdk_clients import after_cancelling, environment_of, walk_anthropic, walk_openai
 from upright.store import DeploymentDir
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.engines.test_line import free_port
+from tests.ports import free_port
 from upright import store
 from upright.diagnosing import Around, diagnose_file
 from upright.host import LocalHost

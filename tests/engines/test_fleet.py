@@ -22,7 +22,8 @@ import pytest
 
 from tests.conftest import TINY_MODEL
 from tests.engines.streams import Streams
-from tests.engines.test_line import answer, free_port, left_running
+from tests.engines.test_line import answer, left_running
+from tests.ports import free_port
 from upright.benchmarking.load.apis import Target
 from upright.benchmarking.load.generator import run as run_load
 from upright.benchmarking.load.requests import Load, Request

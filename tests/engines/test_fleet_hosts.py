@@ -17,7 +17,8 @@ import httpx2
 import pytest
 
 from tests.conftest import TINY_MODEL
-from tests.engines.test_line import answer, free_port
+from tests.engines.test_line import answer
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]  # a loaded machine is no bug
 

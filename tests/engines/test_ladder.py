@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, Upright
-from tests.engines.test_line import answer, box, free_port  # noqa: F401 (a fixture)
+from tests.engines.test_line import answer, box  # noqa: F401 (a fixture)
+from tests.ports import free_port
 from tests.twins import TWINS
 from upright.endpoint.client import Endpoint
 from upright.endpoint.guards.counting import tokenizer_count

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Upright
+from tests.ports import free_port
 from upright.launching.processes import identify
 
 pytestmark = pytest.mark.engine
@@ -54,12 +55,6 @@ def connected_to(port: int) -> bool:
     """Whether somebody on this machine has a connection to that port."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return any(int(row[2].rpartition(":")[2], 16) == port and row[3] == "01" for row in rows)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answer(done: subprocess.CompletedProcess[str], code: int = 0) -> Any:

@@ -7,13 +7,11 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ import httpx2
 import pytest
 
 from tests.conftest import ROOT
+from tests.ports import free_port
 from tests.prometheus import empty, panels, watching
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
@@ -69,7 +68,7 @@ def standing(
 ) -> Iterator[Standing]:
     folder = tmp_path_factory.mktemp("watched")
     (folder / "tiny-kimi.gguf").symlink_to(tiny_model)
-    router, metrics, *engines = _free_ports(2 + len(BOXES))
+    router, metrics, *engines = (free_port() for _ in range(2 + len(BOXES)))
     boxes = "".join(f"  - {{name: {name}, port: {port}}}\n" for name, port in zip(BOXES, engines, strict=True))
     (folder / "fleet.yaml").write_text(FLEET.format(router, metrics) + boxes)
     path = f"{llama_server.parent}:{smg.parent}:{os.environ['PATH']}"
@@ -166,14 +165,6 @@ def test_a_killed_engine_alerts_and_is_shown_dead(standing: Standing, tmp_path: 
     rows = {row["name"]: row for row in standing.answer("top")}
     assert (rows["tiny-d"]["state"], rows["tiny-d"]["next"]) == ("failed", "upright diagnose tiny-d")
     assert (rows["tiny-a"]["state"], rows["tiny-a"]["next"]) == ("ready", None)
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 class _terminal:  # noqa: N801

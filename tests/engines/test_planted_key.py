@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Upright
-from tests.engines.test_line import free_port
+from tests.ports import free_port
 
 pytestmark = pytest.mark.engine
 

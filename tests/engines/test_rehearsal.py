@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Upright
-from tests.engines.test_line import free_port, left_running
+from tests.engines.test_line import left_running
 from tests.loopback_hub import LoopbackHub
+from tests.ports import free_port
 from tests.sparse_models import VOCABULARY, write_k2_gguf
 from upright.units import GIB
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import httpx2
 import pytest
 
 from tests.conftest import Upright
+from tests.ports import free_port
 
 pytestmark = pytest.mark.engine
 SETTING = ("--context", "2k", "--users", "2")
@@ -34,12 +34,6 @@ def answer(done: subprocess.CompletedProcess[str], code: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
 def ledger(plan: dict[str, Any], term: str) -> dict[str, Any]:
     return next(line for line in plan["plans"][0]["ledger"] if line["term"] == term)
 
@@ -50,7 +44,7 @@ def measured(residuals: dict[str, Any], term: str) -> int:
 
 def test_the_second_plan_uses_what_the_first_start_measured(box: Upright, tiny_model: Path, tmp_path: Path):
     first = answer(box("plan", tiny_model, *SETTING, "--json"))
-    up = answer(box("up", tiny_model, *SETTING, "--port", free_port(), "--json"))
+    up = answer(box("up", tiny_model, *SETTING, "--port", str(free_port()), "--json"))
     directory = tmp_path / "home/deployments" / up["name"]
     assert (directory / "residuals.json").exists(), "kept at the start, before anybody asks"
     residuals = answer(box("residuals", "--json"))

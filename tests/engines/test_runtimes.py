@@ -18,7 +18,8 @@ from unittest import mock
 import pytest
 
 from tests.conftest import Upright
-from tests.engines.test_line import answer, free_port, last_line, left_running
+from tests.engines.test_line import answer, last_line, left_running
+from tests.ports import free_port
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError
 from upright.launching.footprint import Meter
@@ -110,18 +111,21 @@ def test_a_life_in_a_container(box: Any, tiny_model: Path, tmp_path: Path):
     refuse_key_anywhere(planted(home), home, up.stdout, up.stderr, inspected)
 
     assert "listening on http://0.0.0.0" in box("logs").stdout
-    follower = subprocess.Popen(
-        [sys.executable, "-m", "upright", "logs", "--follow"],
-        env=box.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    followed = tmp_path / "followed"
+    with followed.open("w") as out:
+        argv = [sys.executable, "-m", "upright", "logs", "--follow"]
+        follower = subprocess.Popen(argv, env=box.environment, stdout=out, stderr=subprocess.PIPE, text=True)
+    while "listening on" not in followed.read_text():
+        assert follower.poll() is None, follower.communicate()
+        time.sleep(0.1)
     second = answer(box("restart", "--json"))
     assert containers(box.environment, tmp_path / "home") == [second["container"]]
     assert identify(first["process"]["pid"]) is None
     assert box("logs", "--previous").stdout.count("listening on") == 1
     down = answer(box("down", "--json"))
     assert (down["state"], down["reason"]) == ("stopped", "stopped on request")
-    followed, talk = follower.communicate(timeout=30)
-    assert followed.count("listening on") == 2, "the log is followed over a restart"
+    _, talk = follower.communicate(timeout=30)
+    assert followed.read_text().count("listening on") == 2, "the log is followed over a restart"
     assert talk.endswith("next: upright ps\n")
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import Upright
-from tests.engines.test_line import free_port
 from tests.planted import failing, leak, leak_beside
+from tests.ports import free_port
 from tests.soaked import FAILS, has_failed, has_leaked, is_sound, observations
 
 pytestmark = pytest.mark.engine

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, TINY_MODEL, Upright
-from tests.engines.test_line import answer, box, free_port  # noqa: F401 (a fixture)
+from tests.engines.test_line import answer, box  # noqa: F401 (a fixture)
+from tests.ports import free_port
 from tests.twins import TWINS
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]

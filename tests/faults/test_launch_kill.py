@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.test_line import free_port, left_running
+from tests.engines.test_line import left_running
 from tests.engines.test_runtimes import containers
+from tests.ports import free_port
 from upright import store
 from upright.errors import UprightError
 from upright.host import LocalHost

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.engines.test_line import free_port
 from tests.golden.deployments import recipe as golden
+from tests.ports import free_port
 from upright import store
 from upright.errors import LaunchError
 from upright.launching import launch, logs, restart, status, stop

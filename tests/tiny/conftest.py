@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from tests.conftest import ROOT
-from tests.engines.test_line import free_port
+from tests.ports import free_port
 
 TRAINER = ROOT / "scripts/train-tiny"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ import pytest
 
 from tests.conftest import ROOT, TINY_FOLDER, Upright
 from tests.planted import leak_beside
+from tests.ports import free_port
 from tests.programs import made_by
 
 HERE = Path(__file__).parent
@@ -191,9 +191,3 @@ def answer(done: subprocess.CompletedProcess[str], code: int = 0) -> Any:
 def stop_all(upright: Upright) -> None:
     for item in answer(upright("ps", "--json")):
         upright("down", item["name"])
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -19,7 +19,8 @@ import pytest
 
 from tests.conftest import ROOT, TINY_MODEL, Upright
 from tests.paced import paced_llama_server, paced_vllm
-from tests.vllm.conftest import CONTEXT, USERS, Standing, answer, free_port, stop_all
+from tests.ports import free_port
+from tests.vllm.conftest import CONTEXT, USERS, Standing, answer, stop_all
 from upright.benchmarking.bench import subject
 from upright.benchmarking.cell import Place, measure
 from upright.benchmarking.drivers.driver import drive

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from tests.conftest import Upright
-from tests.vllm.conftest import CONTEXT, answer, free_port
+from tests.ports import free_port
+from tests.vllm.conftest import CONTEXT, answer
 
 
 def test_an_fp8_cache_is_named_and_healed(vllm_box: Upright, tiny_checkpoint: Path, tmp_path: Path):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Upright
-from tests.vllm.conftest import CONTEXT, Standing, answer, free_port
+from tests.ports import free_port
+from tests.vllm.conftest import CONTEXT, Standing, answer
 
 
 def test_the_whole_ladder(standing: Standing) -> None:

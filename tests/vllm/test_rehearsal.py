@@ -9,7 +9,8 @@ import pytest
 
 from tests.conftest import Upright
 from tests.loopback_hub import LoopbackHub
-from tests.vllm.conftest import CONTEXT, answer, free_port
+from tests.ports import free_port
+from tests.vllm.conftest import CONTEXT, answer
 
 
 def test_dummy_weights_of_the_real_shapes(

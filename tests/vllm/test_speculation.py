@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY_MODEL, Upright
-from tests.vllm.conftest import Standing, answer, free_port
+from tests.ports import free_port
+from tests.vllm.conftest import Standing, answer
 
 HEAD = TINY_MODEL.with_name("eagle3")
 CELLS = ("--cells", "64x1,64x4", "--output-tokens", "48", "--repeats", "2")

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from tests.conftest import Upright
-from tests.engines.test_line import free_port
+from tests.ports import free_port
 from tests.scripted.schedule import Faults, faulty
 from upright.benchmarking.bench import bench, kept
 from upright.benchmarking.cell import FellError

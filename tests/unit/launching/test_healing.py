@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.golden.deployments import recipe as golden
+from tests.ports import free_port
 from upright import store
 from upright.catalog import loader
 from upright.endpoint.client import Endpoint
@@ -77,9 +77,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
 
     def recipe(self, build: str, model: str, patched: bool = False) -> Recipe:
         file = self.folder / f"{build}-{model}-{patched}.json"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.ports import free_port
 from upright import catalog, store
 from upright.cli.prove import command as prove
 from upright.cli.speculating import trial_of
@@ -58,9 +58,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deplo
     program = tmp_path / "llama-server"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.scripted.speculating "$@"\n')
     program.chmod(0o755)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     arguments = (
         Setting(name="--port", value=str(port), reason=""),
         Setting(name="--ctx-size", value="4096", reason=""),
