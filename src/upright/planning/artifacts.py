@@ -53,7 +53,7 @@ def choice(text: str, read: Callable[[str], Model]) -> Choice:
     named = [artifact for artifact in row.artifacts if text.lower() in _names(artifact)]
     if not named:
         if ":" in text:
-            known = ", ".join(sorted(name for artifact in row.artifacts for name in _names(artifact)))
+            known = ", ".join(sorted(name for artifact in row.artifacts for name in _names(artifact) if "/" in name))
             raise UsageError(f"the catalogue has no {text}", hint=f"it has {known}")
         model, rest = _first(row, row.artifacts)
         return Choice(model, choose_from=Lazy(row, rest))
@@ -78,8 +78,12 @@ def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
 
 
 def _names(artifact: Artifact) -> set[str]:
+    """With its repository; of one quant also without, as a plan's record names it."""
     repository = artifact.repository.lower()
-    return {f"{repository}:{artifact.quant}".lower()} if artifact.quant else {repository}
+    if not artifact.quant:
+        return {repository}
+    whole = f"{repository}:{artifact.quant}".lower()
+    return {whole, whole.rpartition("/")[2]}
 
 
 def _first(row: ModelRow, artifacts: Sequence[Artifact]) -> tuple[Model, Sequence[Artifact]]:

@@ -62,3 +62,12 @@ def test_a_number_of_gpus_with_what_the_person_knows_of_the_host(upright):
     assert fast.stderr.endswith("--box 4x-rtx-5090 --host-memory 768 --host-bandwidth 358\n")
     render = upright(*fast.stderr.removeprefix("next: upright ").split())
     assert render.returncode == 0, render.stderr
+
+
+def test_a_plan_of_one_quant_is_rendered_from_its_file(upright, tmp_path):
+    file = tmp_path / "plan.json"
+    words = ("--box", "1x-rtx-5090", "--host-memory", "768")
+    assert upright("plan", "kimi-k2.6", *words, "-o", file).returncode == 0
+    done = upright("render", file, "--host-memory", "768")
+    assert done.returncode == 0, done.stderr
+    assert "Kimi-K2.6-GGUF:IQ3_K" in done.stdout
