@@ -88,6 +88,7 @@ def running(directory: DeploymentDir) -> tuple[str, str]:
     return status(directory).state, " ".join(directory.read(Recipe).argv)
 
 
+@pytest.mark.timing
 def test_what_pays_is_kept_and_what_slows_or_falls_is_not(directory: DeploymentDir, tmp_path: Path) -> None:
     (tmp_path / "slow.gguf").touch()
     ways = (f"draft={tmp_path / 'slow.gguf'}", "eagle3=nowhere.gguf", "ngram")
@@ -101,7 +102,7 @@ def test_what_pays_is_kept_and_what_slows_or_falls_is_not(directory: DeploymentD
         assert cell.output is not None
         assert cell.output.low is not None
         assert cell.pairs == 4
-        assert 1.2 < cell.output.low < cell.output.factor < 2.1
+        assert 1.5 < cell.output.low < cell.output.factor < 3.1
         assert cell.acceptance == pytest.approx(0.7, abs=0.02)
     assert slow.reason.startswith("it loses in 2 of 2 cells (-")
     assert "acceptance collapsed: 1.0 %" in slow.notes[0]
@@ -118,6 +119,7 @@ def test_what_pays_is_kept_and_what_slows_or_falls_is_not(directory: DeploymentD
     assert directory.read(Speculation) == record
 
 
+@pytest.mark.timing
 def test_what_pays_may_only_be_judged(directory: DeploymentDir) -> None:
     before = running(directory)
     trial = Trial((candidate("ngram"),), cells=((32, 1),), output_tokens=10, keep=False)
@@ -142,6 +144,7 @@ def test_what_damages_is_taken_back_before_it_is_measured(directory: DeploymentD
     assert [step.outcome for step in directory.entries(Step)] == ["trying", "stepped back"]
 
 
+@pytest.mark.timing
 def test_what_pays_and_does_not_stand_is_taken_back(directory: DeploymentDir) -> None:
     """The proof comes after the measurement, with everything that was asked for."""
     before = running(directory)
