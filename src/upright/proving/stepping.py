@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright.errors import LaunchError, UsageError
-from upright.launching import restart
+from upright.launching import restart, status
 from upright.proving.asking import utc_now
 from upright.proving.journaled import unfinished_step
 from upright.records.base import from_json
+from upright.records.deployment import RUNNING
 from upright.records.evidence import Evidence, Step
 from upright.records.recipe import Recipe, Setting
 from upright.store import DeploymentDir
@@ -117,7 +118,8 @@ def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> S
     tried = unfinished_step(directory)
     if tried is None:
         return None
-    if tried.recipe_after in _names(directory.file(Recipe)):
+    # Killed between the end of one engine and the start of the other, it has the good recipe, and stands still.
+    if tried.recipe_after in _names(directory.file(Recipe)) or status(directory).state not in RUNNING:
         tell(f"{tried.setting} was being tried when that was interrupted: back to the last good recipe")
         restart(directory, recipe_of(directory, tried.recipe_before))
     back = tried.model_copy(

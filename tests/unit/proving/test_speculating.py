@@ -175,6 +175,16 @@ def test_a_trial_that_was_killed_is_undone(directory: DeploymentDir) -> None:
     assert status(directory).state == "ready"
 
 
+def test_a_trial_that_was_killed_between_two_engines_is_undone(directory: DeploymentDir) -> None:
+    """As a kill leaves it after the one was stopped, and before the other's recipe was written."""
+    good = directory.read(Recipe)
+    wanted = good.model_copy(update={"users": 3})
+    directory.append(step_entry("--parallel", "4", "3", good, wanted, "trying", "as was asked for"))
+    stop(directory)
+    undo_interrupted(directory, lambda words: None)
+    assert running(directory) == ("ready", " ".join(good.argv))
+
+
 def test_a_trial_that_was_killed_is_undone_by_a_newer_upright_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
