@@ -119,7 +119,8 @@ class _Rolling:
 
     def _drain(self, box: FleetBox, here: DeploymentDir, before: Recipe, recipe: Recipe, tell: Tell) -> None:
         state = self.directory.state()
-        others = [each for each in state.boxes if each.name != box.name and each.admitted and running(each)]
+        others = [state.box(each.name) for each in self.fleet.boxes if each.name != box.name]
+        others = [each for each in others if each.admitted and running(each)]  # of those that the router would list
         if not others and state.box(box.name).admitted:
             raise _StoppedError(f"{box.name} is the only box that answers: a roll would leave clients without one")
         self._phase(box, "draining", before, recipe)

@@ -148,6 +148,13 @@ def test_the_only_box_that_answers_is_never_drained(world: World):
     assert world.done == []
 
 
+def test_a_box_that_the_fleet_no_longer_names_is_no_other_box(world: World):
+    world.fleet = world.fleet.model_copy(update={"boxes": world.fleet.boxes[:1]})
+    made = world.roll()
+    assert "a is the only box that answers" in (made.reason or "")
+    assert world.done == []
+
+
 @pytest.mark.parametrize("phase", ["draining", "restarting", "proving", "admitting"])
 def test_a_roll_that_was_killed_is_told_of_and_goes_on(world: World, phase: str):
     here = DeploymentDir(store.home() / "deployments/f-a")
