@@ -35,8 +35,6 @@ def command(output: Output, file: Path, dry_run: bool) -> None:
     made = up(fleet, file.parent, tell=say)
     if made.router is None:
         output.answer([each.to_dict() for each in made.plans], lambda console: plans_page(console, list(made.plans)))
-        for name, problem in made.problems.items():
-            say(f"{name}: {problem.message}")
         output.next("fleet", "plan", str(file))
         output.no()
     seen = look(fleet)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from upright import store
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import read_metrics
-from upright.errors import EndpointError, LaunchError
+from upright.errors import EndpointError
 from upright.fleet.directory import Keys
 from upright.fleet.preparing import on_box
 from upright.launching import restart, status
@@ -67,10 +67,7 @@ def start_box(
     on = on_box(box)
     if on.machine is not None and on.port is None:
         on = type(on)(**{**vars(on), "port": _free_port()})
-    try:
-        start(prepared, directory, tell=tell, on=on)
-    except LaunchError as error:
-        raise LaunchError(f"{box.name}: {error.message}", hint=error.hint) from None
+    start(prepared, directory, tell=tell, on=on)
     return made
 
 

@@ -152,7 +152,10 @@ def _first(fleet: Fleet, directory: FleetDir) -> DeploymentDir:
     """A box that runs."""
     state = directory.state()
     found = (deployment_of(known) for box in fleet.boxes if running(known := state.box(box.name)))
-    return next(each for each in found if each is not None)
+    first = next((each for each in found if each is not None), None)
+    if first is None:
+        raise LaunchError(f"no box of {fleet.name} runs any more", hint=f"upright fleet status {fleet.name}")
+    return first
 
 
 def _failed(evidence: Evidence | None) -> tuple[Observation, ...]:
@@ -190,8 +193,9 @@ def _start_boxes(
     boxes = tuple(each.box for each in plans)
     for box, outcome in zip(boxes, at_once(begun, boxes), strict=True):
         if isinstance(outcome, UprightError):
-            tell(f"{box.name}: {outcome.message}")
+            tell(f"{box.name}: {outcome.message}" + (f" ({outcome.hint})" if outcome.hint else ""))
             problems[box.name] = outcome
+            note(directory.state().box(box.name).model_copy(update={"admitted": False}))
         else:
             note(outcome.model_copy(update={"admitted": True}))
     state = directory.state()

@@ -1,0 +1,99 @@
+"""What `up` and `down` do when boxes do not come up, have died, or cannot be reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.fleet.test_rolling import deployment
+from upright import store
+from upright.errors import LaunchError
+from upright.fleet import starting
+from upright.fleet.directory import FleetDir
+from upright.fleet.starting import Started, up
+from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState
+from upright.rendering.router import router_recipe
+
+
+class Pair:
+    """Two boxes that were started once; engines and router are told of instead of started."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.said: list[str] = []
+        self.lists: list[dict[str, str]] = []
+        """What the router was told to list, each time."""
+        self.alive: set[str] = set()
+        self.broken: set[str] = set()
+        """Boxes that do not come up."""
+        self.fleet = Fleet(name="pair", model="m", boxes=(FleetBox(name="a", port=8001), FleetBox(name="b", port=8002)))
+        self.directory = FleetDir("pair")
+        self.directory.create(self.fleet)
+        states = []
+        for box in self.fleet.boxes:
+            here, recipe = store.create(f"pair-{box.name}"), self.recipe(box.port)
+            here.write(recipe)
+            here.write(deployment(here.name, recipe).model_copy(update={"base_url": recipe.base_url}))
+            states.append(BoxState(name=box.name, deployment=here.name, admitted=True))
+        self.directory.write(FleetState(name="pair", boxes=tuple(states)))
+        files = SimpleNamespace(write=lambda keys: None, list_boxes=self.lists.append)
+        stand_ins = {
+            "running": lambda known: known.name in self.alive,
+            "plan_fleet": self.plan,
+            "start_box": self.start_box,
+            "RouterFiles": lambda *_: files,
+            "_recipe": lambda *_: self.recipe(9000),
+            "_launched": lambda *_: deployment("pair-router", self.recipe(9000)),
+            "wait_until": lambda *_, **__: None,
+            "prove_through": lambda *_: SimpleNamespace(passed=True, observations=()),
+        }
+        for name, instead in stand_ins.items():
+            monkeypatch.setattr(starting, name, instead)
+
+    def recipe(self, port: int) -> Any:
+        made = router_recipe(self.fleet, folder="/r", program="python3", served_name="m", context_tokens=1024)
+        return made.model_copy(update={"port": port})
+
+    def plan(self, fleet: Fleet, folder: Path, *, boxes: tuple[FleetBox, ...], **_: Any) -> list[Any]:
+        return [SimpleNamespace(box=box, prepared=SimpleNamespace(), ready=True) for box in boxes]
+
+    def start_box(self, fleet: Fleet, box: FleetBox, prepared: Any, known: BoxState, *_: Any) -> BoxState:
+        if box.name in self.broken:
+            raise LaunchError(f"pair-{box.name} did not come up: it fell", hint=f"upright diagnose pair-{box.name}")
+        self.alive.add(box.name)
+        return known
+
+    def up(self) -> Started:
+        return up(self.fleet, Path(), tell=self.said.append)
+
+    def admitted(self) -> list[str]:
+        return [box.name for box in self.directory.state().boxes if box.admitted]
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path))
+    return Pair(monkeypatch)
+
+
+def test_a_box_that_does_not_come_up_again_is_not_waited_for(pair: Pair):
+    pair.broken = {"a"}
+    made = pair.up()
+    assert list(made.problems) == ["a"]
+    assert made.evidence is not None, "the other is proved"
+    assert pair.lists == [{"b": "http://127.0.0.1:8002"}]
+    assert pair.admitted() == ["b"]
+    assert "a: pair-a did not come up: it fell (upright diagnose pair-a)" in pair.said
+
+
+def test_no_box_comes_up_again(pair: Pair):
+    pair.broken = {"a", "b"}
+    made = pair.up()
+    assert list(made.problems) == ["a", "b"]
+    assert made.router is None
+    assert pair.admitted() == []
+    pair.broken = set()
+    assert pair.up().stands
+    assert pair.admitted() == ["a", "b"]
