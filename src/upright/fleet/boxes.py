@@ -17,6 +17,8 @@ from upright.line import Prepared, start
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState
 from upright.records.recipe import Recipe
+from upright.rendering.container import EVERYWHERE
+from upright.rendering.recipe import LOOPBACK
 from upright.store import DeploymentDir, write_atomically
 
 Tell = Callable[[str], None]
@@ -71,12 +73,14 @@ def start_box(
     return made
 
 
-def url_of(fleet: Fleet, box: FleetBox, deployment: Deployment) -> str:
-    """Where the router finds its engine: its own address, the machine they share, or our end of the tunnel."""
-    if box.address is not None:
-        return f"http://{box.address}:{box.port}"
-    if box.at == fleet.router.at:
-        return f"http://127.0.0.1:{box.port}"
+def url_of(fleet: Fleet, deployment: Deployment, recipe: Recipe) -> str:
+    """Where the router finds its engine: its own address, the machine they share, or our end of the tunnel.
+
+    By what the engine was started with: fleet.yaml may say otherwise by now."""
+    if recipe.host not in (LOOPBACK, "localhost", EVERYWHERE):
+        return recipe.base_url
+    if deployment.machine == fleet.router.machine:
+        return f"http://{LOOPBACK}:{recipe.port}"
     return deployment.base_url
 
 
@@ -87,7 +91,7 @@ def listed(fleet: Fleet, state: FleetState) -> dict[str, str]:
         known = state.box(box.name)
         directory = deployment_of(known)
         if known.admitted and directory is not None:
-            found[box.name] = url_of(fleet, box, directory.read(Deployment))
+            found[box.name] = url_of(fleet, directory.read(Deployment), directory.read(Recipe))
     return found
 
 

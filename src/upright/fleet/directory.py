@@ -50,6 +50,7 @@ class FleetDir:
         return self._records.has(FleetState)
 
     def create(self, fleet: Fleet) -> None:
+        """What is asked for from now on: written by a command that is about to do it."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._records.write(fleet)
         if not self.known:
@@ -59,7 +60,7 @@ class FleetDir:
         return self._records.read(Fleet)
 
     def state(self) -> FleetState:
-        return self._records.read(FleetState)
+        return self._records.read(FleetState) if self.known else FleetState(name=self.name)
 
     def write(self, state: FleetState) -> None:
         self._records.write(state)
@@ -83,6 +84,7 @@ class FleetDir:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Only one command changes a fleet at a time."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:

@@ -89,7 +89,7 @@ def _box(fleet: Fleet, directory: FleetDir, box: FleetBox, seen: dict[str, Worke
         now, recipe = status(here), here.read(Recipe)
     except UprightError as error:
         return BoxLook(box.name, box.at, here.name, "unreadable", None, known.admitted, None, None, None, error.message)
-    worker = seen.get(url_of(fleet, box, now))
+    worker = seen.get(url_of(fleet, now, recipe))
     return BoxLook(
         box=box.name,
         at=box.at,

@@ -50,12 +50,12 @@ def roll(fleet: Fleet, folder: Path, *, tell: Tell, again: bool = False) -> Roll
     missing = [box.name for box in fleet.boxes if deployment_of(directory.state().box(box.name)) is None]
     if missing:
         raise LaunchError(f"{', '.join(missing)} of {fleet.name} was never started", hint="upright fleet up")
-    directory.create(fleet)
     with directory.at_work():
         plans = plan_fleet(fleet, folder, tell=tell)
         if not all(each.ready for each in plans):
             return Rolled(tuple(plans))
-        rolling = _Rolling(fleet, directory, directory.keys(fleet.client_key), tell)
+        directory.create(fleet)
+        rolling = _Rolling(fleet, directory, directory.keys(), tell)  # a new client key comes with the router's restart
         wanted = [(each.box, each.prepared) for each in plans if each.prepared is not None]
         return Rolled(tuple(plans), rolling.run(wanted, again=again))
 

@@ -62,18 +62,19 @@ class Started:
 def up(fleet: Fleet, folder: Path, *, tell: Tell) -> Started:
     """Start what does not run yet. What runs is left alone, with the recipe it has."""
     directory = FleetDir(fleet.name)
-    directory.create(fleet)
     with directory.at_work():
-        keys = directory.keys(fleet.client_key)
         state = directory.state()
         there = {box.name for box in fleet.boxes if running(state.box(box.name))}
         missing = tuple(box for box in fleet.boxes if box.name not in there)
         for name in sorted(there):
             tell(f"{name}: runs already")
-            _admit_again(directory, name)
         plans = plan_fleet(fleet, folder, tell=tell, boxes=missing) if missing else []
         if not all(each.ready for each in plans):
             return Started(tuple(plans), {})
+        keys = directory.keys(fleet.client_key)
+        directory.create(fleet)
+        for name in sorted(there):
+            _admit_again(directory, name)
         problems = _start_boxes(fleet, directory, plans, keys, tell)
         if not listed(fleet, directory.state()):
             return Started(tuple(plans), problems)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,14 +95,15 @@ def test_the_routers_folder(home: Path):
 
 
 def test_where_the_router_finds_a_box():
-    deployment = type("Deployment", (), {"base_url": "http://127.0.0.1:41000"})()
-    here, there = a_fleet().boxes
-    assert url_of(a_fleet(), here, deployment) == "http://127.0.0.1:8001"
-    assert url_of(a_fleet(), there, deployment) == "http://10.0.0.2:8000"
-    tunnel = FleetBox(name="c", at="ssh:c")
-    assert url_of(a_fleet(), tunnel, deployment) == "http://127.0.0.1:41000"
-    beside = a_fleet(router=Router(at="ssh:b"), boxes=(FleetBox(name="b", at="ssh:b"),))
-    assert url_of(beside, beside.boxes[0], deployment) == "http://127.0.0.1:8000"
+    def found(machine: str | None, host: str, router: str = "here") -> str:
+        deployment = SimpleNamespace(base_url="http://127.0.0.1:41000", machine=machine)
+        recipe = SimpleNamespace(host=host, port=8001, base_url=f"http://{host}:8001")
+        return url_of(a_fleet(boxes=(FleetBox(name="a", at=router),), router=Router(at=router)), deployment, recipe)
+
+    assert found(None, "127.0.0.1") == found(None, "0.0.0.0") == "http://127.0.0.1:8001"
+    assert found(None, "10.0.0.2") == found("b", "10.0.0.2") == "http://10.0.0.2:8001"
+    assert found("c", "127.0.0.1") == found("c", "localhost") == "http://127.0.0.1:41000", "our end of the tunnel"
+    assert found("b", "127.0.0.1", "ssh:b") == "http://127.0.0.1:8001", "beside the router"
     assert listed(a_fleet(), FleetState(name="f", boxes=(BoxState(name="a"),))) == {}
 
 

@@ -33,6 +33,7 @@ class World:
         """Boxes that do not come up with a new recipe."""
         self.unproved: set[str] = set()
         self.busy: set[str] = set()
+        self.fits = True
         boxes = tuple(FleetBox(name=name, port=8000 + number) for number, name in enumerate(NAMES))
         self.fleet = Fleet(name="f", model="m", boxes=boxes)
         self.directory = FleetDir("f")
@@ -57,7 +58,7 @@ class World:
     def plan(self, fleet: Fleet, folder: Path, **_: Any) -> list[Any]:
         record = SimpleNamespace(to_json=lambda: "{}", kind="box")
         made = SimpleNamespace(recipe=self.new, box=record, model=record, plan=record)
-        return [SimpleNamespace(box=box, prepared=made, ready=True) for box in fleet.boxes]
+        return [SimpleNamespace(box=box, prepared=made, ready=self.fits) for box in fleet.boxes]
 
     def restart(self, here: DeploymentDir, recipe: Recipe) -> None:
         name, new = here.name[-1], recipe == self.new
@@ -181,3 +182,17 @@ def test_boxes_that_were_never_started(world: World):
     fleet = world.fleet.model_copy(update={"boxes": (*world.fleet.boxes, more)})
     with pytest.raises(LaunchError, match="d of f was never started"):
         roll(fleet, Path(), tell=lambda words: None)
+
+
+def test_a_roll_that_does_not_fit_changes_nothing_and_no_roll_changes_keys(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    before, keys = world.fleet, world.directory.keys()
+    monkeypatch.setenv("ANOTHER", "sk-another-key")
+    world.fleet, world.fits = before.model_copy(update={"drain_seconds": 5, "client_key": "env:ANOTHER"}), False
+    assert roll(world.fleet, Path(), tell=lambda words: None).roll is None
+    assert world.directory.fleet() == before
+    world.fits = True
+    assert world.roll().outcome == "done"
+    assert world.directory.fleet() == world.fleet
+    assert world.directory.keys() == keys, "the router has the old one until it is restarted"

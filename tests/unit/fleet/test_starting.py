@@ -18,6 +18,11 @@ from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState
 from upright.rendering.router import router_recipe
 
 
+def a_pair(**more: Any) -> Fleet:
+    boxes = ({"name": "a", "port": 8001}, {"name": "b", "port": 8002})
+    return Fleet.model_validate({"name": "pair", "model": "m", "boxes": boxes, **more})
+
+
 class Pair:
     """Two boxes that were started once; engines and router are told of instead of started."""
 
@@ -28,7 +33,8 @@ class Pair:
         self.alive: set[str] = set()
         self.broken: set[str] = set()
         """Boxes that do not come up."""
-        self.fleet = Fleet(name="pair", model="m", boxes=(FleetBox(name="a", port=8001), FleetBox(name="b", port=8002)))
+        self.fits = True
+        self.fleet = a_pair()
         self.directory = FleetDir("pair")
         self.directory.create(self.fleet)
         states = []
@@ -57,7 +63,7 @@ class Pair:
         return made.model_copy(update={"port": port})
 
     def plan(self, fleet: Fleet, folder: Path, *, boxes: tuple[FleetBox, ...], **_: Any) -> list[Any]:
-        return [SimpleNamespace(box=box, prepared=SimpleNamespace(), ready=True) for box in boxes]
+        return [SimpleNamespace(box=box, prepared=SimpleNamespace(), ready=self.fits) for box in boxes]
 
     def start_box(self, fleet: Fleet, box: FleetBox, prepared: Any, known: BoxState, *_: Any) -> BoxState:
         if box.name in self.broken:
@@ -97,3 +103,25 @@ def test_no_box_comes_up_again(pair: Pair):
     pair.broken = set()
     assert pair.up().stands
     assert pair.admitted() == ["a", "b"]
+
+
+def test_boxes_that_run_are_listed_where_they_run(pair: Pair):
+    pair.alive = {"a", "b"}
+    pair.fleet = a_pair(boxes=({"name": "a", "port": 8101}, {"name": "b", "port": 8002, "address": "10.0.0.2"}))
+    assert pair.up().stands
+    assert pair.lists == [{"a": "http://127.0.0.1:8001", "b": "http://127.0.0.1:8002"}]
+
+
+def test_an_up_that_starts_nothing_changes_nothing(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    before, key = pair.directory.fleet(), pair.directory.keys().client
+    monkeypatch.setenv("ANOTHER", "sk-another-key")
+    pair.fleet, pair.fits = a_pair(drain_seconds=5, client_key="env:ANOTHER"), False
+    assert pair.up().router is None
+    with pair.directory.at_work(), pytest.raises(LaunchError, match="another command is at work"):
+        pair.up()
+    assert pair.directory.fleet() == before
+    assert pair.directory.keys().client == key
+    pair.fits = True
+    assert pair.up().stands
+    assert pair.directory.fleet() == pair.fleet
+    assert pair.directory.keys().client == "sk-another-key"
