@@ -15,6 +15,8 @@ from upright.records.plan import Plan
 from upright.sizing.service import Service
 
 _SHORT_PROMPT = 4096
+_FAR = 4
+"""Times as long at least is the prompt that it is compared with, however short the context: engines read in chunks."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,12 @@ def _service(plan: Plan, case: Case) -> Service:
     counts = sorted({count for count in (1, 2, 4, 8, 16, 32, 64, 128) if count < streams} | {streams})
     middle = counts[len(counts) // 2]
     cached = (_step(case, middle, half) - _step(case, middle, 0)) / (middle * half)
-    short, long = _read(case, _SHORT_PROMPT), _read(case, plan.context_tokens)
-    square = 2 * (long / plan.context_tokens - short / _SHORT_PROMPT) / max(1, plan.context_tokens - _SHORT_PROMPT)
-    square = max(0.0, square)
+    far = max(plan.context_tokens, _FAR * _SHORT_PROMPT)
+    short, long = _read(case, _SHORT_PROMPT) / _SHORT_PROMPT, _read(case, far) / far
+    square = max(0.0, 2 * (long - short) / (far - _SHORT_PROMPT))
     return Service(
         step_seconds=tuple((count, _step(case, count, 0)) for count in counts),
-        prompt_token_seconds=short / _SHORT_PROMPT - square * _SHORT_PROMPT / 2,
+        prompt_token_seconds=short - square * _SHORT_PROMPT / 2,
         step_prompt_tokens=plan.ubatch_tokens or CHUNK_TOKENS,
         pool_tokens=1,
         streams=streams,

@@ -43,6 +43,8 @@ class Service:
             raise UsageError("a step takes time and carries at least one prompt token")
         if self.pool_tokens < 1 or self.streams < 1:
             raise UsageError("a box holds at least one token and one stream")
+        if min(self.prompt_token_seconds, self.prompt_square_seconds) < 0:
+            raise UsageError("no prompt token takes less than no time")
 
     def decode_seconds(self, count: int) -> float:
         """Straight lines between the known numbers of streams, and on beyond the last."""

@@ -121,9 +121,9 @@ def test_a_habit_that_is_none_is_refused_with_the_near_one() -> None:
         figures_of(row(), {"turns": 0})
 
 
-def planned(box: str = "hgx-b200") -> tuple[Plan, Model, Box]:
+def planned(box: str = "hgx-b200", goal: Goal | None = None) -> tuple[Plan, Model, Box]:
     machine, model = catalog.box_record(box), choice("kimi-k2.6", lambda _: None).model  # type: ignore[arg-type, return-value]
-    return plan(machine, model, Goal())[0], model, machine
+    return plan(machine, model, goal or Goal())[0], model, machine
 
 
 def test_a_planned_curve_is_the_plans_own_speed() -> None:
@@ -138,6 +138,17 @@ def test_a_planned_curve_is_the_plans_own_speed() -> None:
     assert 1 / at_half == pytest.approx(made.speed.decode.best, rel=0.1)
     assert found.fast.decode_seconds(1) < found.service.decode_seconds(1) < found.slow.decode_seconds(1)
     assert found.slow.pool_tokens == made.kv.low_tokens < found.service.pool_tokens
+
+
+@pytest.mark.parametrize("context", [1000, 4000, 4096, 4100, 9000])
+def test_a_short_context_reads_as_fast_as_the_same_prompt_of_a_long_one(context: int) -> None:
+    short, long = (planned_service(*planned(goal=Goal(context_tokens=tokens))).service for tokens in (context, 65_536))
+    assert short.read_seconds(0, 1000) == pytest.approx(long.read_seconds(0, 1000), rel=0.05)
+
+
+def test_a_prompt_that_is_read_before_it_came_is_refused() -> None:
+    with pytest.raises(UsageError, match="less than no time"):
+        replace(SERVICE, prompt_token_seconds=-1e-6)
 
 
 def test_a_sizing_says_what_binds_and_what_it_rests_on() -> None:
