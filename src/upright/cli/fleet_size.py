@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 USES = ("coding-agent", "chat", "batch", "long-documents")
 CHUNK_TOKENS = 2048
+_ENGINE = ("engine", "engine_version", "kv_dtype", "image")
 
 
 class Pairs(click.ParamType[dict[str, float]]):
@@ -79,7 +80,9 @@ class Pairs(click.ParamType[dict[str, float]]):
 @click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it.")
 @click.option("--image", help="Container image, as in the catalogue: its patches decide cache type and speed.")
 @click.option(
-    "--streams", type=click.IntRange(1), help="Sequences that an engine runs at once, if evidence does not say."
+    "--streams",
+    type=click.IntRange(1),
+    help="Sequences that an engine runs at once: if evidence does not say, and of llama.cpp.  [default of that: 1]",
 )
 @click.option("--pool-tokens", type=Tokens(), help="Tokens that its cache holds, if evidence does not say.")
 @click.option("--usage", type=Pairs(), default={}, help="What your people do instead: turns=40,thinking_seconds=2m,...")
@@ -118,7 +121,8 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
         output.answer(made)
     output.show(sizing_page(made, page_width(), why=why))
     if serving.curve.basis != "measured" and model is not None:
-        output.next("plan", model, *given(*MACHINE, "context", "engine", "engine_version", "kv_dtype"))
+        streams = ["--users", str(wanted["streams"])] if wanted["streams"] else []
+        output.next("plan", model, *given(*MACHINE, "use", "context", *_ENGINE), *streams)
     else:
         output.next("bench")
 
@@ -172,14 +176,18 @@ def _serving(model: str | None, use: str, wanted: dict[str, Any]) -> Serving:
 
 def _planned(model: str, use: str, wanted: dict[str, Any]) -> Serving:
     from upright.cli.planned import measurements, plan_of_file
-    from upright.errors import UprightError
+    from upright.errors import UprightError, UsageError
     from upright.planning import plan
     from upright.sizing.answer import Serving, curve_of
-    from upright.sizing.planned import planned_service
+    from upright.sizing.planned import planned_service, takes_what_fits
 
+    if wanted["pool_tokens"] is not None:
+        raise UsageError("--pool-tokens goes with --evidence: a plan counts its cache itself", hint="leave it out")
     goal = goal_of({**wanted, "use": use})
     if of_file := plan_of_file(model):
         model, goal = of_file
+    if wanted["streams"] is not None:
+        goal = goal.model_copy(update={"users": wanted["streams"]})
     machine, chosen = box_named(*(wanted[name] for name in MACHINE)), artifacts_of(model)
     best = plan(
         machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others, measured=measurements()
@@ -189,10 +197,20 @@ def _planned(model: str, use: str, wanted: dict[str, Any]) -> Serving:
             f"{best.model} does not fit on {best.box}: {best.objections[0].message}",
             hint="upright plan says what would",
         )
+    if wanted["streams"] is not None and takes_what_fits(best):
+        raise UsageError(
+            f"--streams is not for {best.engine}: it runs as many as its cache has room for",
+            hint="leave it out, or plan --engine llama.cpp",
+        )
     artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == best.model)
     found = planned_service(best, artifact, machine)
     curve = curve_of(
-        found.service, basis="derived", why=found.why, low_factor=found.low_factor, high_factor=found.high_factor
+        found.service,
+        basis="derived",
+        why=found.why,
+        low_factor=found.low_factor,
+        high_factor=found.high_factor,
+        notes=found.notes,
     )
     return Serving(
         found.service,

@@ -47,7 +47,7 @@ def _lines(made: Sizing, width: int) -> Iterator[str]:
         "",
         f"{1 / first[1]:,.0f} tok/s alone, {1 / last[1]:,.1f} each of {last[0]:.0f}; reads "
         f"{curve.prompt_tokens_per_second:,.0f} tok/s; holds {tokens(curve.pool_tokens)} tokens, {curve.streams} "
-        "streams",
+        f"stream{'s' if curve.streams > 1 else ''}",
         width,
     )
     for note in curve.notes:

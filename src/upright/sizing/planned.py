@@ -13,6 +13,7 @@ from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.sizing.service import Service
+from upright.units import tokens
 
 _SHORT_PROMPT = 4096
 _FAR = 4
@@ -31,6 +32,7 @@ class Planned:
     """As slow, and with as little cache."""
     low_factor: float
     high_factor: float
+    notes: tuple[str, ...] = ()
 
 
 def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
@@ -42,20 +44,32 @@ def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
             f"how fast {plan.engine} is on {box.name} is not known: no constants, or no figures of the silicon",
             hint="measure it: upright bench, then upright fleet size --evidence DEPLOYMENT",
         )
-    service = _service(plan, case)
+    service, kv = _service(plan, case), plan.kv
     low, high = (0.5, 1.5) if chosen.errors is None else band_of(chosen.errors)
+    least, best, most = kv.low_tokens or kv.capacity_tokens, kv.capacity_tokens, kv.high_tokens or kv.capacity_tokens
+    notes: tuple[str, ...] = ()
+    if not takes_what_fits(plan):
+        least = best = most = kv.planned_tokens
+        each = f"{tokens(plan.context_tokens)} tokens for each stream"
+        notes = (f"{plan.engine} is started with {each}, whatever else would fit: --streams N for more",)
     return Planned(
-        service=_with_pool(service, plan.kv.capacity_tokens),
+        service=_with_pool(service, best),
         why=f"planned: speeds/{chosen.row.id}, times {1 / high:.2f} to {1 / low:.2f} as long",
-        fast=_with_pool(service.scaled(1 / high), plan.kv.high_tokens or plan.kv.capacity_tokens),
-        slow=_with_pool(service.scaled(1 / low), plan.kv.low_tokens or plan.kv.capacity_tokens),
+        fast=_with_pool(service.scaled(1 / high), most),
+        slow=_with_pool(service.scaled(1 / low), least),
         low_factor=1 / high,
         high_factor=1 / low,
+        notes=notes,
     )
 
 
+def takes_what_fits(plan: Plan) -> bool:
+    """Whether the engine makes a cache of all memory that it is offered; others are told tokens and streams."""
+    return plan.memory_fraction is not None
+
+
 def _service(plan: Plan, case: Case) -> Service:
-    streams = knowledge.sequences(plan) if plan.memory_fraction is not None else max(1, plan.goal.users)
+    streams = knowledge.sequences(plan) if takes_what_fits(plan) else max(1, plan.goal.users)
     half = max(1, plan.context_tokens // 2)
     counts = sorted({count for count in (1, 2, 4, 8, 16, 32, 64, 128) if count < streams} | {streams})
     middle = counts[len(counts) // 2]
@@ -75,8 +89,8 @@ def _service(plan: Plan, case: Case) -> Service:
     )
 
 
-def _with_pool(service: Service, tokens: int) -> Service:
-    return replace(service, pool_tokens=max(1, tokens))
+def _with_pool(service: Service, pool_tokens: int) -> Service:
+    return replace(service, pool_tokens=max(1, pool_tokens))
 
 
 def _step(case: Case, streams: int, context: int) -> float:
@@ -84,8 +98,8 @@ def _step(case: Case, streams: int, context: int) -> float:
     return total(case.amounts(streams, context, row.expert_spread), row).seconds
 
 
-def _read(case: Case, tokens: int) -> float:
-    found = case.prompt(tokens)
+def _read(case: Case, prompt_tokens: int) -> float:
+    found = case.prompt(prompt_tokens)
     if found is None:
         raise UprightError(
             f"nobody measured how fast {case.plan.engine} reads prompts on the like of this box",

@@ -25,7 +25,7 @@ def test_json_holds_every_number_with_its_basis(upright):
     assert {cost["name"] for cost in answer["costs"]} == {
         "watts at full load", "rent a month", "energy a month", "a month and user",
     }  # fmt: skip
-    assert done.stderr.splitlines()[-1] == "next: upright plan kimi-k2.6 --box hgx-b200"
+    assert done.stderr.splitlines()[-1] == "next: upright plan kimi-k2.6 --use chat --box hgx-b200"
 
 
 def test_the_page_fits_in_80_columns(upright):
@@ -53,6 +53,8 @@ def test_misuse_is_exit_code_two_with_a_hint(upright, tmp_path):
         ((*CHAT, "--users", "5", "--slo", "share=2"), "share below 1"),
         ((*CHAT, "--users", "5", "--usage", "thinking=5"), "thinking_seconds"),
         ((*CHAT, "--users", "5", "--price", "euros=5"), "euros"),
+        ((*CHAT, "--users", "5", "--pool-tokens", "64k"), "--pool-tokens goes with --evidence"),
+        ((*CHAT, "--users", "5", "--streams", "4"), "--streams is not for vllm"),
         (("fleet", "size", "--users", "5", "--evidence", "nobody"), "nobody"),
         (("fleet", "size", "kimi-k2.6", "--box", "1x-rtx-5090", "--engine", "vllm", "--users", "5"), "does not fit"),
     ):

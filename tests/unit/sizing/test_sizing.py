@@ -9,6 +9,8 @@ import pytest
 
 from upright import catalog
 from upright.catalog.rows.usage import UsageRow
+from upright.cli.planned import artifacts_of, box_named
+from upright.engines import llamacpp
 from upright.errors import UprightError, UsageError
 from upright.planning import plan
 from upright.planning.artifacts import choice
@@ -144,6 +146,19 @@ def test_a_planned_curve_is_the_plans_own_speed() -> None:
 def test_a_short_context_reads_as_fast_as_the_same_prompt_of_a_long_one(context: int) -> None:
     short, long = (planned_service(*planned(goal=Goal(context_tokens=tokens))).service for tokens in (context, 65_536))
     assert short.read_seconds(0, 1000) == pytest.approx(long.read_seconds(0, 1000), rel=0.05)
+
+
+def test_llamacpp_is_simulated_with_the_slots_that_it_is_started_with() -> None:
+    machine, chosen = box_named("4x-rtx-pro-6000-workstation", 768, 358), artifacts_of("kimi-k2.6")
+    made = plan(machine, chosen.model, Goal(engine="llama.cpp", users=3), choose_from=chosen.choose_from)[0]
+    artifact = next(each for each in chosen.choose_from if each.name == made.model)
+    found = planned_service(made, artifact, machine)
+    flags = {each.name: each.value for each in llamacpp.memory(made)}
+    for service in (found.service, found.fast, found.slow):
+        assert str(service.streams) == flags["--parallel"] == "3"
+        assert str(service.pool_tokens) == flags["--ctx-size"]
+    assert made.kv.low_tokens > found.service.pool_tokens  # more would fit, and is not asked for
+    assert "--streams" in found.notes[0]
 
 
 def test_a_prompt_that_is_read_before_it_came_is_refused() -> None:
