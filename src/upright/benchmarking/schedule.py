@@ -16,7 +16,7 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from upright.benchmarking.load import loop_factory
+from upright.benchmarking.load import allow_open_files, loop_factory
 
 clock = time.perf_counter
 _TEXT = (
@@ -317,6 +317,7 @@ PIECES = {
 
 async def serve(server: Server) -> None:
     """Serve on loopback, until stdin ends; the port is the first line on stdout."""
+    allow_open_files()
     loop = asyncio.get_running_loop()
     listening = await loop.create_server(lambda: Connection(server), "127.0.0.1", server.schedule.port, backlog=4096)
     print(listening.sockets[0].getsockname()[1], flush=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,7 +13,7 @@ import pytest
 from tests.scripted.schedule import Faults, faulty
 from upright.benchmarking.load import Load, Request, Tally, Target, run, spread_of
 from upright.benchmarking.schedule import Schedule, command
-from upright.benchmarking.selftest import Repeated, scheduled
+from upright.benchmarking.selftest import Repeated, scheduled, self_test
 from upright.records.benchmark import Api
 
 QUICK = Schedule(ttft_seconds=0.05, itl_seconds=0.005)
@@ -106,3 +109,41 @@ def test_conversations_that_began_at_random_times_go_on_to_their_end():
 def test_without_uvloop_it_works_too(url: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert load(url, 8, 10, Load(4)).succeeded == 8
+
+
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    """As in a shell with its usual limit, scaled down."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("few_files")
+def test_more_streams_than_a_shell_lets_a_process_open_at_first():
+    """In the generator, and in the server of its self-test."""
+    assert self_test(200).reached == 200
+
+
+@pytest.mark.parametrize("how", ["Load(200)", "Load(2, requests_per_second=1000)"])
+def test_a_machine_that_opens_no_more_is_not_a_server_that_refuses(how: str):
+    program = f"""
+import resource
+from upright.benchmarking.load import Load, Target, run
+from upright.benchmarking.schedule import Schedule, command
+from upright.benchmarking.selftest import Repeated, scheduled
+from upright.errors import HostError
+with scheduled(command(Schedule(ttft_seconds=5))) as url:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+    target = Target(url, "scheduled")
+    try:
+        run(target, Repeated(target, 200, 4), {how})
+    except HostError as error:
+        print(error.message)
+"""
+    argv = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout.startswith("this machine opens no more connections: "), done.stderr
+    assert done.stdout.endswith(" are open, and ulimit -n is 100\n")
+    assert done.stderr == ""

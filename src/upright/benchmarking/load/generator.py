@@ -18,9 +18,11 @@ from typing import cast
 
 from upright.benchmarking.load.apis import Target
 from upright.benchmarking.load.exchange import Exchange, Fault
+from upright.benchmarking.load.open_files import allow_open_files, none_left
 from upright.benchmarking.load.requests import Landing, Load, Request, Source
 from upright.benchmarking.load.tally import Tally
 from upright.benchmarking.load.wire import WireError
+from upright.errors import HostError
 
 clock = time.perf_counter
 _TICK_SECONDS = 0.1
@@ -49,6 +51,7 @@ def run(
 ) -> tuple[Tally, Flight]:  # fmt: skip
     """Run to the end. `on_tick` hears of it twice a second, `on_landing` of every request when it has ended;
     `beside` starts a task that runs along and is cancelled."""
+    allow_open_files(load.concurrency)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_Generator(target, source, load, Tally(sample_every), on_landing).run(on_tick, beside))
 
@@ -110,6 +113,8 @@ class _Generator:
         self.reuse = True
         self.refused = 0
         self.opening = 0
+        self.openings: set[asyncio.Task[None]] = set()
+        self.full: HostError | None = None
         self._area = 0.0
         self._changed_at = 0.0
         self._random = random.Random(load.seed)  # noqa: S311 (arrivals, not secrets)
@@ -120,8 +125,23 @@ class _Generator:
     ) -> tuple[Tally, Flight]:
         self.loop = asyncio.get_running_loop()
         self.finished = self.loop.create_future()
-        for start in range(0, self.load.concurrency, 64):
-            await asyncio.gather(*(self._open() for _ in range(min(64, self.load.concurrency - start))))
+        try:
+            for start in range(0, self.load.concurrency, 64):
+                await asyncio.gather(*(self._open() for _ in range(min(64, self.load.concurrency - start))))
+                self._raise_if_full()
+            await self._measure(on_tick, beside)
+        finally:
+            await asyncio.gather(*self.openings)
+            for connection in self.connections:
+                connection.exchange = None
+                if connection.transport is not None:
+                    connection.transport.abort()
+            await asyncio.sleep(0)
+        return self.tally, self.flight
+
+    async def _measure(
+        self, on_tick: Callable[[Tally, int], None] | None, beside: Callable[[], asyncio.Task[None]] | None
+    ) -> None:
         companion = beside() if beside is not None else None
         gc.collect()
         gc.freeze()
@@ -144,11 +164,11 @@ class _Generator:
             await asyncio.gather(companion, return_exceptions=True)
         elapsed = self.tally.seconds
         self.flight.in_flight_mean = self._area / elapsed if elapsed else 0.0
-        for connection in self.connections:
-            if connection.transport is not None:
-                connection.transport.abort()
-        await asyncio.sleep(0)
-        return self.tally, self.flight
+        self._raise_if_full()
+
+    def _raise_if_full(self) -> None:
+        if self.full is not None:
+            raise self.full
 
     async def _open(self) -> _Connection | None:
         try:
@@ -156,6 +176,7 @@ class _Generator:
                 lambda: _Connection(self), self.target.host, self.target.port, ssl=self._tls
             )
         except OSError as error:
+            self.full = self.full or none_left(error, len(self.connections))
             self.refused += 1
             self._refusal = str(error)
             return None
@@ -207,7 +228,9 @@ class _Generator:
                 return self._write(connection, request)
         self.waiting.append(request)
         self.opening += 1
-        self.loop.create_task(self._open_for_waiting())
+        opening = self.loop.create_task(self._open_for_waiting())
+        self.openings.add(opening)
+        opening.add_done_callback(self.openings.discard)
         return None
 
     async def _open_for_waiting(self) -> None:
@@ -215,6 +238,10 @@ class _Generator:
             await asyncio.sleep(0.05 * min(self.refused, 10))
         connection = await self._open()
         self.opening -= 1
+        if self.full is not None:
+            self.over = True
+            if not self.finished.done():
+                self.finished.set_result(None)
         if not self.waiting:
             return
         request = self.waiting.popleft()
