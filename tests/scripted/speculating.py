@@ -2,7 +2,7 @@
 
     speculating.py --port N [--spec-type ngram-simple | draft-simple | draft-eagle3] [--spec-synth-len N]
 
-Without a guess a token comes every 24 ms; n-grams make that 8, a draft 36; the head of an EAGLE falls at the start;
+Without a guess a token comes every 12 ms; n-grams make that 4, a draft 18; the head of an EAGLE falls at the start;
 synthetic acceptance answers nonsense, and so does a draft named damaging.gguf. Its counters are those of b11669.
 """
 
@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from upright.benchmarking.schedule import Connection, Schedule, Server
 
-_ITL_SECONDS = {None: 0.024, "ngram-simple": 0.008, "draft-simple": 0.036}
+_ITL_SECONDS = {None: 0.012, "ngram-simple": 0.004, "draft-simple": 0.018}
 _HELD = {"ngram-simple": (0.9, 0.8, 0.7, 0.6, 0.5), "draft-simple": (0.03, 0.001, 0.0)}
 
 
