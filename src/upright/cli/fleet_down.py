@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def command(output: Output, fleet: str | None, dry_run: bool) -> None:
     """Stop the router and the boxes.
 
-    The router goes first. Deployments and their evidence are kept; `upright fleet up` starts them again.
+    The router goes first. Deployments and their evidence are kept; `upright fleet up` starts them again. The answer is
+    no (exit code 1) if one of them may still run, or has left keys, on a machine that cannot be reached.
     """
     from upright.cli.fleet_status import status_page
     from upright.fleet.looking import look
@@ -36,13 +37,16 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
         output.next("fleet", "down", found.name)
         return
     ended = down(found, tell=say)
-    output.answer([each.to_dict() for each in ended], lambda console: _page(console, ended))
-    output.next("fleet", "up")
-    if any(each.state == "failed" for each in ended):
+    output.answer([each.to_dict() for each in ended.deployments], lambda console: _page(console, ended.deployments))
+    for name, problem in ended.problems.items():
+        say(f"{name}: {problem.message}")
+    if ended.problems:
+        output.next("fleet", "down", found.name)
         output.no()
+    output.next("fleet", "up")
 
 
-def _page(console: Console, ended: list[Deployment]) -> None:
+def _page(console: Console, ended: tuple[Deployment, ...]) -> None:
     from upright.cli.pages import coloured, table_of
 
     table = table_of("deployment", "state", "why")

@@ -59,6 +59,16 @@ class Started:
         return not self.problems and self.evidence is not None and not self.failed
 
 
+@dataclass(frozen=True)
+class Ended:
+    """What came of `down`."""
+
+    deployments: tuple[Deployment, ...]
+    """Those of which nothing runs any more."""
+    problems: dict[str, UprightError]
+    """Deployments that may still run, or have left keys on their machine, and why."""
+
+
 def up(fleet: Fleet, folder: Path, *, tell: Tell) -> Started:
     """Start what does not run yet. What runs is left alone, with the recipe it has."""
     directory = FleetDir(fleet.name)
@@ -84,25 +94,27 @@ def up(fleet: Fleet, folder: Path, *, tell: Tell) -> Started:
         return Started(tuple(plans), problems, router, evidence, direct)
 
 
-def down(fleet: Fleet, *, tell: Tell) -> list[Deployment]:
+def down(fleet: Fleet, *, tell: Tell) -> Ended:
     """The router first, so that nobody is sent to a box that is going; then the boxes, all at once."""
     directory = FleetDir(fleet.name)
     with directory.at_work():
         state = directory.state()
-        ended = []
+        outcomes = {}
         router = started(state.router)
         if router is not None:
             tell("router: stopping")
-            ended.append(stop(router))
-            RouterFiles(fleet, directory).remove()
+            outcomes[router.name] = _ended(router, and_then=RouterFiles(fleet, directory).remove)
         found = [here for box in state.boxes if (here := deployment_of(box)) is not None]
         with ThreadPoolExecutor(max(1, len(found))) as pool:
-            for each in pool.map(stop, found):
-                tell(f"{each.name}: {each.state}")
-                ended.append(each)
+            for here, outcome in zip(found, pool.map(_ended, found), strict=True):
+                tell(f"{here.name}: {outcome.state if isinstance(outcome, Deployment) else 'not ended'}")
+                outcomes[here.name] = outcome
         boxes = tuple(box.model_copy(update={"admitted": False}) for box in state.boxes)
         directory.write(state.model_copy(update={"boxes": boxes}))
-        return ended
+        return Ended(
+            tuple(each for each in outcomes.values() if isinstance(each, Deployment)),
+            {name: each for name, each in outcomes.items() if isinstance(each, UprightError)},
+        )
 
 
 def admit(fleet: Fleet, directory: FleetDir, keys: Keys, name: str, *, admitted: bool, wait: bool = True) -> None:
@@ -157,6 +169,19 @@ def _first(fleet: Fleet, directory: FleetDir) -> DeploymentDir:
     if first is None:
         raise LaunchError(f"no box of {fleet.name} runs any more", hint=f"upright fleet status {fleet.name}")
     return first
+
+
+def _ended(here: DeploymentDir, and_then: Callable[[], None] = lambda: None) -> Deployment | UprightError:
+    """What it is now, or why it may still run: a machine that is away holds nobody else up."""
+    try:
+        ran = here.read(Deployment).state in RUNNING
+        now = stop(here)
+        if ran and now.state == "failed" and now.machine is not None:  # its supervisor did not get there either
+            return LaunchError(now.reason or f"{now.machine} did not say whether it ended")
+        and_then()
+    except UprightError as error:
+        return error
+    return now
 
 
 def _failed(evidence: Evidence | None) -> tuple[Observation, ...]:

@@ -10,12 +10,14 @@ import pytest
 
 from tests.unit.fleet.test_rolling import deployment
 from upright import store
-from upright.errors import LaunchError
+from upright.errors import HostError, LaunchError
 from upright.fleet import starting
 from upright.fleet.directory import FleetDir
-from upright.fleet.starting import Started, up
+from upright.fleet.starting import Started, down, up
+from upright.records.deployment import Deployment, State
 from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState
 from upright.rendering.router import router_recipe
+from upright.store import DeploymentDir
 
 
 def a_pair(**more: Any) -> Fleet:
@@ -44,7 +46,9 @@ class Pair:
             here.write(deployment(here.name, recipe).model_copy(update={"base_url": recipe.base_url}))
             states.append(BoxState(name=box.name, deployment=here.name, admitted=True))
         self.directory.write(FleetState(name="pair", boxes=tuple(states)))
-        files = SimpleNamespace(write=lambda keys: None, list_boxes=self.lists.append)
+        self.away: set[str] = set()
+        """Boxes whose machine cannot be reached."""
+        files = SimpleNamespace(write=lambda keys: None, list_boxes=self.lists.append, remove=self.remove_keys)
         stand_ins = {
             "running": lambda known: known.name in self.alive,
             "plan_fleet": self.plan,
@@ -52,6 +56,7 @@ class Pair:
             "RouterFiles": lambda *_: files,
             "_recipe": lambda *_: self.recipe(9000),
             "_launched": lambda *_: deployment("pair-router", self.recipe(9000)),
+            "stop": self.stop,
             "wait_until": lambda *_, **__: None,
             "prove_through": lambda *_: SimpleNamespace(passed=True, observations=()),
         }
@@ -70,6 +75,24 @@ class Pair:
             raise LaunchError(f"pair-{box.name} did not come up: it fell", hint=f"upright diagnose pair-{box.name}")
         self.alive.add(box.name)
         return known
+
+    def stop(self, here: DeploymentDir) -> Deployment:
+        """A machine that is away: the supervisor of what runs there says so, and what had failed is looked for."""
+        name, now = here.name.removeprefix("pair-"), here.read(Deployment)
+        if name not in self.away:
+            return now.model_copy(update={"state": "failed" if now.state == "failed" else "stopped"})
+        if now.state == "failed":
+            raise HostError(f"{name} cannot be reached")
+        words = f"{name} is away; what runs on {name} could not be ended"
+        return now.model_copy(update={"state": "failed", "reason": words, "machine": name})
+
+    def remove_keys(self) -> None:
+        if "router" in self.away:
+            raise HostError("the router's machine is away")
+
+    def has(self, name: str, state: State) -> None:
+        here = store.find(f"pair-{name}")
+        here.write(here.read(Deployment).model_copy(update={"state": state}))
 
     def up(self) -> Started:
         return up(self.fleet, Path(), tell=self.said.append)
@@ -125,3 +148,28 @@ def test_an_up_that_starts_nothing_changes_nothing(pair: Pair, monkeypatch: pyte
     assert pair.up().stands
     assert pair.directory.fleet() == pair.fleet
     assert pair.directory.keys().client == "sk-another-key"
+
+
+@pytest.mark.parametrize("state", ["ready", "failed"])
+def test_down_goes_on_past_a_machine_that_is_away(pair: Pair, state: State):
+    pair.has("a", state)
+    pair.away = {"a"}
+    ended = down(pair.fleet, tell=pair.said.append)
+    assert list(ended.problems) == ["pair-a"]
+    assert [(each.name, each.state) for each in ended.deployments] == [("pair-b", "stopped")]
+    assert pair.admitted() == []
+
+
+def test_down_goes_on_past_the_routers_machine(pair: Pair):
+    here = store.create("pair-router")
+    here.write(deployment("pair-router", pair.recipe(9000)))
+    pair.directory.write(pair.directory.state().model_copy(update={"router": "pair-router"}))
+    pair.away = {"router"}
+    ended = down(pair.fleet, tell=pair.said.append)
+    assert list(ended.problems) == ["pair-router"]
+    assert [each.name for each in ended.deployments] == ["pair-a", "pair-b"]
+
+
+def test_a_box_that_had_fallen_before_is_down(pair: Pair):
+    pair.has("a", "failed")
+    assert down(pair.fleet, tell=pair.said.append).problems == {}
