@@ -9,13 +9,13 @@ from collections.abc import Callable
 from upright import store
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import read_metrics
-from upright.errors import EndpointError
+from upright.errors import EndpointError, LaunchError
 from upright.fleet.directory import Keys
 from upright.fleet.preparing import on_box
 from upright.launching import restart, status
 from upright.line import Prepared, start
 from upright.records.deployment import RUNNING, Deployment
-from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState
+from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState, Router
 from upright.records.recipe import Recipe
 from upright.rendering.container import EVERYWHERE
 from upright.rendering.recipe import LOOPBACK
@@ -32,6 +32,24 @@ def started(name: str | None) -> DeploymentDir | None:
     """The deployment of that name, if it was ever started and is still on the disk."""
     found = DeploymentDir(store.home() / "deployments" / name) if name else None
     return found if found is not None and found.has(Deployment) else None
+
+
+def in_place(wanted: FleetBox | Router, name: str | None) -> DeploymentDir | None:
+    """The deployment of that name, if it was started where fleet.yaml has it: it cannot be started again elsewhere."""
+    found = started(name)
+    return found if found is not None and _moved(wanted, found.read(Deployment)) is None else None
+
+
+def refuse_moved(fleet: Fleet, state: FleetState) -> None:
+    """What runs elsewhere than fleet.yaml now says would be left there unseen."""
+    known: list[tuple[str, FleetBox | Router, str | None]] = [
+        (box.name, box, state.box(box.name).deployment) for box in fleet.boxes
+    ]
+    for name, wanted, deployment in (*known, ("the router", fleet.router, state.router)):
+        here = started(deployment)
+        now = status(here) if here is not None else None
+        if now is not None and now.state in RUNNING and (words := _moved(wanted, now)):
+            raise LaunchError(f"{name} {words}", hint=f"upright down {now.name}, then upright fleet up")
 
 
 def running(state: BoxState) -> Deployment | None:
@@ -53,7 +71,7 @@ def start_box(
     """Its engine answers when this returns; a deployment that was stopped is started again, by the present recipe.
 
     `note` is told of a new deployment before it is started."""
-    directory = deployment_of(known)
+    directory = in_place(box, known.deployment)
     if directory is not None:
         assert prepared.recipe is not None
         for record in (prepared.box, prepared.model, prepared.plan):
@@ -128,6 +146,16 @@ def same_start(one: Recipe, other: Recipe) -> bool:
     """Whether both start the very same thing; where they come from may differ."""
     names = ("engine", "engine_version", "runtime", "program", "image", "environment", "arguments", "host", "port")
     return all(_bare(getattr(one, name)) == _bare(getattr(other, name)) for name in names)
+
+
+def _moved(wanted: FleetBox | Router, deployment: Deployment) -> str | None:
+    """How it runs elsewhere than it should; None if it does not."""
+    if deployment.machine != wanted.machine:
+        return f"runs on {deployment.machine or 'this machine'}, and fleet.yaml has it at {wanted.at}"
+    port = deployment.base_url.rpartition(":")[2]
+    if deployment.machine is not None and wanted.local_port is not None and str(wanted.local_port) != port:
+        return f"answers here on port {port}, and fleet.yaml has local_port {wanted.local_port}"
+    return None
 
 
 def _bare(value: object) -> object:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright.errors import LaunchError, UprightError
-from upright.fleet.boxes import deployment_of, running, same_start, wait_until_idle
+from upright.fleet.boxes import deployment_of, in_place, refuse_moved, running, same_start, wait_until_idle
 from upright.fleet.directory import FleetDir, Keys, utc_now
 from upright.fleet.preparing import BoxPlan, plan_fleet, tell_of
 from upright.fleet.starting import admit
@@ -47,10 +47,12 @@ def roll(fleet: Fleet, folder: Path, *, tell: Tell, again: bool = False) -> Roll
     directory = FleetDir(fleet.name)
     if not directory.known:
         raise LaunchError(f"{fleet.name} was never started", hint="upright fleet up")
-    missing = [box.name for box in fleet.boxes if deployment_of(directory.state().box(box.name)) is None]
-    if missing:
-        raise LaunchError(f"{', '.join(missing)} of {fleet.name} was never started", hint="upright fleet up")
     with directory.at_work():
+        state = directory.state()
+        refuse_moved(fleet, state)
+        missing = [box.name for box in fleet.boxes if in_place(box, state.box(box.name).deployment) is None]
+        if missing:
+            raise LaunchError(f"{', '.join(missing)} of {fleet.name} was never started", hint="upright fleet up")
         plans = plan_fleet(fleet, folder, tell=tell)
         if not all(each.ready for each in plans):
             return Rolled(tuple(plans))

@@ -12,7 +12,7 @@ from pathlib import Path
 from upright import store
 from upright.endpoint.client import Endpoint
 from upright.errors import LaunchError, UprightError
-from upright.fleet.boxes import deployment_of, listed, running, start_box, started
+from upright.fleet.boxes import deployment_of, in_place, listed, refuse_moved, running, start_box, started
 from upright.fleet.directory import FleetDir, Keys
 from upright.fleet.gateway import RouterFiles, wait_until
 from upright.fleet.preparing import BoxPlan, at_once, plan_fleet, tell_of
@@ -74,6 +74,7 @@ def up(fleet: Fleet, folder: Path, *, tell: Tell) -> Started:
     directory = FleetDir(fleet.name)
     with directory.at_work():
         state = directory.state()
+        refuse_moved(fleet, state)
         there = {box.name for box in fleet.boxes if running(state.box(box.name))}
         missing = tuple(box for box in fleet.boxes if box.name not in there)
         for name in sorted(there):
@@ -82,6 +83,7 @@ def up(fleet: Fleet, folder: Path, *, tell: Tell) -> Started:
         if not all(each.ready for each in plans):
             return Started(tuple(plans), {})
         keys = directory.keys(fleet.client_key)
+        _leave_old_router(fleet, directory, tell)
         directory.create(fleet)
         for name in sorted(there):
             _admit_again(directory, name)
@@ -159,6 +161,16 @@ def _prove_direct(fleet: Fleet, directory: FleetDir) -> Evidence:
     deployment = box.read(Deployment)
     with Endpoint(deployment.base_url, deployment.served_name, key=box.key()) as endpoint:
         return prove(deployment, endpoint, prompt_set_for(box.read(Model)), rungs=("clients",))
+
+
+def _leave_old_router(fleet: Fleet, directory: FleetDir, tell: Tell) -> None:
+    """Keys do not stay on a machine that the router has left."""
+    before = directory.fleet() if directory.known else fleet
+    if before.router.machine != fleet.router.machine:
+        try:
+            RouterFiles(before, directory).remove()
+        except UprightError as error:
+            tell(f"router: its keys may still be on {before.router.machine}: {error.message}")
 
 
 def _first(fleet: Fleet, directory: FleetDir) -> DeploymentDir:
@@ -243,7 +255,7 @@ def _start_router(fleet: Fleet, directory: FleetDir, keys: Keys, tell: Tell) -> 
     else:
         recipe = _recipe(fleet, directory, files)
         tell(f"router: starting smg {recipe.engine_version} for {len(workers)} boxes")
-        router = _launched(fleet, directory, recipe, known, keys)
+        router = _launched(fleet, directory, recipe, keys)
     wait_until(
         router.base_url, keys, lambda found: all(url in found and found[url].healthy for url in workers.values()),
         seconds=_ADMIT_SECONDS, what="all boxes are healthy",
@@ -266,8 +278,9 @@ def _recipe(fleet: Fleet, directory: FleetDir, files: RouterFiles) -> Recipe:
     )
 
 
-def _launched(fleet: Fleet, directory: FleetDir, recipe: Recipe, known: DeploymentDir | None, keys: Keys) -> Deployment:
+def _launched(fleet: Fleet, directory: FleetDir, recipe: Recipe, keys: Keys) -> Deployment:
     machine, port = fleet.router.machine, fleet.router.local_port
+    known = in_place(fleet.router, directory.state().router)
     if known is not None:
         write_atomically(known.key_file, f"{keys.client}\n".encode(), mode=0o600)
         return restart(known, recipe)

@@ -11,8 +11,9 @@ import pytest
 from tests.unit.fleet.test_rolling import deployment
 from upright import store
 from upright.errors import HostError, LaunchError
-from upright.fleet import starting
+from upright.fleet import boxes, starting
 from upright.fleet.directory import FleetDir
+from upright.fleet.rolling import roll
 from upright.fleet.starting import Started, down, up
 from upright.records.deployment import Deployment, State
 from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState
@@ -90,9 +91,9 @@ class Pair:
         if "router" in self.away:
             raise HostError("the router's machine is away")
 
-    def has(self, name: str, state: State) -> None:
+    def has(self, name: str, state: State, **more: Any) -> None:
         here = store.find(f"pair-{name}")
-        here.write(here.read(Deployment).model_copy(update={"state": state}))
+        here.write(here.read(Deployment).model_copy(update={"state": state, **more}))
 
     def up(self) -> Started:
         return up(self.fleet, Path(), tell=self.said.append)
@@ -173,3 +174,51 @@ def test_down_goes_on_past_the_routers_machine(pair: Pair):
 def test_a_box_that_had_fallen_before_is_down(pair: Pair):
     pair.has("a", "failed")
     assert down(pair.fleet, tell=pair.said.append).problems == {}
+
+
+ELSEWHERE = ({"name": "a", "at": "ssh:far", "local_port": 41000}, {"name": "b", "port": 8002})
+
+
+@pytest.mark.parametrize(
+    ("runs", "says"),
+    [
+        ({}, "a runs on this machine, and fleet.yaml has it at ssh:far"),
+        ({"machine": "near"}, "a runs on near, and fleet.yaml has it at ssh:far"),
+        ({"machine": "far"}, "a answers here on port 8001, and fleet.yaml has local_port 41000"),
+    ],
+)
+def test_a_box_that_runs_elsewhere_is_not_left_there(pair: Pair, monkeypatch, runs: dict[str, str], says: str):
+    monkeypatch.setattr(boxes, "status", lambda here: here.read(Deployment))
+    before = pair.directory.fleet()
+    pair.has("a", "ready", **runs)
+    pair.fleet = a_pair(boxes=ELSEWHERE)
+    for command in (up, roll):
+        with pytest.raises(LaunchError, match=says) as caught:
+            command(pair.fleet, Path(), tell=pair.said.append)
+        assert (caught.value.hint or "").startswith("upright down pair-a, then upright fleet up")
+    assert pair.directory.fleet() == before
+    assert pair.lists == []
+
+
+def test_a_router_that_runs_elsewhere_is_not_left_there(pair: Pair, monkeypatch):
+    monkeypatch.setattr(boxes, "status", lambda here: here.read(Deployment))
+    here = store.create("pair-router")
+    here.write(deployment("pair-router", pair.recipe(9000)).model_copy(update={"state": "ready", "machine": "front"}))
+    pair.directory.write(pair.directory.state().model_copy(update={"router": "pair-router"}))
+    with pytest.raises(LaunchError, match=r"the router runs on front, and fleet\.yaml has it at here"):
+        pair.up()
+
+
+def test_a_box_that_was_stopped_elsewhere_is_begun_anew(pair: Pair, monkeypatch):
+    """What was stopped stays on its machine; only there could it be started again."""
+    seen: list[Any] = []
+    monkeypatch.setattr(boxes, "start", lambda prepared, directory, **more: seen.append((directory.name, more["on"])))
+    monkeypatch.setattr(boxes, "restart", lambda *_, **__: pytest.fail("on the old machine"))
+    record = pair.recipe(8001)
+    prepared: Any = SimpleNamespace(box=record, model=record, plan=record, recipe=record)
+    fleet, known = a_pair(boxes=ELSEWHERE), pair.directory.state().box("a")
+    with pytest.raises(LaunchError, match="a of pair was never started"):
+        roll(fleet, Path(), tell=pair.said.append)
+    made = boxes.start_box(fleet, fleet.boxes[0], prepared, known, pair.directory.keys(), print, lambda _: None)
+    assert made.deployment not in (None, "pair-a")
+    assert [(name, on.machine, on.port) for name, on in seen] == [(made.deployment, "far", 41000)]
