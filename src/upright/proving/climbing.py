@@ -47,15 +47,22 @@ def climb_deployment(
         left = None if ends is None else max(ends - time.monotonic(), 0)
         return _climb_once(directory, replace(wish, budget_seconds=left), tell)
 
+    def proved_anew() -> Evidence:
+        """With the whole budget: a trial has one of its own for its measuring."""
+        return _climb_once(directory, wish, tell)
+
     evidence, steps = proved(), []
     for change in changes if evidence.passed else ():
-        taken, seen = step(directory, change, proved, tell)
+        if ends is not None and time.monotonic() >= ends:
+            tell(f"not tried, the budget is used up: {change.setting} {change.value or ''}".rstrip())
+            continue
+        taken, seen = step(directory, change, evidence, proved, tell)
         steps.append(taken)
         if taken.outcome == "kept" and seen is not None:
             evidence = seen
     tried: tuple[Observation, ...] = ()
     if trial is not None and evidence.passed:
-        record, taken_steps, seen = speculate(directory, trial, wish.prompts, proved, tell)
+        record, taken_steps, seen = speculate(directory, trial, wish.prompts, evidence, proved_anew, tell)
         evidence, steps = seen or evidence, [*steps, *taken_steps]
         tried = observed(record, wish.prompts)
         for made in tried:

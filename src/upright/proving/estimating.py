@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from upright import units
 
 AFTER_LEFT_OUT = "comes after a shorter one that was left out"
+_LEFT = "of the budget are left"
 THOUGHT_TOKENS = 400
 """What thinking adds to an answer, until it is measured (assumed)."""
 
@@ -97,7 +98,12 @@ def choose(groups: Sequence[Group], rates: Rates, budget_seconds: float | None) 
 
 
 def unaffordable(seconds: float, left_seconds: float) -> str:
-    return f"needs about {units.duration(seconds)}, and {units.duration(max(left_seconds, 0))} of the budget are left"
+    return f"needs about {units.duration(seconds)}, and {units.duration(max(left_seconds, 0))} {_LEFT}"
+
+
+def is_left_out(reason: str) -> bool:
+    """Whether a question was skipped for the budget; else for what it is."""
+    return reason == AFTER_LEFT_OUT or reason.endswith(_LEFT)
 
 
 def total_seconds(schedule: Iterable[Chosen]) -> float | None:

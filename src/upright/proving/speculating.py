@@ -30,7 +30,7 @@ from upright.proving.asking import utc_now
 from upright.proving.ladder import prove, target_of
 from upright.proving.prompts import PromptSet
 from upright.proving.rungs.speculation import offered
-from upright.proving.stepping import step_entry
+from upright.proving.stepping import step_entry, unproved
 from upright.records.benchmark import Benchmark, Cell, Shape
 from upright.records.box import Box
 from upright.records.evidence import Evidence, Step
@@ -68,11 +68,16 @@ class Trial:
 
 
 def speculate(
-    directory: DeploymentDir, trial: Trial, prompts: PromptSet, proved: Callable[[], Evidence], tell: Tell
+    directory: DeploymentDir,
+    trial: Trial,
+    prompts: PromptSet,
+    before: Evidence,
+    proved: Callable[[], Evidence],
+    tell: Tell,
 ) -> tuple[Speculation, tuple[Step, ...], Evidence | None]:
     """Try them all, keep the best if it pays, and end with the deployment running by the last good recipe.
 
-    `proved` climbs what would be kept; its evidence is returned if it was.
+    `before` is what is proved without; `proved` climbs what would be kept, and its evidence is returned if it was.
     """
     trying = _Trying(directory, prompts, directory.read(Recipe), tell)
     begun = utc_now()
@@ -84,7 +89,7 @@ def speculate(
         record = _measured(trying, asked)
         found = [trying.judged(letter, record) for letter in trying.wanted]
         chosen = verdict.best(found, trying.good.context_tokens, trying.good.users)
-        evidence = trying.keep(chosen, found, proved) if chosen is not None and trial.keep else None
+        evidence = trying.keep(chosen, found, before, proved) if chosen is not None and trial.keep else None
     finally:
         trying.back()
     found = [verdict.with_reason(each, chosen) for each in found]
@@ -237,7 +242,9 @@ class _Trying:
             update={"reason": objection or made.reason, "notes": (*made.notes, *([cost] if cost else []))}
         )
 
-    def keep(self, chosen: Tried, found: list[Tried], proved: Callable[[], Evidence]) -> Evidence | None:
+    def keep(
+        self, chosen: Tried, found: list[Tried], before: Evidence, proved: Callable[[], Evidence]
+    ) -> Evidence | None:
         """Start the best again and prove everything with it; what does not hold is taken back."""
         place = found.index(chosen)
         letter = list(self.wanted)[place]
@@ -245,17 +252,16 @@ class _Trying:
         self.tell(f"{chosen.name} pays: starting it again, and proving everything with it")
         self.directory.append(self._step(life, "trying", "it pays; to be proved"))
         self.running, evidence = letter, None
-        outcome: Outcome = "damages"
         try:
             restart(self.directory, life.recipe)
             evidence = proved()
-            failed = next((item for item in evidence.observations if item.verdict == "failed"), None)
-            wrong = f"{failed.rung} {failed.check}: {failed.reason}" if failed else None
+            wrong = unproved(before, evidence)
+            outcome: Outcome = "stepped back" if evidence.passed else "damages"
         except LaunchError as error:
             wrong, outcome = error.message, "fell"
         if wrong is not None:
-            words = f"it pays, and does not stand: {wrong}"
-            found[place] = chosen.model_copy(update={"outcome": outcome, "reason": words})
+            words = "it pays, and is " if outcome == "stepped back" else "it pays, and does not stand: "
+            found[place] = chosen.model_copy(update={"outcome": outcome, "reason": words + wrong})
             return None
         self.kept = letter
         found[place] = chosen.model_copy(update={"outcome": "kept", "reason": verdict.gains(chosen)})

@@ -14,6 +14,7 @@ from pathlib import Path
 from upright.errors import LaunchError, UsageError
 from upright.launching import restart, status
 from upright.proving.asking import utc_now
+from upright.proving.estimating import is_left_out
 from upright.proving.journaled import unfinished_step
 from upright.records.base import from_json
 from upright.records.deployment import RUNNING
@@ -67,27 +68,32 @@ def with_change(recipe: Recipe, change: Change) -> Recipe:
 
 
 def step(
-    directory: DeploymentDir, change: Change, prove: Callable[[], Evidence], tell: Callable[[str], None]
+    directory: DeploymentDir,
+    change: Change,
+    before: Evidence,
+    prove: Callable[[], Evidence],
+    tell: Callable[[str], None],
 ) -> tuple[Step, Evidence | None]:
-    """Try it. Returns what came of it, and the evidence of the climb with it if there was one."""
+    """Try it. Returns what came of it, and the evidence of the climb with it if there was one.
+
+    `before` is what is proved without it.
+    """
     good = directory.read(Recipe)
     wanted = with_change(good, change)
     shown = " ".join(filter(None, (change.setting, change.value)))
     begun = _step(change, good, wanted, "trying", change.why)
     directory.append(begun)
     tell(f"trying {shown}")
-    evidence, reason = None, None
+    evidence = None
     try:
         restart(directory, wanted)
     except LaunchError as error:
-        reason = error.message
+        reason: str | None = error.message
     else:
         evidence = prove()
-        if not evidence.passed:
-            failed = next((item for item in evidence.observations if item.verdict == "failed"), None)
-            reason = f"{failed.rung} {failed.check}: {failed.reason}" if failed else "nothing was proved"
-    if reason is None:
-        kept = _step(change, good, wanted, "kept", "everything that was asked for is proved with it")
+        reason = unproved(before, evidence)
+    if reason is None and evidence is not None:
+        kept = _step(change, good, wanted, "kept", _proved_words(evidence))
         directory.append(kept)
         tell(f"kept {shown}")
         return kept, evidence
@@ -96,6 +102,18 @@ def step(
     back = _step(change, good, wanted, "stepped back", reason)
     directory.append(back)
     return back, evidence
+
+
+def unproved(before: Evidence, after: Evidence) -> str | None:
+    """Why a change must not stay: something fails with it, or the budget left out what was proved before or is new."""
+    failed = next((item for item in after.observations if item.verdict == "failed"), None)
+    if failed is not None:
+        return f"{failed.rung} {failed.check}: {failed.reason}"
+    if not after.passed:
+        return "nothing was proved"
+    earlier = _left_out(before)
+    lost = [question for question in _left_out(after) if question not in earlier]
+    return f"not proved, the budget left out {_questions(len(lost))}, such as {' '.join(lost[0])}" if lost else None
 
 
 @contextmanager
@@ -127,6 +145,22 @@ def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> S
     )
     directory.append(back)
     return back
+
+
+def _left_out(evidence: Evidence) -> list[tuple[str, str]]:
+    """Questions that did not fit the budget."""
+    skipped = (item for item in evidence.observations if item.verdict == "skipped" and is_left_out(item.reason))
+    return [(item.rung, item.probe or item.check) for item in skipped]
+
+
+def _proved_words(evidence: Evidence) -> str:
+    if count := len(_left_out(evidence)):
+        return f"everything that was proved before is proved with it; as before the budget left out {_questions(count)}"
+    return "everything that was asked for is proved with it"
+
+
+def _questions(count: int) -> str:
+    return "1 question" if count == 1 else f"{count} questions"
 
 
 def _step(change: Change, good: Recipe, wanted: Recipe, outcome: str, reason: str) -> Step:

@@ -6,6 +6,7 @@ how much and how sure.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -145,8 +146,17 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if evidence is None:
         return "skipped", "Started, not proved"
     if evidence.passed:
-        return "passed", f"It stands: every check up to {evidence.to_rung} passed"
+        return "passed", f"It stands: {_passed_words(evidence)}"
     return "failed", "It does not stand: a check failed"
+
+
+def _passed_words(evidence: Evidence) -> str:
+    """How much was seen, where it ended, and what was not seen."""
+    counts = Counter(item.verdict for item in evidence.observations)
+    last = next(item.rung for item in reversed(evidence.observations) if item.verdict == "passed")
+    others = [f"{counts[verdict]} {verdict}" for verdict in ("unsupported", "skipped") if counts[verdict]]
+    passed = f"{counts['passed']} of {counts.total()} checks passed, the last of them in {last}"
+    return "; ".join([passed, ", ".join(others)]) if others else passed
 
 
 def tiles(subject: Subject) -> list[Tile]:

@@ -80,7 +80,7 @@ def tried(
 ) -> Speculation:
     trial = Trial(tuple(map(candidate, ways)), cells=cells, output_tokens=10)
     tell = said.append if said is not None else lambda words: None
-    record, _, _ = speculate(directory, trial, ONE, lambda: proved(verdict), tell)
+    record, _, _ = speculate(directory, trial, ONE, proved(), lambda: proved(verdict), tell)
     return record
 
 
@@ -123,7 +123,7 @@ def test_what_pays_is_kept_and_what_slows_or_falls_is_not(directory: DeploymentD
 def test_what_pays_may_only_be_judged(directory: DeploymentDir) -> None:
     before = running(directory)
     trial = Trial((candidate("ngram"),), cells=((32, 1),), output_tokens=10, keep=False)
-    record, _, evidence = speculate(directory, trial, ONE, proved, lambda words: None)
+    record, _, evidence = speculate(directory, trial, ONE, proved(), proved, lambda words: None)
     assert (record.tried[0].outcome, record.tried[0].reason) == ("stepped back", "it pays, and was only to be judged")
     assert record.recommendation.startswith("For 4 users with 1,024 tokens: ngram, 5 guesses pays; it wins in 1 of 1")
     assert (running(directory), evidence) == (before, None)
@@ -212,7 +212,7 @@ def test_an_interrupted_trial_ends_on_the_last_good_recipe(directory: Deployment
 
     trial = Trial((candidate("ngram"),), cells=((32, 1),), output_tokens=10)
     with pytest.raises(KeyboardInterrupt):
-        speculate(directory, trial, ONE, proved, tell)
+        speculate(directory, trial, ONE, proved(), proved, tell)
     assert running(directory) == before
 
 

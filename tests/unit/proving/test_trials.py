@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.golden.deployments import recipe
-from upright.proving import stepping
-from upright.proving.journaled import unfinished_step
-from upright.proving.stepping import on_trial, undo_interrupted
+from upright.proving import climbing, stepping
+from upright.proving.estimating import AFTER_LEFT_OUT, unaffordable
+from upright.proving.journaled import Wish, unfinished_step
+from upright.proving.prompts import prompt_set
+from upright.proving.stepping import Change, context_change, on_trial, step, undo_interrupted
+from upright.records.evidence import Evidence, Observation
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
 
@@ -52,3 +55,64 @@ def test_a_trial_that_was_killed_is_taken_back_by_the_next_look(place: Deploymen
     assert said == ["other.yaml was being tried when that was interrupted: back to the last good recipe"]
     assert place.read(Recipe) == OWN
     assert undo_interrupted(place, said.append) is None
+
+
+DEAR = unaffordable(900, 12)
+PROVED = {"boot rates": "", "context needle 65536": "", "soak errors": DEAR}
+
+
+def evidence(questions: dict[str, str]) -> Evidence:
+    """A climb: each question, and why it was skipped; empty if it passed."""
+    seen = [
+        Observation.model_validate(
+            {"rung": rung, "check": "x", "probe": probe, "verdict": "skipped" if reason else "passed",
+             "reason": reason, "at": "", "seconds": 0, "request": {}, "response": None}
+        )
+        for rung, _, probe, reason in ((*question.partition(" "), reason) for question, reason in questions.items())
+    ]  # fmt: skip
+    return Evidence(deployment="d", engine=None, engine_version=None, to_rung="soak", observations=tuple(seen))
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome", "reason"),
+    [
+        (
+            PROVED | {"context needle 262144": AFTER_LEFT_OUT},
+            "stepped back",
+            "not proved, the budget left out 1 question, such as context needle 262144",
+        ),
+        (
+            PROVED | {"context needle 65536": DEAR, "context needle 262144": AFTER_LEFT_OUT},
+            "stepped back",
+            "not proved, the budget left out 2 questions, such as context needle 65536",
+        ),
+        (
+            PROVED | {"context needle 262144": "", "boot memory": "the engine's memory could not be read back"},
+            "kept",
+            "everything that was proved before is proved with it; as before the budget left out 1 question",
+        ),
+        (
+            dict.fromkeys([*PROVED, "context needle 262144"], ""),
+            "kept",
+            "everything that was asked for is proved with it",
+        ),
+    ],
+)
+def test_a_change_is_kept_only_with_what_it_is_proved_with(
+    place: DeploymentDir, seen: dict[str, str], outcome: str, reason: str
+) -> None:
+    change = context_change(OWN, 262_144)
+    taken, _ = step(place, change, evidence(PROVED), lambda: evidence(seen), lambda words: None)
+    assert (taken.outcome, taken.reason) == (outcome, reason)
+    assert (place.read(Recipe) == OWN) == (outcome == "stepped back")
+
+
+def test_no_restart_is_spent_on_a_change_when_the_budget_is_used_up(
+    place: DeploymentDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(climbing, "_climb_once", lambda directory, wish, tell: evidence(PROVED))
+    said: list[str] = []
+    wish = Wish("soak", prompt_set("tiny"), budget_seconds=0.0)
+    proved = climbing.climb_deployment(place, wish, said.append, [Change("--flag", "2", "to be tried")])
+    assert (said, proved.steps) == (["not tried, the budget is used up: --flag 2"], ())
+    assert place.read(Recipe) == OWN

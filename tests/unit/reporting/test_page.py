@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.scripted.cells import cell
 from upright.records.benchmark import Benchmark, Shape
+from upright.records.evidence import Evidence, Observation
 from upright.records.speculation import Expectation, Factor, Speculation, SpeculationCell, Tried
 from upright.reporting import cells_csv, markdown, report
+from upright.reporting.page import verdict
 from upright.reporting.speculation import guessed
 
 
@@ -99,3 +103,27 @@ def test_guessing_ahead_is_told_cell_by_cell():
     ]
     assert first.chart is not None
     assert (second.rows, second.notes, second.chart) == ([], [], None)
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (
+            [("boot", "passed"), ("context", "skipped"), ("context", "skipped"), ("clients", "unsupported")],
+            "It stands: 1 of 4 checks passed, the last of them in boot; 1 unsupported, 2 skipped",
+        ),
+        (
+            [("boot", "passed"), ("clients", "passed")],
+            "It stands: 2 of 2 checks passed, the last of them in clients",
+        ),
+    ],
+)
+def test_the_verdict_claims_no_more_than_was_seen(seen: list[tuple[str, str]], words: str):
+    """What the budget left out was not passed, and `--only clients` climbed nothing between boot and clients."""
+    frame: dict[str, Any] = {"check": "x", "reason": "", "at": "", "seconds": 0, "request": {}, "response": None}
+    items = [Observation.model_validate({**frame, "rung": rung, "verdict": found}) for rung, found in seen]
+    evidence = Evidence(
+        deployment="d", engine=None, engine_version=None, to_rung="clients", observations=tuple(items)
+    )  # fmt: skip
+    subject: Any = SimpleNamespace(evidence=evidence)
+    assert verdict(subject) == ("passed", words)
