@@ -1,6 +1,6 @@
-"""A deployment's directory -> who has it: its supervisor, and whoever is only trying it out.
+"""A deployment's directory -> who has it: its supervisor, whoever is only trying it out, whoever changes its recipe.
 
-Both are kernel locks: whoever holds one may be killed at any moment, and there is nothing to put right.
+All are kernel locks: whoever holds one may be killed at any moment, and there is nothing to put right.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from upright.errors import LaunchError
 from upright.store import DeploymentDir
 
 
@@ -31,6 +32,21 @@ def trying(directory: DeploymentDir) -> Iterator[None]:
 def is_tried(directory: DeploymentDir) -> bool:
     with _locked(directory.path / "trial", fcntl.LOCK_EX | fcntl.LOCK_NB) as nobody:
         return not nobody
+
+
+@contextmanager
+def changing(directory: DeploymentDir) -> Iterator[None]:
+    """Held by the one who tries other recipes on it, until the last good one runs again; else LaunchError says who."""
+    path = directory.path / "change"
+    with _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
+        if not ours:
+            who = path.read_text()
+            raise LaunchError(
+                f"another recipe is being tried on {directory.name} by process {who or '(unknown)'}",
+                hint="wait until it is done; if it is ended, the next prove or bench goes back to the last good recipe",
+            )
+        path.write_text(str(os.getpid()))
+        yield
 
 
 @contextmanager

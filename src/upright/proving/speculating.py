@@ -24,6 +24,7 @@ from upright.fetching import find_weights
 from upright.host import LocalHost
 from upright.launching import restart, status
 from upright.launching.healing import why
+from upright.launching.locks import changing
 from upright.launching.readback import Cache, cache_of
 from upright.proving import speculation_verdict as verdict
 from upright.proving.asking import utc_now
@@ -79,23 +80,24 @@ def speculate(
 
     `before` is what is proved without; `proved` climbs what would be kept, and its evidence is returned if it was.
     """
-    trying = _Trying(directory, prompts, directory.read(Recipe), tell)
     begun = utc_now()
-    for letter, each in zip(LETTERS[1:], trial.candidates, strict=False):
-        trying.add(letter, each)
-    asked = _asked(trial, trying.good, prompts)
-    try:
-        trying.look_at_base()
-        record = _measured(trying, asked)
-        found = [trying.judged(letter, record) for letter in trying.wanted]
-        chosen = verdict.best(found, trying.good.context_tokens, trying.good.users)
-        evidence = trying.keep(chosen, found, before, proved) if chosen is not None and trial.keep else None
-    finally:
-        trying.back()
-    found = [verdict.with_reason(each, chosen) for each in found]
-    made = trying.record(begun, asked, record, found)
-    directory.write(made)
-    return made, trying.close(found), evidence
+    with changing(directory):
+        trying = _Trying(directory, prompts, directory.read(Recipe), tell)
+        for letter, each in zip(LETTERS[1:], trial.candidates, strict=False):
+            trying.add(letter, each)
+        asked = _asked(trial, trying.good, prompts)
+        try:
+            trying.look_at_base()
+            record = _measured(trying, asked)
+            found = [trying.judged(letter, record) for letter in trying.wanted]
+            chosen = verdict.best(found, trying.good.context_tokens, trying.good.users)
+            evidence = trying.keep(chosen, found, before, proved) if chosen is not None and trial.keep else None
+        finally:
+            trying.back()
+        found = [verdict.with_reason(each, chosen) for each in found]
+        made = trying.record(begun, asked, record, found)
+        directory.write(made)
+        return made, trying.close(found), evidence
 
 
 def automatic(recipe: Recipe) -> tuple[Candidate, ...]:

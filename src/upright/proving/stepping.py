@@ -13,6 +13,7 @@ from pathlib import Path
 
 from upright.errors import LaunchError, UsageError
 from upright.launching import restart, status
+from upright.launching.locks import changing
 from upright.proving.asking import utc_now
 from upright.proving.estimating import is_left_out
 from upright.proving.journaled import unfinished_step
@@ -78,30 +79,32 @@ def step(
 
     `before` is what is proved without it.
     """
-    good = directory.read(Recipe)
-    wanted = with_change(good, change)
-    shown = " ".join(filter(None, (change.setting, change.value)))
-    begun = _step(change, good, wanted, "trying", change.why)
-    directory.append(begun)
-    tell(f"trying {shown}")
-    evidence = None
-    try:
-        restart(directory, wanted)
-    except LaunchError as error:
-        reason: str | None = error.message
-    else:
-        evidence = prove()
-        reason = unproved(before, evidence)
-    if reason is None and evidence is not None:
-        kept = _step(change, good, wanted, "kept", _proved_words(evidence))
-        directory.append(kept)
-        tell(f"kept {shown}")
-        return kept, evidence
-    tell(f"stepping back from {shown}: {reason}")
-    restart(directory, good)
-    back = _step(change, good, wanted, "stepped back", reason)
-    directory.append(back)
-    return back, evidence
+    with changing(directory):
+        good = directory.read(Recipe)
+        wanted = with_change(good, change)
+        shown = " ".join(filter(None, (change.setting, change.value)))
+        begun = _step(change, good, wanted, "trying", change.why)
+        directory.append(begun)
+        tell(f"trying {shown}")
+        evidence = None
+        try:
+            restart(directory, wanted)
+        except LaunchError as error:
+            reason = error.message
+        else:
+            evidence = prove()
+            wrong = unproved(before, evidence)
+            if wrong is None:
+                kept = _step(change, good, wanted, "kept", _proved_words(evidence))
+                directory.append(kept)
+                tell(f"kept {shown}")
+                return kept, evidence
+            reason = wrong
+        tell(f"stepping back from {shown}: {reason}")
+        restart(directory, good)
+        back = _step(change, good, wanted, "stepped back", reason)
+        directory.append(back)
+        return back, evidence
 
 
 def unproved(before: Evidence, after: Evidence) -> str | None:
@@ -119,32 +122,35 @@ def unproved(before: Evidence, after: Evidence) -> str | None:
 @contextmanager
 def on_trial(directory: DeploymentDir, wanted: Recipe, what: str, why: str) -> Iterator[None]:
     """Whatever happens inside, the deployment runs by its own recipe again afterwards; killed, at the next look."""
-    good = directory.read(Recipe)
-    directory.append(step_entry(what, None, None, good, wanted, "trying", why))
-    try:
-        yield
-    finally:
-        if directory.read(Recipe) != good:
-            restart(directory, good)
-        directory.append(
-            step_entry(what, None, None, good, wanted, "stepped back", "it was tried, and not asked to stay")
-        )
+    with changing(directory):
+        good = directory.read(Recipe)
+        directory.append(step_entry(what, None, None, good, wanted, "trying", why))
+        try:
+            yield
+        finally:
+            if directory.read(Recipe) != good:
+                restart(directory, good)
+            directory.append(
+                step_entry(what, None, None, good, wanted, "stepped back", "it was tried, and not asked to stay")
+            )
 
 
 def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> Step | None:
-    """Back to the last good recipe, if a climb or a benchmark was killed while it tried a change."""
-    tried = unfinished_step(directory)
-    if tried is None:
-        return None
-    # Killed between the end of one engine and the start of the other, it has the good recipe, and stands still.
-    if tried.recipe_after in _names(directory.file(Recipe)) or status(directory).state not in RUNNING:
-        tell(f"{tried.setting} was being tried when that was interrupted: back to the last good recipe")
-        restart(directory, recipe_of(directory, tried.recipe_before))
-    back = tried.model_copy(
-        update={"outcome": "stepped back", "reason": "it was interrupted while it was tried", "at": utc_now()}
-    )
-    directory.append(back)
-    return back
+    """Back to the last good recipe, if a climb or a benchmark was killed while it tried a change. LaunchError if it
+    lives and is still trying."""
+    with changing(directory):
+        tried = unfinished_step(directory)
+        if tried is None:
+            return None
+        # Killed between the end of one engine and the start of the other, it has the good recipe, and stands still.
+        if tried.recipe_after in _names(directory.file(Recipe)) or status(directory).state not in RUNNING:
+            tell(f"{tried.setting} was being tried when that was interrupted: back to the last good recipe")
+            restart(directory, recipe_of(directory, tried.recipe_before))
+        back = tried.model_copy(
+            update={"outcome": "stepped back", "reason": "it was interrupted while it was tried", "at": utc_now()}
+        )
+        directory.append(back)
+        return back
 
 
 def _left_out(evidence: Evidence) -> list[tuple[str, str]]:

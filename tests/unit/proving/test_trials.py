@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.golden.deployments import recipe
+from upright.errors import LaunchError
 from upright.proving import climbing, stepping
 from upright.proving.estimating import AFTER_LEFT_OUT, unaffordable
 from upright.proving.journaled import Wish, unfinished_step
@@ -47,13 +50,27 @@ def test_a_trial_ends_with_the_recipe_as_it_was(place: DeploymentDir) -> None:
 
 
 def test_a_trial_that_was_killed_is_taken_back_by_the_next_look(place: DeploymentDir) -> None:
-    killed = on_trial(place, OTHER, "other.yaml", "to be measured")  # kept: it must not end
-    killed.__enter__()
-    stepping.restart(place, OTHER)
+    if (child := os.fork()) == 0:
+        with on_trial(place, OTHER, "other.yaml", "to be measured"):
+            stepping.restart(place, OTHER)
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
     said: list[str] = []
     assert undo_interrupted(place, said.append) is not None
     assert said == ["other.yaml was being tried when that was interrupted: back to the last good recipe"]
     assert place.read(Recipe) == OWN
+    assert undo_interrupted(place, said.append) is None
+
+
+def test_a_trial_that_still_runs_is_let_run(place: DeploymentDir) -> None:
+    said: list[str] = []
+    with on_trial(place, OTHER, "other.yaml", "to be measured"):
+        stepping.restart(place, OTHER)
+        with pytest.raises(LaunchError, match=f"by process {os.getpid()}$"):
+            undo_interrupted(place, said.append)
+        with pytest.raises(LaunchError, match="another recipe is being tried"):
+            step(place, Change("--flag", "2", "to be tried"), evidence(PROVED), pytest.fail, said.append)
+        assert (place.read(Recipe), said) == (OTHER, [])
     assert undo_interrupted(place, said.append) is None
 
 
