@@ -120,11 +120,20 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
     if output.wants_record:
         output.answer(made)
     output.show(sizing_page(made, page_width(), why=why))
+    _tell_unused(serving, wanted)
     if serving.curve.basis != "measured" and model is not None:
         streams = ["--users", str(wanted["streams"])] if wanted["streams"] else []
         output.next("plan", model, *given(*MACHINE, "use", "context", *_ENGINE), *streams)
     else:
         output.next("bench")
+
+
+def _tell_unused(serving: Serving, wanted: Mapping[str, Any]) -> None:
+    from upright.sizing.costs import unused
+
+    if names := unused(serving.box, wanted["price"], wanted["host_watts"]):
+        is_or_are = "is" if len(names) == 1 else "are"
+        say(f"note: {' and '.join(names)} {is_or_are} in no cost: what the GPUs take is not known")
 
 
 def _promise(said: Mapping[str, float]) -> Promise:

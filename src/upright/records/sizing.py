@@ -136,7 +136,7 @@ class Sizing(Record):
     fewer: Seen | None
     """With one box fewer; None if one is enough."""
     failing: Seen
-    """With `boxes` and `spares`, boxes failing as often as `usage` says."""
+    """With `boxes` and `spares`, one of which fails early, for as long as `usage` says that a repair takes."""
     costs: tuple[Cost, ...] = ()
     """Watts, and money if prices were given."""
     simulated_boxes: int

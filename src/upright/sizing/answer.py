@@ -9,7 +9,7 @@ from upright.records.base import Figure
 from upright.records.box import Box
 from upright.records.plan import Use
 from upright.records.sizing import Binds, Curve, Promised, Seen, Sizing
-from upright.sizing.capacity import PART, Demand, OnTrial, Size, size, spares, trial
+from upright.sizing.capacity import PART, Demand, OnTrial, Size, down_share, size, spares, trial_of_failure
 from upright.sizing.costs import costs
 from upright.sizing.outcome import Outcome
 from upright.sizing.service import Service
@@ -66,9 +66,9 @@ def sizing(
     high = size(demand, serving.slow, on_trial=on_trial) if serving.slow else best
     hours, repair = (float(figures[name].value or 0) for name in ("hours_between_failures", "repair_seconds"))
     more = spares(best.boxes, hours, repair)
-    failing = trial(demand, serving.service, best.boxes + more, hours_between_failures=hours, repair_seconds=repair)
+    failing = trial_of_failure(demand, serving.service, best.boxes + more, repair)
     binds, why = _binds(best, demand)
-    down = (best.boxes + more) * repair / 3600 / hours
+    down = (best.boxes + more) * down_share(hours, repair)
     return Sizing(
         made_from=serving.made_from,
         users=demand.users,
@@ -87,8 +87,8 @@ def sizing(
         low_boxes=min(best.boxes, low.boxes) if low else best.boxes,
         high_boxes=max(best.boxes, high.boxes) if high else None,
         spares=more,
-        spares_why=f"{down:.2g} boxes are down on average; more than {more} at once for less than a thousandth of the "
-        "time, and a roll takes one",
+        spares_why=f"{down:{'.2g' if down < 1 else ',.1f'}} boxes are down on average; more than {more:,} at once for "
+        "less than a thousandth of the time, and a roll takes one",
         binds=binds,
         binds_why=why,
         seen=_seen(best.boxes, best.outcome),
@@ -103,8 +103,6 @@ def _binds(found: Size, demand: Demand) -> tuple[Binds, str]:
     fewer, promise = found.fewer, demand.promise
     if fewer is None:
         return "nothing", "one box is enough"
-    if not found.broken:  # chance: a neighbour was tried and kept it
-        return "nothing", "one box fewer would do by a hair"
     if "first-token" in found.broken:
         first = fewer.first_token_seconds.quantile(promise.share) or 0.0
         wanted = f"{promise.first_token_seconds:g} s"

@@ -20,6 +20,8 @@ PART = 48
 """Boxes that stand for a large fleet."""
 _CYCLES = 6
 _WARM_CYCLES = 8
+_FAILS_AFTER = 0.1
+"""Of the time that counts, when a box fails: streams that it cuts were asked within it."""
 _DOWN = 1e-3
 """How likely more boxes than the spares may be down."""
 
@@ -100,36 +102,27 @@ def size(demand: Demand, service: Service, *, on_trial: OnTrial | None = None) -
     return Size(good, seen[good], fewer, broken, min(good, PART))
 
 
-def trial(
-    demand: Demand,
-    service: Service,
-    boxes: int,
-    *,
-    hours_between_failures: float | None = None,
-    repair_seconds: float = 0.0,
-) -> Outcome:
-    part = min(boxes, PART)
-    users = max(1, round(demand.users * part / boxes))
-    cycle = _cycle_seconds(demand.usage, service)
-    return simulate(
-        Setting(
-            service,
-            demand.usage,
-            boxes=part,
-            users=users,
-            seconds=cycle * max(_CYCLES, demand.turns / users),
-            warm_up_seconds=_WARM_CYCLES * cycle,
-            hours_between_failures=hours_between_failures,
-            repair_seconds=repair_seconds,
-            seed=demand.seed,
-        )
-    )
+def trial(demand: Demand, service: Service, boxes: int) -> Outcome:
+    return simulate(_setting(demand, service, boxes))
+
+
+def trial_of_failure(demand: Demand, service: Service, boxes: int, repair_seconds: float) -> Outcome:
+    """One of the boxes fails, so early that most of what is counted comes after."""
+    setting = _setting(demand, service, boxes)
+    fails_at = setting.warm_up_seconds + _FAILS_AFTER * setting.seconds
+    return simulate(replace(setting, fails_at_seconds=fails_at, repair_seconds=repair_seconds))
+
+
+def down_share(hours_between_failures: float, repair_seconds: float) -> float:
+    """Of its time that a box is down."""
+    repair_hours = repair_seconds / 3600
+    return repair_hours / (hours_between_failures + repair_hours)
 
 
 def spares(boxes: int, hours_between_failures: float, repair_seconds: float) -> int:
     """The fewest that keep `boxes` up all but a thousandth of the time; one at least, for a roll."""
-    down = repair_seconds / 3600 / (hours_between_failures + repair_seconds / 3600)
-    more = 1
+    down = down_share(hours_between_failures, repair_seconds)
+    more = max(1, int(boxes * down / (1 - down)))  # as many as are down on average
     while _more_than(more, boxes + more, down) > _DOWN:
         more += 1
     return more
@@ -153,6 +146,21 @@ def _dealt(setting: Setting, parts: int) -> list[Setting]:
     ]
 
 
+def _setting(demand: Demand, service: Service, boxes: int) -> Setting:
+    part = min(boxes, PART)
+    users = max(1, round(demand.users * part / boxes))
+    cycle = _cycle_seconds(demand.usage, service)
+    return Setting(
+        service,
+        demand.usage,
+        boxes=part,
+        users=users,
+        seconds=cycle * max(_CYCLES, demand.turns / users),
+        warm_up_seconds=_WARM_CYCLES * cycle,
+        seed=demand.seed,
+    )
+
+
 def _least(demand: Demand, service: Service) -> int:
     """Fewer could not do the work if every step were as full as can be."""
     usage = demand.usage
@@ -168,10 +176,12 @@ def _cycle_seconds(usage: Usage, service: Service) -> float:
 
 
 def _more_than(count: int, boxes: int, down: float) -> float:
-    """That more than `count` of the boxes are down at once."""
-    likely = math.exp(boxes * math.log1p(-down)) if down < 1 else 0.0
-    total = likely
-    for each in range(1, count + 1):
-        likely *= (boxes - each + 1) / each * down / (1 - down)
-        total += likely
-    return 1 - total
+    """That more than `count` of the boxes are down at once: binomial, by logarithms, since 0.5 ** 2000 is no float."""
+    if down == 0:
+        return 0.0
+    logs = (
+        math.lgamma(boxes + 1) - math.lgamma(each + 1) - math.lgamma(boxes - each + 1)
+        + each * math.log(down) + (boxes - each) * math.log1p(-down)
+        for each in range(count + 1)
+    )  # fmt: skip
+    return 1 - sum(map(math.exp, logs))

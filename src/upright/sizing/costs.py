@@ -12,15 +12,22 @@ from upright.records.sizing import Cost
 
 HOURS = 730
 """Of a month."""
-PRICES = ("hour", "kwh", "box")
 
 
 def costs(boxes: int, users: int, box: Box | None, prices: Mapping[str, float], host_watts: float | None) -> list[Cost]:
     """Of boxes and spares together."""
     found = list(_watts(boxes, box, host_watts))
     total = sum(cost.value for cost in found if cost.unit == "W")
-    found += _money(boxes, users, prices, total)
+    found += _money(boxes, users, prices, total, hosts_too=host_watts is not None)
     return found
+
+
+def unused(box: Box | None, prices: Mapping[str, float], host_watts: float | None) -> tuple[str, ...]:
+    """What was said and is in no cost, since nobody knows what the GPUs take."""
+    if box is not None and _gpu_watts(box)[0] is not None:
+        return ()
+    said = {"--price kwh": "kwh" in prices, "--host-watts": host_watts is not None}
+    return tuple(name for name, is_said in said.items() if is_said)
 
 
 def _watts(boxes: int, box: Box | None, host_watts: float | None) -> Iterator[Cost]:
@@ -46,7 +53,7 @@ def _gpu_watts(box: Box) -> tuple[float | None, str, Basis]:
     return total, f"{len(box.gpus)} x {row.power_w.value:g} W (gpus/{row.id})", "catalog"
 
 
-def _money(boxes: int, users: int, prices: Mapping[str, float], watts: float) -> Iterator[Cost]:
+def _money(boxes: int, users: int, prices: Mapping[str, float], watts: float, *, hosts_too: bool) -> Iterator[Cost]:
     month = 0.0
     if "hour" in prices:
         rent = boxes * prices["hour"] * HOURS
@@ -56,7 +63,8 @@ def _money(boxes: int, users: int, prices: Mapping[str, float], watts: float) ->
     if "kwh" in prices and watts:
         energy = watts / 1000 * HOURS * prices["kwh"]
         month += energy
-        why = f"{watts / 1000:,.1f} kW all the time x {HOURS} hours x {prices['kwh']:g}: at most, idle boxes take less"
+        counted = "at most, idle boxes take less" if hosts_too else "GPUs alone, at full load"
+        why = f"{watts / 1000:,.1f} kW all the time x {HOURS} hours x {prices['kwh']:g}: {counted}"
         yield Cost(name="energy a month", value=energy, unit="money", why=why, basis="derived")
     if month:
         yield Cost(

@@ -31,7 +31,9 @@ class Setting:
     routing: Routing = "affinity"
     """affinity: turns of a conversation go to the box that has its prefix, a new one to the less loaded of two."""
     hours_between_failures: float | None = None
-    """Mean time until a box fails; None: never."""
+    """Mean time until a box fails by chance; None: never."""
+    fails_at_seconds: float | None = None
+    """When the box with most to lose fails, warm-up included; None: only by chance."""
     repair_seconds: float = 900.0
     """Until a failed box serves again, loading included."""
     seed: int = 0

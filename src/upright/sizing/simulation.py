@@ -105,6 +105,8 @@ class _Run:
         if setting.hours_between_failures is not None:
             for box in self.boxes:
                 self._put(self._until_failure(), self._fail, box)
+        if setting.fails_at_seconds is not None:
+            self._put(setting.fails_at_seconds, self._fail_where_most_is, None)
         end = setting.warm_up_seconds + setting.seconds
         calendar, pop = self.calendar, heapq.heappop
         while calendar and calendar[0][0] <= end:
@@ -351,6 +353,11 @@ class _Run:
         while box.cached and box.held_tokens + box.cached_tokens > self.pool:
             box.cached_tokens -= box.cached.popitem(last=False)[1]
 
+    def _fail_where_most_is(self, _: Any, __: int) -> None:
+        most = max(self.boxes, key=lambda box: (box.running + len(box.waiting), box.cached_tokens))
+        if most.up:
+            self._fail(most, 0)
+
     def _fail(self, box: _Box, _: int) -> None:
         """Its streams are cut and asked again elsewhere; what it had cached is gone."""
         if box.step:
@@ -370,7 +377,8 @@ class _Run:
 
     def _recover(self, box: _Box, _: int) -> None:
         box.up = True
-        self._put(self.now + self._until_failure(), self._fail, box)
+        if self.setting.hours_between_failures is not None:
+            self._put(self.now + self._until_failure(), self._fail, box)
 
     def _until_failure(self) -> float:
         assert self.setting.hours_between_failures is not None

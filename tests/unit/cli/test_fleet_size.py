@@ -68,9 +68,11 @@ def test_evidence_in_a_file_is_measured(upright, tmp_path):
     path = tmp_path / "benchmark.json"
     path.write_text(_benchmark().to_json())
     done = upright(
-        "fleet", "size", "--users", "50", "--use", "chat", "--evidence", path, "--pool-tokens", "100k", "--json"
-    )
+        "fleet", "size", "--users", "50", "--use", "chat", "--evidence", path, "--pool-tokens", "100k",
+        "--price", "kwh=0.3", "--json",
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert "note: --price kwh is in no cost" in done.stderr
     answer = json.loads(done.stdout)
     assert answer["curve"]["basis"] == "measured"
     assert answer["curve"]["why"] == "measured: 4 cells of r"

@@ -171,6 +171,14 @@ def test_a_failing_box_cuts_its_own_streams_and_the_rest_goes_on() -> None:
     assert shaky.turns > 0.85 * steady.turns
 
 
+def test_the_box_with_most_to_lose_fails_when_it_is_said_and_comes_back() -> None:
+    setting = replace(SETTING, boxes=2, users=8, seconds=2_000.0, fails_at_seconds=1_000.0)
+    gone, back = simulate(replace(setting, repair_seconds=1e9)), simulate(replace(setting, repair_seconds=60.0))
+    assert gone.failures == back.failures == 1
+    assert gone.cut == back.cut > 0
+    assert gone.busy < back.busy
+
+
 def test_all_boxes_down_is_waited_out() -> None:
     outcome = simulate(replace(SETTING, seconds=20_000.0, hours_between_failures=0.2, repair_seconds=60.0))
     assert outcome.failures > 5

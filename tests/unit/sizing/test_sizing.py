@@ -22,7 +22,7 @@ from upright.records.plan import Goal, Plan
 from upright.records.sizing import Sizing
 from upright.sizing.answer import Serving, curve_of, sizing
 from upright.sizing.capacity import Demand, Promise, in_parts, size, spares, trial
-from upright.sizing.costs import costs
+from upright.sizing.costs import costs, unused
 from upright.sizing.habits import NAMES, figures_of, usage_of
 from upright.sizing.measured import measured_service
 from upright.sizing.planned import planned_service
@@ -84,6 +84,8 @@ def test_spares_follow_the_binomial() -> None:
     # 10,000 boxes, 6.3 of them down on average; Poisson's 99.9 % is 15.
     assert spares(10_000, 6335, 14_400) == pytest.approx(15, abs=1)
     assert spares(4, 24, 14_400) > 2
+    assert spares(4, 24, 0) == 1
+    assert spares(2_000, 4, 14_400) == pytest.approx(2_000 + 3.09 * math.sqrt(4_000 / 4) * 2, rel=0.02)  # half are down
 
 
 def test_parts_of_a_fleet_are_the_fleet() -> None:
@@ -175,9 +177,24 @@ def test_a_sizing_says_what_binds_and_what_it_rests_on() -> None:
     assert made.fewer is not None
     assert made.fewer.boxes == made.boxes - 1
     assert made.failing.boxes == made.boxes + made.spares
+    assert made.failing.failures == 1
+    assert made.failing.cut > 0
+    assert made.failing.first_token_p95_seconds > trial_p95(made.failing.boxes)
     assert made.low_boxes == made.boxes == made.high_boxes
     assert made.usage["turns"].basis == "catalog"
     assert load(made.to_json(), Sizing) == made
+
+
+def trial_p95(boxes: int) -> float:
+    return trial(demand(60), SERVICE, boxes).first_token_seconds.quantile(0.95) or 0.0
+
+
+def test_boxes_that_fail_often_are_down_as_often_as_the_spares_count_on() -> None:
+    figures = figures_of(row(), {"hours_between_failures": 4.0})  # and four hours of repair: half are down
+    serving = Serving(SERVICE, curve_of(SERVICE, basis="measured", why="by hand"), 65_536)
+    made = sizing(demand(60), "coding-agent", serving, figures)
+    assert made is not None
+    assert made.spares_why.startswith(f"{(made.boxes + made.spares) / 2:.1f} boxes are down on average")
 
 
 def test_a_small_cache_binds_where_there_is_time() -> None:
@@ -199,8 +216,17 @@ def test_watts_and_money_say_their_arithmetic() -> None:
     assert found["energy a month"].value == pytest.approx(28 * 730 * 0.3)
     assert found["purchase"].value == 450_000
     assert found["a month and user"].value == pytest.approx((5 * 14 * 730 + 28 * 730 * 0.3) / 20)
+    assert "at most" in found["energy a month"].why
     assert "not counted" in costs(1, 1, box, {}, None)[0].why
-    assert costs(1, 1, None, {"kwh": 1}, None) == []
+    gpus_alone = {cost.name: cost for cost in costs(1, 1, box, {"kwh": 1}, None)}
+    assert "at most" not in gpus_alone["energy a month"].why
+    assert unused(box, {"kwh": 1}, 500) == ()
+
+
+def test_what_was_said_in_vain_is_named() -> None:
+    assert costs(1, 1, None, {"kwh": 1}, 500) == []
+    assert unused(None, {"kwh": 1, "hour": 3}, 500) == ("--price kwh", "--host-watts")
+    assert unused(None, {"hour": 3}, None) == ()
 
 
 def test_habits_vary_as_their_mean_says() -> None:
