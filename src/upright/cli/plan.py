@@ -11,6 +11,8 @@ import click
 from upright.cli.options import given, goal_options, model_argument
 from upright.cli.output import Output, output_options, page_width, say
 from upright.cli.planned import (
+    GOAL,
+    JUDGED,
     MACHINE,
     WISHES,
     artifacts_of,
@@ -24,8 +26,10 @@ from upright.cli.planned import (
 if TYPE_CHECKING:
     from upright.records.kernel import KernelVerdict
     from upright.records.model import Model
+    from upright.records.plan import Nearest
 
 SHOWN = 6
+FOR_ANY_MODEL = ("context", "users", "use", "min_speed")
 USES = ("coding-agent", "chat", "batch", "long-documents")
 
 
@@ -92,7 +96,6 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     offers = [found for found in best.nearest if found.options or found.artifact]
     instead = [] if best.fits or offers else smaller(machine, goal, chosen.model)
     output.show(plan_page(plans, chosen, page_width(), instead, why=wanted["why"], everything=wanted["everything"]))
-    where = given(*MACHINE)
     if not best.fits and machine.memory_bytes.value is None:
         say("note: nobody says how much main memory this box has, 16 GiB are assumed; say it with --host-memory GIB")
     if best.fits:
@@ -100,16 +103,26 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
         if wanted["box"] is None:
             output.next("up", named, *given("context", "users"))
         else:
-            output.next("render", named, *given(*(name for name in WISHES if name != "use")))
+            context = () if wanted["context"] or not given("use") else ("--context", str(best.context_tokens))
+            output.next("render", named, *given(*(name for name in WISHES if name not in JUDGED)), *context)
         return
     if offers:
-        engine = ["--engine", wanted["engine"]] if wanted["engine"] and not offers[0].artifact else []
-        output.next("plan", offers[0].artifact or model, *where, *engine, *offers[0].options)
+        output.next("plan", offers[0].artifact or model, *_kept(offers[0]), *offers[0].options)
     elif instead:
-        output.next("plan", instead[0].model, *where)
+        output.next("plan", instead[0].model, *given(*MACHINE, *FOR_ANY_MODEL))
     else:
         output.next("catalog", "list", "models")
     output.no()
+
+
+def _kept(offer: Nearest) -> list[str]:
+    """What the person typed and the offer does not change."""
+    from upright.planning.nearest import ARTIFACT_WISHES
+
+    dropped = ARTIFACT_WISHES if offer.artifact else ()
+    wishes = (name for name, field in GOAL.items() if field not in dropped)
+    names = (*wishes, *MACHINE, "kernels", "no_measured")
+    return given(*(name for name in names if f"--{name.replace('_', '-')}" not in offer.options))
 
 
 def _source(name: str, artifacts: Iterable[Model]) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from upright.records.residuals import Residuals
 
 F = TypeVar("F", bound=Callable[..., Any])
-_GOAL = {
+GOAL = {
     "context": "context_tokens",
     "users": "users",
     "use": "use",
@@ -38,12 +38,14 @@ _GOAL = {
     "nodes": "nodes",
     "link": "link",
 }
-
+"""Options that are wishes, and the goal's fields that hold them."""
 
 MACHINE = ("box", "host_memory", "host_bandwidth")
 """Options that say which machine."""
-WISHES = (*_GOAL, *MACHINE)
-"""Options that `plan`, `render` and `check` share."""
+WISHES = (*GOAL, *MACHINE)
+"""Options of `plan`; `render` and `check` share them but for JUDGED."""
+JUDGED = ("use", "acceptance", "min_speed")
+"""Wishes that judge a plan and change no recipe."""
 SERVING = ("port", "served_name", "model_path", "image", "vision")
 """Options that `render` and `check` share beyond those."""
 
@@ -200,7 +202,7 @@ def goal_of(wanted: dict[str, Any]) -> Goal:
     """The options that are wishes, as a Goal."""
     from upright.records.plan import Goal
 
-    return Goal(**{field: wanted[option] for option, field in _GOAL.items() if option in wanted})
+    return Goal(**{field: wanted[option] for option, field in GOAL.items() if option in wanted})
 
 
 def artifacts_of(text: str) -> Choice:

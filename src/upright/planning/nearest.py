@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from upright.planning.answer import rounded_down
 from upright.planning.fraction import HIGHEST_SGLANG, HIGHEST_VLLM
+from upright.planning.ranking import faithful
 from upright.planning.wishes import fp8_images
 from upright.records.model import Model
 from upright.records.plan import Goal, Nearest, Plan
@@ -20,6 +21,11 @@ MOST = 5
 _STEP_TOKENS = 1024
 SMALL_CONTEXT_TOKENS = 8_192
 GPU_COUNTS = (2, 4, 8, 16)
+# Wishes that were made for one artifact: another one has ways of its own.
+ARTIFACT_WISHES = (
+    "engine", "engine_version", "kv_dtype", "memory_fraction",
+    "tensor_parallel", "pipeline_parallel", "decode_context_parallel",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,10 @@ def nearest(
             found.append(_nearest(done, change.words, change.options or _ranks(change, done), None))
     if not found and within_reach:
         found += _smaller_context(plan, model, planner)
-    for other in artifacts if not found else ():
-        if other.name != plan.model:
-            found += _other_artifact(plan, other, planner)
+    if not found:
+        others = (other for other in artifacts if other.name != plan.model)
+        offers = [offer for other in others for offer in _other_artifact(plan, other, planner)]
+        found = sorted(offers, key=lambda offer: bool(offer.options))  # what fits as asked comes first
     if not within_reach and grown is not None and not corrected:
         found = [*found[: MOST - 1], *_more_gpus(plan, artifacts[0], grown)]
     return tuple(found[:MOST])
@@ -125,16 +132,15 @@ def _smaller_context(plan: Plan, model: Model, planner: Planner) -> Iterator[Nea
 
 
 def _other_artifact(plan: Plan, other: Model, planner: Planner) -> Iterator[Nearest]:
-    goal = plan.goal.model_copy(
-        update={"engine": None, "kv_dtype": None, "memory_fraction": None, "tensor_parallel": None}
-    )
-    goal = goal.model_copy(update={"decode_context_parallel": None, "pipeline_parallel": None, "engine_version": None})
+    goal = plan.goal.model_copy(update=dict.fromkeys(ARTIFACT_WISHES))
+    options: tuple[str, ...] = ()
     done = planner(other, goal)
     if not done.fits:
         context = min(plan.context_tokens, SMALL_CONTEXT_TOKENS)
+        options = ("--context", str(context))
         done = planner(other, goal.model_copy(update={"context_tokens": context}))
     if done.fits:
-        yield _nearest(done, _artifact_words(done, other), (), other.source)
+        yield _nearest(done, _artifact_words(done, other), options, other.source)
 
 
 def _more_gpus(plan: Plan, native: Model, grown: Callable[[int], Planner]) -> Iterator[Nearest]:
@@ -154,7 +160,8 @@ def _artifact_words(plan: Plan, other: Model) -> str:
     where = f"{memory(host)} of experts in main memory" if host else "all of it in GPU memory"
     if not any(budget.device.startswith("gpu") for budget in plan.budgets):
         where = "in main memory"
-    return f"{other.name} ({size(other.tensor_bytes)}) with {plan.engine}, {where}"
+    lost = "" if faithful(other) else ", a weaker model"
+    return f"{other.name} ({size(other.tensor_bytes)}{lost}) with {plan.engine}, {where}"
 
 
 def _nearest(plan: Plan, words: str, options: tuple[str, ...], artifact: str | None) -> Nearest:

@@ -27,6 +27,32 @@ def test_no_is_exit_code_one_and_the_next_command_works(upright):
     assert again.returncode == 0, again.stdout
 
 
+def test_what_fits_as_asked_is_offered_before_a_shorter_context(upright):
+    done = upright("plan", "kimi-k2.6", "--box", "1x-rtx-4090", "--host-memory", "768", "--users", "1")
+    assert done.returncode == 1
+    offers = " ".join(done.stdout.partition("What would fit")[2].split())
+    assert offers.index("65,536 tokens of context") < offers.index("8,192 tokens of context")
+    assert "a weaker model" in offers
+    again = upright(*done.stderr.splitlines()[-1].removeprefix("next: upright ").split())
+    assert again.returncode == 0, again.stdout
+
+
+def test_a_shorter_context_is_in_the_next_command_with_all_that_was_typed(upright):
+    typed = ("--box", "1x-rtx-4090", "--host-memory", "768", "--users", "2", "--engine", "vllm")
+    done = upright("plan", "ubergarm/Kimi-K2.6-GGUF:Q4_X", *typed)
+    assert done.returncode == 1
+    words = done.stderr.splitlines()[-1].removeprefix("next: upright ").split()
+    again = upright(*words)
+    assert again.returncode == 0, (words, again.stdout)
+    assert words[words.index("--users") + 1] == "2"
+
+
+def test_wishes_that_only_judge_are_not_handed_to_render(upright):
+    done = upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--min-speed", "50", "--use", "chat")
+    assert done.stderr == "next: upright render kimi-k2.6 --box 8x-rtx-pro-6000-server --context 32768\n"
+    assert upright(*done.stderr.removeprefix("next: upright ").split()).returncode == 0
+
+
 def test_a_file_on_this_machine(upright, tiny_model):
     done = upright("plan", tiny_model, "--context", "2k", "--users", "2", "--json")
     assert done.returncode == 0, done.stderr
