@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from upright.errors import UprightError
+from upright.launching import refuse_missing_runtime
 from upright.line import On, Prepared, prepare, prepare_recipe
 from upright.probing import probe
 from upright.records.box import Box
 from upright.records.fleet import Fleet, FleetBox
 from upright.records.loading import load
 from upright.records.recipe import Recipe
+from upright.rendering.image import image_named
 
 Tell = Callable[[str], None]
 T = TypeVar("T")
@@ -79,13 +81,13 @@ def _prepared(fleet: Fleet, box: FleetBox, folder: Path, found: Box | None, *, t
     on = on_box(box)
     host = on.host()
     if box.recipe is not None:
-        recipe = load(folder / box.recipe, Recipe).model_copy(update={"port": box.port, "runtime": box.runtime})
-        prepared = prepare_recipe(recipe, host, tell=tell, on=on)
+        prepared = prepare_recipe(_of_file(folder / box.recipe, box), host, tell=tell, on=on)
     else:
         goal = box.goal or fleet.goal
         prepared = prepare(_source(fleet, box, folder), goal, host, port=box.port, tell=tell, on=on, box=found)
     if prepared.recipe is None:
         return prepared
+    refuse_missing_runtime(prepared.recipe, host)
     return Prepared(prepared.box, prepared.model, prepared.plan, _bound(prepared.recipe, box))
 
 
@@ -101,6 +103,17 @@ def at_once(do: Callable[[FleetBox], T], boxes: tuple[FleetBox, ...]) -> list[T]
 
 def tell_of(box: FleetBox, tell: Tell) -> Tell:
     return lambda words: tell(f"{box.name}: {words}")
+
+
+def _of_file(path: Path, box: FleetBox) -> Recipe:
+    """The recipe in that file; what the box says beside it goes before."""
+    recipe = load(path, Recipe)
+    if "runtime" in box.model_fields_set:
+        recipe = recipe.model_copy(update={"runtime": box.runtime})
+    if box.image is not None:
+        image = image_named(box.image)
+        recipe = recipe.model_copy(update={"image": image.reference, "image_about": image.about})
+    return recipe
 
 
 def _source(fleet: Fleet, box: FleetBox, folder: Path) -> str:

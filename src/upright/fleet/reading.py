@@ -22,7 +22,10 @@ def read_fleet(path: Path) -> Fleet:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(f"{path} cannot be read: {reason}", hint="upright fleet --help shows a fleet.yaml") from None
     _complain_by_line(text, str(path))
-    return load(text, Fleet, where=str(path))
+    fleet = load(text, Fleet, where=str(path))
+    if "prove_to" in fleet.model_fields_set:
+        _refuse_unknown_rung(fleet.prove_to, f"{path} line {lines_of(text).get(('prove_to',), 1)}")
+    return fleet
 
 
 def _complain_by_line(text: str, where: str) -> None:
@@ -51,6 +54,14 @@ def _complain_by_line(text: str, where: str) -> None:
             f"{at}{_words(first)}{more}",
             hint="upright fleet --help shows a fleet.yaml; upright explain Fleet.FIELD, what a field means",
         ) from None
+
+
+def _refuse_unknown_rung(name: str, where: str) -> None:
+    """Before a roll has drained and restarted a box for it."""
+    from upright.proving.ladder import rung_names  # not for every file: it takes a second
+
+    if name not in rung_names():
+        raise RecordError(f"{where}: prove_to: no rung named {name}", hint=f"rungs: {', '.join(rung_names())}")
 
 
 def _place(loc: Sequence[int | str], lines: dict[tuple[int | str, ...], int], data: Any) -> tuple[str, int]:

@@ -136,8 +136,7 @@ class _Rolling:
             return
         left = wait_until_idle(here, seconds=self.fleet.drain_seconds, tell=tell)
         if left:
-            self._admit(box, tell)
-            self._phase(box, "stepped back", before, recipe, "its requests did not end")
+            self._put_back(box, before, recipe, "its requests did not end", tell)
             raise _StoppedError(
                 f"{box.name} still had {left} requests after {self.fleet.drain_seconds:g} s; it was not restarted"
             )
@@ -147,8 +146,18 @@ class _Rolling:
     ) -> str | None:
         """Why it does not stand with the new recipe; None if it does."""
         tell("restarting")
+        known = self.directory.state().box(box.name)
+        was = running(known)
         try:
             restart(here, recipe)
+        except UprightError as error:
+            now = running(known)
+            refused = was is not None and now is not None and now.supervisor == was.supervisor
+            if refused and here.read(Recipe) == before:
+                self._put_back(box, before, recipe, error.message, tell)
+                raise _StoppedError(f"{box.name} was not restarted and has its old recipe: {error.message}") from None
+            return error.message
+        try:
             self._phase(box, "proving", before, recipe)
             tell(f"proving to {self.fleet.prove_to}")
             evidence = climb(here, to=self.fleet.prove_to, tell=lambda words: None)
@@ -167,14 +176,18 @@ class _Rolling:
         self._phase(box, "stepping back", before, after, reason)
         try:
             restart(here, before)
-        except LaunchError as error:
+        except UprightError as error:
             raise _StoppedError(
                 f"{box.name} failed with the new recipe ({reason}) and with the old one ({error.message}); "
                 "it gets no requests"
             ) from None
+        self._put_back(box, before, after, reason, tell)
+        raise _StoppedError(f"{box.name} failed with the new recipe and has its old one again: {reason}")
+
+    def _put_back(self, box: FleetBox, before: Recipe, after: Recipe | str, reason: str, tell: Tell) -> None:
+        """On the list again, with the recipe it had."""
         self._admit(box, tell)
         self._phase(box, "stepped back", before, after, reason)
-        raise _StoppedError(f"{box.name} failed with the new recipe and has its old one again: {reason}")
 
     def _admit(self, box: FleetBox, tell: Tell) -> None:
         tell("admitting")

@@ -93,13 +93,16 @@ def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = No
     box = _probed(host, on, tell)
     goal = Goal(context_tokens=recipe.context_tokens, users=recipe.users, engine=recipe.engine)
     chosen = best(plan(box, model, goal))
-    _refuse_missing(recipe.model_path, host, on)
+    path = on.model_path or recipe.model_path
+    _refuse_missing(path, host, on)
     here = {record.reference for record in (box, model, chosen)}
     return Prepared(
         box,
         model,
         chosen,
-        recipe.model_copy(update={"made_from": tuple(each for each in recipe.made_from if each in here)}),
+        _loading(path, recipe).model_copy(
+            update={"made_from": tuple(each for each in recipe.made_from if each in here)}
+        ),
     )
 
 
@@ -107,6 +110,15 @@ def best(plans: list[Plan]) -> Plan:
     if not plans:
         raise EngineError("no engine can serve this model")
     return plans[0]
+
+
+def _loading(path: str, recipe: Recipe) -> Recipe:
+    """The same recipe for weights that are elsewhere."""
+    arguments = tuple(
+        each.model_copy(update={"value": path}) if each.value == recipe.model_path else each
+        for each in recipe.arguments
+    )
+    return recipe.model_copy(update={"model_path": path, "arguments": arguments})
 
 
 def _probed(host: Host, on: On, tell: Tell) -> Box:

@@ -84,7 +84,7 @@ class FleetBox(Part):
     model_path: str | None = None
     """Where the weights are on that machine, if not where they are here."""
     runtime: Runtime = "process"
-    """What its engine runs in."""
+    """What its engine runs in; with a recipe and nothing said here, what the recipe says."""
     image: str | None = None
     """The image, for a container."""
 
@@ -235,8 +235,10 @@ class Fleet(Record):
                 raise ValueError(
                     f"box {box.name} has no address, and the router on {self.router.at} could not reach it"
                 )
-        if (there := (self.router.at, self.router.port)) in taken:
-            raise ValueError(f"the router and {taken[there]} both want port {there[1]} of {there[0]}")
+        for what, port in (("the router", self.router.port), ("the router's metrics", self.router.metrics_port)):
+            if (there := (self.router.at, port)) in taken:
+                raise ValueError(f"{what} and {taken[there]} both want port {port} of {self.router.at}")
+            taken[there] = what
         return self
 
     def source(self, box: FleetBox) -> str:

@@ -65,6 +65,7 @@ def test_a_fleet_is_read_and_is_a_record(tmp_path: Path):
         ("port: 8001", "port: 80010", " line 12: boxes.beta.port: Input should be less than or equal to 65535"),
         ("client_key: env:KIMI_KEY", "client_key: sk-secret", " line 14: client_key: a key is named, never written"),
         ("policy: prefix_hash", "policy: fastest", " line 13: router.policy: Input should be 'auto', "),
+        ("client_key: env:KIMI_KEY", "prove_to: smoek", " line 14: prove_to: no rung named smoek"),
         ("  - name: beta", "  - name: alpha", ": 2 boxes are named alpha"),
         ("model: moonshotai/Kimi-K2.6\n", "", ": box alpha has no model: name one for it, or for the fleet"),
         ("router: {", "router: {at: ssh:front, ", ": box alpha has no address, and the router on ssh:front could not"),
@@ -88,6 +89,11 @@ def test_boxes_of_one_machine_want_ports_of_their_own(tmp_path: Path):
         read_fleet(written(tmp_path, text))
     with pytest.raises(RecordError, match="the router and b both want port 9000 of here"):
         read_fleet(written(tmp_path, text.replace("{name: b}", "{name: b, port: 9000}")))
+    with pytest.raises(RecordError, match="the router's metrics and b both want port 29000 of here"):
+        read_fleet(written(tmp_path, text.replace("{name: b}", "{name: b, port: 29000}")))
+    text = text.replace("{name: b}", "{name: b, port: 8001}")
+    with pytest.raises(RecordError, match="the router's metrics and the router both want port 29000 of here"):
+        read_fleet(written(tmp_path, f"{text}router: {{port: 29000}}\n"))
 
 
 def test_no_file(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from upright.fleet.directory import FleetDir
 from upright.fleet.looking import look
 from upright.fleet.rolling import roll
 from upright.launching.launch import utc_now
-from upright.records.deployment import Deployment
+from upright.records.deployment import Deployment, Process
 from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState, Roll, RollStep
 from upright.records.recipe import Recipe, Setting
 from upright.rendering.router import router_recipe
@@ -31,6 +32,9 @@ class World:
         self.done: list[str] = []
         self.broken: set[str] = set()
         """Boxes that do not come up with a new recipe."""
+        self.refused: set[str] = set()
+        """Boxes that are not restarted with one: their engine runs on."""
+        self.starts = Counter(NAMES)
         self.unproved: set[str] = set()
         self.busy: set[str] = set()
         self.fits = True
@@ -52,7 +56,7 @@ class World:
         monkeypatch.setattr(rolling, "restart", self.restart)
         monkeypatch.setattr(rolling, "climb", self.climb)
         monkeypatch.setattr(rolling, "admit", self.admit)
-        monkeypatch.setattr(rolling, "running", lambda known: deployment("x", self.old))
+        monkeypatch.setattr(rolling, "running", self.running)
         monkeypatch.setattr(rolling, "wait_until_idle", lambda here, **_: 3 if here.name[-1] in self.busy else 0)
 
     def plan(self, fleet: Fleet, folder: Path, **_: Any) -> list[Any]:
@@ -62,12 +66,19 @@ class World:
 
     def restart(self, here: DeploymentDir, recipe: Recipe) -> None:
         name, new = here.name[-1], recipe == self.new
+        if new and name in self.refused:
+            raise LaunchError("port 8101 is taken")
+        self.starts[name] += 1
         self.done.append(f"{name} {'new' if new else 'old'}")
         if here.read(Recipe) != recipe:
             (here.path / "recipe-1.json").write_text(here.read(Recipe).to_json())
             here.write(recipe)
         if new and name in self.broken:
             raise LaunchError("it fell")
+
+    def running(self, known: BoxState) -> Deployment:
+        supervisor = Process(pid=self.starts[known.name], started_ticks=0)
+        return deployment("x", self.old).model_copy(update={"supervisor": supervisor})
 
     def climb(self, here: DeploymentDir, **_: Any) -> Any:
         failed = here.name[-1] in self.unproved and here.read(Recipe) == self.new
@@ -130,6 +141,14 @@ def test_the_first_failure_is_stepped_back_and_ends_the_roll(world: World, how: 
     assert [world.recipe(name) for name in NAMES] == ["new", "old", "old"]
     assert [(step.box, step.phase) for step in made.steps] == [("a", "done"), ("b", "stepped back")]
     assert all(box.admitted for box in world.directory.state().boxes)
+
+
+def test_a_recipe_that_is_refused_leaves_the_engine_alone(world: World):
+    world.refused.add("b")
+    made = world.roll()
+    assert made.reason == "b was not restarted and has its old recipe: port 8101 is taken"
+    assert world.done[3:] == ["b out", "b in"]
+    assert [(step.box, step.phase) for step in made.steps] == [("a", "done"), ("b", "stepped back")]
 
 
 def test_a_box_whose_requests_do_not_end_is_not_restarted(world: World):
