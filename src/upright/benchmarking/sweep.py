@@ -80,10 +80,7 @@ class Course:
             self.cells.append(remembered)
             self.watch.on_done(remembered, True)
             return remembered
-        if subject.enter is not None and self.running != subject.letter:
-            subject.enter()
-            self.running = subject.letter
-            self.warm.clear()
+        self._enter(subject)
         box, began = self._box_seconds(left), time.monotonic()
         warmth = (subject.letter, shape.concurrency, shape.prompt_tokens)
         if warmth not in self.warm:
@@ -98,6 +95,18 @@ class Course:
         self.cells.append(cell)
         self.watch.on_done(cell, False)
         return cell
+
+    def _enter(self, subject: Subject) -> None:
+        """Make it the one that runs; a start takes what it takes, and none of it from the budget."""
+        if subject.enter is None or self.running == subject.letter:
+            return
+        began = time.monotonic()
+        try:
+            subject.enter()
+        finally:
+            self.began += time.monotonic() - began
+        self.running = subject.letter
+        self.warm.clear()
 
     def is_over(self, shape: Shape) -> bool:
         """Whether the budget is spent; then the cell is left for a run that goes on with this one."""

@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -151,6 +152,22 @@ def test_the_first_stands_around_the_others_and_one_that_falls_is_left_out(url: 
     assert entered == ["a", "b", "c", "a"]
     assert [left_out.reason for left_out in record.skipped] == ["c fell: no such draft"]
     assert record.subjects == {"a": "as it is", "b": "with b", "c": "with c"}
+
+
+def test_starts_take_what_they_take_and_none_of_the_budget(
+    url: str, place: DeploymentDir, monkeypatch: pytest.MonkeyPatch
+):
+    """Each start takes longer than all of the measuring may."""
+    started: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(started))
+    monkeypatch.setattr("upright.benchmarking.sweep.time", clock)
+    target = Target(url, "scheduled", "chat")
+    shape = Shape(prompt_tokens=32, output_tokens=4, concurrency=1, requests=4)
+    known = [Known(target, name=name, enter=lambda: started.append(900)) for name in "ab"]
+    wanted = Asked(workload("short"), (shape,), repeats=2, budget_seconds=60)
+    record = bench(known, wanted, place, test=False)
+    assert [(cell.subject, cell.succeeded) for cell in record.cells] == [("a", 4), ("b", 4), ("b", 4), ("a", 4)]
+    assert not record.skipped
 
 
 def test_the_knee_is_where_the_slots_are(place: DeploymentDir):
