@@ -153,11 +153,8 @@ def _good_percent(tally: Tally, promise: Promise | None) -> float | None:
     """Of all that were sent: a request that failed kept no promise."""
     if promise is None or not tally.sent:
         return None
-    if len(tally.tpot) != len(tally.ttft):  # answers of one token have no time between tokens
-        kept = sum(first <= promise.ttft_seconds for first in tally.ttft)
-    else:
-        pairs = zip(tally.ttft, tally.tpot, strict=True)
-        kept = sum(first <= promise.ttft_seconds and each <= promise.tpot_seconds for first, each in pairs)
+    pairs = zip(tally.ttft, tally.each, strict=True)
+    kept = sum(first <= promise.ttft_seconds and each <= promise.tpot_seconds for first, each in pairs)
     return 100 * kept / tally.sent
 
 

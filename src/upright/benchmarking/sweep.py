@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from upright.benchmarking.cell import FellError, Place, Promise, Subject, measure, warm_up
@@ -142,7 +142,7 @@ def begin(asked: Asked, directory: DeploymentDir, about: Sequence[str], watch: W
         canonical(
             [
                 asked.workload.name, [shape.model_dump(mode="json") for shape in asked.shapes],
-                asked.repeats, asked.seed, list(about),
+                asked.repeats, asked.seed, list(about), asdict(asked.promise) if asked.promise else None,
             ]
         )
     ).hexdigest()[:12]  # fmt: skip

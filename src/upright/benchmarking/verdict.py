@@ -8,6 +8,8 @@ from __future__ import annotations
 from upright.endpoint.guards import GUARDS
 from upright.records.benchmark import Cell
 
+QUEUED = "queued: "
+"""How the mark begins of a cell whose requests waited in the engine."""
 _OFF = 0.01
 _SHORT = 0.95
 _BUSY = 0.9
@@ -67,7 +69,7 @@ def _not_the_load(cell: Cell) -> list[str]:
     if view and view.running and view.waiting and view.running.count >= 3:
         held = view.running.high
         if held < 0.95 * possible and view.waiting.p50 >= 1:
-            return [f"queued: the engine worked on {held:.0f} of {possible:,} at most, {view.waiting.p50:.0f} waited"]
+            return [f"{QUEUED}the engine worked on {held:.0f} of {possible:,} at most, {view.waiting.p50:.0f} waited"]
     return []
 
 

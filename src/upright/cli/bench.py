@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEFAULT_BUDGET_SECONDS = 900.0
 _ASKED = (
     "base_url", "model", "key_file", "workload", "api", "concurrency", "prompt_tokens", "output_tokens", "requests",
-    "rate", "repeats", "budget", "seed", "against",
+    "rate", "repeats", "budget", "ttft", "tpot", "seed", "against",
 )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ _ASKED = (
 @click.option(
     "--repeats", type=click.IntRange(1, 100), default=3, show_default=True, help="Measure each cell so often."
 )
-@click.option("--budget", type=Seconds(), help="Time for all of it, such as 10m.  [default: 15m]")
+@click.option("--budget", type=Seconds(), help="Time for all of the measuring, such as 10m.  [default: 15m]")
 @click.option("--ttft", type=Seconds(), default="2s", show_default=True, help="The promise of goodput: first token.")
 @click.option("--tpot", type=Seconds(), default="50ms", show_default=True, help="The promise of goodput: each token.")
 @click.option("--against", help="Measure another in turns with it: a running deployment, or a recipe's file.")

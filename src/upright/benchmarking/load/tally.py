@@ -92,6 +92,8 @@ class Tally:
         self.finish_reasons: Counter[str] = Counter()
         self.ttft = array("d")
         self.tpot = array("d")
+        self.each = array("d")
+        """Beside `ttft`, request by request: the time per output token, 0 where there is none to measure."""
         self.latency = array("d")
         self.late = array("d")
         self.prompt = array("L")
@@ -123,8 +125,10 @@ class Tally:
         self.finish_reasons[reason] += 1
         self.ttft.append(times[0] - sent_at)
         self.latency.append(ended_at - sent_at)
-        if output > 1 and len(times) > 1:
-            self.tpot.append((times[-1] - times[0]) / (output - 1))
+        measured = output > 1 and len(times) > 1  # an answer of one token, or in one piece, has no time between tokens
+        self.each.append((times[-1] - times[0]) / (output - 1) if measured else 0.0)
+        if measured:
+            self.tpot.append(self.each[-1])
         self.prompt.append(usage.get("prompt", 0))
         self.output.append(output)
         if asked_prompt is not None and abs(usage.get("prompt", 0) - asked_prompt) > max(1, asked_prompt / 100):

@@ -1,0 +1,132 @@
+"""What a search finds, on cells whose truth is known: no engine, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.scripted.cells import cell
+from upright.benchmarking import sweep
+from upright.benchmarking.cell import Place, Promise, Subject, _good_percent
+from upright.benchmarking.load import Tally, Target
+from upright.benchmarking.prompts import Gauge
+from upright.benchmarking.search import search
+from upright.benchmarking.sweep import Asked, Watch, begin
+from upright.benchmarking.workload import workload
+from upright.records.benchmark import Cell, Shape
+from upright.store import DeploymentDir
+
+Happened = Callable[[Shape, int], dict[str, Any]]
+FAILED = ("4 of 16 requests failed: HTTP 429 (4)",)
+PROMISE = Promise(2.0, 0.05)
+
+
+@pytest.fixture
+def found(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str | None]:
+    """The finding of a search whose cells are what a function of shape and repeat says."""
+
+    def run(name: str, happened: Happened, *, repeats: int = 3, concurrency: tuple[int, ...] = (2, 4, 8)) -> str | None:
+        def measure(subject: Subject, shape: Shape, where: Place, **_: object) -> Cell:
+            made = cell(subject.letter, shape.concurrency, where.repeat, 100.0, where.run)
+            return made.model_copy(update={"shape": shape, "workload": where.workload, **happened(shape, where.repeat)})
+
+        monkeypatch.setattr(sweep, "measure", measure)
+        monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: None)
+        row = workload(name).model_copy(update={"concurrency": concurrency})
+        asked = Asked(row, tuple(row.shapes()), repeats, promise=PROMISE, fresh=True)
+        subject = Subject(Target("http://127.0.0.1:9", "m"), Gauge(1, ("a",), 1))
+        whole, words = search(begin(asked, place, (), Watch()), subject)
+        assert whole
+        return words
+
+    return run
+
+
+def test_a_repeat_whose_requests_failed_does_not_make_a_knee(found: Callable[..., str]):
+    def happened(shape: Shape, repeat: int) -> dict[str, Any]:
+        failed = shape.concurrency == 8 and repeat > 1
+        return {"output_tokens_per_second": 0.0 if failed else 100.0 * shape.concurrency, "marks": FAILED * failed}
+
+    assert found("knee", happened) == "no knee up to 8 at once: 800 tok/s and still growing"
+
+
+def test_a_step_without_a_clean_repeat_leaves_the_knee_unknown(found: Callable[..., str]):
+    def happened(shape: Shape, repeat: int) -> dict[str, Any]:
+        return {"output_tokens_per_second": 100.0 * shape.concurrency, "marks": FAILED * (shape.concurrency == 8)}
+
+    assert found("knee", happened) == (
+        "no knee up to 4 at once: 400 tok/s and still growing;"
+        " at 8 no repeat was clean: 4 of 16 requests failed: HTTP 429 (4)"
+    )
+    assert found("knee", lambda shape, repeat: {"marks": FAILED}) == (
+        "no knee was found: at 2 at once no repeat was clean: 4 of 16 requests failed: HTTP 429 (4)"
+    )
+
+
+def test_behind_a_knee_is_a_queue(found: Callable[..., str]):
+    queued = ("queued: the engine worked on 4 of 8 at most, 4 waited",)
+
+    def happened(shape: Shape, repeat: int) -> dict[str, Any]:
+        return {"output_tokens_per_second": 100.0 * shape.concurrency, "marks": queued * (shape.concurrency == 8)}
+
+    assert found("knee", happened) == (
+        "the knee is at 4 at once: 400 tok/s; at 8 the engine worked on 4 of 8 at most, 4 waited"
+    )
+
+
+def good(up_to: float, **more: Any) -> Happened:
+    def happened(shape: Shape, repeat: int) -> dict[str, Any]:
+        rate = shape.requests_per_second
+        kept = rate is not None and rate <= up_to
+        return {"requests_per_second": 100.0, "good_percent": 99.0 if kept else 50.0, **({} if kept else more)}
+
+    return happened
+
+
+def test_goodput_names_only_rates_that_were_tried(found: Callable[..., str]):
+    words = "TTFT within 2 s and 50 ms a token"
+    assert found("goodput", good(1000)) == (
+        f"up to 98.5 requests a second keep {words} for 99 % (more was not tried; a full closed loop makes 100)"
+    )
+    assert found("goodput", good(60)) == f"up to 59.4 requests a second keep {words} for 99 % (at 61 no longer)"
+    assert found("goodput", good(0)) == (f"no rate down to 1.56 requests a second keeps {words} for 95 % of requests")
+
+
+def test_goodput_says_what_was_wrong_with_a_rate(found: Callable[..., str]):
+    assert found("goodput", good(60, marks=FAILED)).endswith(
+        "for 99 % (at 61 no repeat was clean: 4 of 16 requests failed: HTTP 429 (4))"
+    )
+    assert found("goodput", good(0, marks=FAILED)).endswith(
+        "for 95 % of requests; at 1.56 no repeat was clean: 4 of 16 requests failed: HTTP 429 (4)"
+    )
+
+
+def test_goodput_is_the_mean_of_the_clean_repeats(found: Callable[..., str]):
+    def happened(shape: Shape, repeat: int) -> dict[str, Any]:
+        if repeat == 1:
+            return {"requests_per_second": 100.0, "good_percent": 10.0, "marks": FAILED}
+        return {"requests_per_second": 100.0, "good_percent": 97.0 if repeat == 2 else 95.0}
+
+    assert "keep TTFT within 2 s and 50 ms a token for 96 % (" in found("goodput", happened)
+
+
+def test_one_answer_of_one_token_does_not_lift_the_promise_for_all():
+    tally = Tally()
+    tally.began = 0.0
+    for pieces in [[0.1, 0.2, 0.3]] * 99 + [[0.1]]:
+        tally.sent += 1
+        usage = {"prompt": 1, "output": len(pieces)}
+        tally.succeed(pieces, 0.0, pieces[-1], usage, "length", asked_prompt=None, text="a")
+    assert _good_percent(tally, Promise(1.0, 0.05)) == 1.0
+    assert _good_percent(tally, Promise(1.0, 0.2)) == 100.0
+    assert len(tally.tpot) == 99
+
+
+def test_cells_judged_by_another_promise_are_not_taken_up(place: DeploymentDir):
+    row = workload("goodput")
+    one, other = (Asked(row, tuple(row.shapes()), promise=Promise(ttft, 0.05)) for ttft in (1.0, 2.0))
+    first = begin(one, place, (), Watch())
+    assert begin(one, place, (), Watch()).run == first.run
+    assert begin(other, place, (), Watch()).run != first.run
