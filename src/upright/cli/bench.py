@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import Numbers, Seconds, Tokens, deployment_argument, given, running_or_last
+from upright.cli.options import Number, Numbers, Seconds, Tokens, deployment_argument, given, running_or_last
 from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
@@ -39,7 +39,7 @@ _ASKED = (
 @click.option("--prompt-tokens", type=Tokens(), help="Tokens of a prompt instead of the workload's.")
 @click.option("--output-tokens", type=Tokens(), help="Tokens of an answer instead of the workload's.")
 @click.option("--requests", type=click.IntRange(1), help="Requests a cell instead of the workload's.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Requests a second at random times (Poisson).")
+@click.option("--rate", type=Number(0, min_open=True), help="Requests a second at random times (Poisson).")
 @click.option(
     "--repeats", type=click.IntRange(1, 100), default=3, show_default=True, help="Measure each cell so often."
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import Tokens, given
+from upright.cli.options import Number, Tokens, given
 from upright.cli.output import Output, output_options, page_width, say
 from upright.cli.planned import MACHINE, artifacts_of, box_named, box_options, goal_of
 
@@ -52,7 +52,7 @@ class Pairs(click.ParamType[dict[str, float]]):
         readers: tuple[Callable[[str], float], ...] = (float, parse_duration, parse_tokens)
         for read in readers:
             with contextlib.suppress(ValueError):
-                return float(read(text))
+                return Number().convert(read(text), param, ctx)
         return self.fail(f"{part!r} is no name and number; write {(self.known or ('turns',))[0]}=5", param, ctx)
 
 
@@ -87,7 +87,7 @@ class Pairs(click.ParamType[dict[str, float]]):
 @click.option("--pool-tokens", type=Tokens(), help="Tokens that its cache holds, if evidence does not say.")
 @click.option("--usage", type=Pairs(), default={}, help="What your people do instead: turns=40,thinking_seconds=2m,...")
 @click.option("--price", type=Pairs("hour", "kwh", "box"), default={}, help="Money: hour=12.5,kwh=0.3,box=90000.")
-@click.option("--host-watts", type=click.FloatRange(min=0), help="What a box takes beside its GPUs.")
+@click.option("--host-watts", type=Number(min=0), help="What a box takes beside its GPUs.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the simulation.")
 @click.option("--why", is_flag=True, help="Where every figure of what people do comes from.")
 @output_options

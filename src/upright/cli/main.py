@@ -6,7 +6,12 @@ called. A test holds every line of the table against the verb's docstring.
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import sys
+from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -55,6 +60,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "patch": "Patch an installed engine, with proof, and take it back.",
     },
 }
+_NOT_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
+"""What a disk or a person's own words make impossible."""
 VERBS = {verb: summary for verbs in SECTIONS.values() for verb, summary in verbs.items()}
 
 
@@ -96,7 +103,8 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The console script: expected errors become two lines and exit code 2; bugs keep their traceback."""
+    """Expected errors become two lines and exit code 2; bugs keep their traceback."""
+    _prepare_streams()
     try:
         code = cli.main(prog_name="upright", standalone_mode=False)
     except UprightError as error:
@@ -118,7 +126,33 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in _NOT_OURS:
+            raise
+        _lost(error)
+        sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _prepare_streams() -> None:
+    """Written to they always are: one that was closed leads nowhere, and what an encoding lacks becomes `?`."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _lost(error: OSError) -> None:
+    if error.filename is not None:
+        _complain(f"{error.strerror}: {error.filename!s:.60}", None)
+        return
+    sys.stdout = _nowhere()  # the interpreter would flush it once more at its end
+    _complain(f"the answer could not be written: {error.strerror}", None)
 
 
 def _complain(message: str, hint: str | None) -> None:
@@ -131,7 +165,6 @@ def _fitted(head: str, text: str) -> str:
     """Broken between words where a person's terminal ends; pipes get it whole."""
     if not sys.stderr.isatty():
         return head + text
-    import os
     import textwrap
 
     width = max(40, os.get_terminal_size(sys.stderr.fileno()).columns or 80)

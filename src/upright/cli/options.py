@@ -17,6 +17,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_PORT = 8000
 _LEAST_SECONDS = 0.1
+_LARGEST = 1e15
+RANKS = click.IntRange(1, 256)
+"""Ranks or stages that a person may ask for: every one of them is planned."""
+
+
+class Number(click.FloatRange):
+    """A number that can be reckoned with: neither nan nor inf, nor beyond any machine."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = super().convert(value, param, ctx)
+        if not abs(number) < _LARGEST:
+            self.fail(f"{value} is no number of anything", param, ctx)
+        return float(number)
 
 
 class Tokens(click.ParamType[int]):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import given, goal_options, model_argument
+from upright.cli.options import RANKS, Number, given, goal_options, model_argument
 from upright.cli.output import Output, output_options, page_width, say
 from upright.cli.planned import (
     GOAL,
@@ -41,17 +41,21 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 @click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="The shape of the load.")
 @click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp.")
 @click.option("--engine-version", help="Only this version of it, such as 0.32.0.")
-@click.option("--tp", type=click.IntRange(1), help="Ranks of tensor parallelism.")
-@click.option("--pp", type=click.IntRange(1), help="Pipeline stages.")
-@click.option("--dcp", type=click.IntRange(1), help="Ranks that share one copy of the cache.")
+@click.option("--tp", type=RANKS, help="Ranks of tensor parallelism.")
+@click.option("--pp", type=RANKS, help="Pipeline stages.")
+@click.option("--dcp", type=RANKS, help="Ranks that share one copy of the cache.")
 @click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it: bf16, fp8, q8_0.")
 @click.option(
-    "--gpu-memory-utilization", type=float, help="Share of each GPU for the engine (SGLang: --mem-fraction-static)."
+    "--gpu-memory-utilization",
+    type=Number(min=0),
+    help="Share of each GPU for the engine (SGLang: --mem-fraction-static).",
 )
 @click.option("--draft", is_flag=True, help="With a draft model.")
-@click.option("--acceptance", type=float, help="Share of its guesses that are accepted on your load, such as 0.4.")
+@click.option(
+    "--acceptance", type=Number(min=0), help="Share of its guesses that are accepted on your load, such as 0.4."
+)
 @click.option("--image", help="Container image, as in the catalogue: its patches decide cache type and speed.")
-@click.option("--min-speed", type=click.FloatRange(min=0), help="Slowest tokens a second that will do for one user.")
+@click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
 @click.option("--why", is_flag=True, help="Every term of memory and of time.")
 @click.option("--all", "everything", is_flag=True, help="Every way that was planned, best first.")
 @click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.options import goal_options, port_option
+from upright.cli.options import RANKS, Number, goal_options, port_option
 
 if TYPE_CHECKING:
     from upright.planning.artifacts import Choice
@@ -68,12 +68,10 @@ def box_options(function: F) -> F:
     for option in (
         click.option(
             "--host-bandwidth",
-            type=click.FloatRange(min=1),
+            type=Number(min=1),
             help="GB/s of main memory, where the box does not say: 358 for 8 channels of DDR5-5600.",
         ),
-        click.option(
-            "--host-memory", type=click.FloatRange(min=1), help="GiB of main memory, where the box does not say."
-        ),
+        click.option("--host-memory", type=Number(min=1), help="GiB of main memory, where the box does not say."),
         click.option(
             "--box",
             help="A name of the catalogue, a number of GPUs such as 4x-rtx-5090, a box.json, a recording, or "
@@ -88,7 +86,7 @@ def node_options(function: F) -> F:
     """Several boxes as one model."""
     for option in (
         click.option("--link", help="The network between them: a name of `upright catalog list links`."),
-        click.option("--nodes", type=click.IntRange(1), default=1, help="Such boxes as one model.  [default: 1]"),
+        click.option("--nodes", type=click.IntRange(1, 64), default=1, help="Such boxes as one model.  [default: 1]"),
     ):
         function = option(function)
     return function
@@ -104,11 +102,11 @@ def recipe_options(function: F) -> F:
             "--model-path", help="Where the weights are on the target.  [default: as read, or the repository]"
         ),
         click.option("--served-name", help="The name that clients use."),
-        click.option("--gpu-memory-utilization", type=float, help="Share of each GPU for the engine."),
+        click.option("--gpu-memory-utilization", type=Number(min=0), help="Share of each GPU for the engine."),
         click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it."),
-        click.option("--dcp", type=click.IntRange(1), help="Ranks that share one copy of the cache."),
-        click.option("--pp", type=click.IntRange(1), help="Pipeline stages."),
-        click.option("--tp", type=click.IntRange(1), help="Ranks of tensor parallelism."),
+        click.option("--dcp", type=RANKS, help="Ranks that share one copy of the cache."),
+        click.option("--pp", type=RANKS, help="Pipeline stages."),
+        click.option("--tp", type=RANKS, help="Ranks of tensor parallelism."),
         click.option("--engine-version", help="For this version of it, such as 0.32.0."),
         click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp."),
         port_option,

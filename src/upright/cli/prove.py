@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,8 +34,8 @@ class _Pair(click.ParamType[tuple[float, float]]):
             read, written = (float(part) for part in str(value).split(","))
         except ValueError:
             self.fail(f"{value!r} is no pair of rates; write 300,20", param, ctx)
-        if read <= 0 or written <= 0:
-            self.fail(f"{value!r}: both rates are above zero", param, ctx)
+        if not (0 < read < inf and 0 < written < inf):
+            self.fail(f"{value!r}: both rates are numbers above zero", param, ctx)
         return read, written
 
 

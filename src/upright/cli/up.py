@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import given, model_argument
+from upright.cli.options import Number, given, model_argument
 from upright.cli.output import Output, output_options, page_width, say
 from upright.cli.starting import STARTING, engine_port, on_of, starting_options
 
@@ -30,7 +30,7 @@ _AGAIN = (*STARTING, "restarts", "hung_after")
 )
 @click.option(
     "--hung-after",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=120,
     show_default=True,
     help="Seconds without an answer after which it hangs.",

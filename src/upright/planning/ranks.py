@@ -185,7 +185,7 @@ def _process(case: RankCase) -> LedgerLine:
 
 
 def _pool_tokens(rank: _Rank, shape: CacheShape, case: RankCase, share: float, block: int) -> int:
-    if shape.bytes_per_token == 0:
+    if rank.token_bytes == 0:  # a cache that does not grow, or a stage without a layer
         return 0
     held = rank.token_bytes / shape.bytes_per_token
     pool = Fraction(rank.pool_bytes) * Fraction(share).limit_denominator(1000)
@@ -198,7 +198,7 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tu
     found = []
     if tightest.pool_bytes <= 0:
         found.append(_weights_too_large(case, tightest, -tightest.pool_bytes))
-    if not found and low_tokens < case.need_tokens:
+    if not found and low_tokens < case.need_tokens and case.parallel.pipeline <= case.model.architecture.layers:
         short = int((case.need_tokens - low_tokens) * tightest.token_bytes)
         found.append(
             Objection(

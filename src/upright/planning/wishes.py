@@ -74,6 +74,9 @@ def rank_objections(
     elif tensor * pipeline > count:
         message = f"{tensor} x {pipeline} ranks are asked for, the box has {count} GPUs"
         yield Objection(code="too-few-gpus", message=message, remedy=f"--tp {most_ranks(model, count)}")
+    if pipeline > (layers := model.architecture.layers):
+        message = f"{pipeline} stages are asked for, the model has {layers} layers"
+        yield Objection(code="too-few-layers", message=message, remedy="--pp 1")
     if not same:
         message = "ranks need GPUs of one kind: the smallest decides, and kernels differ"
         yield Objection(code="mixed-gpus", message=message)

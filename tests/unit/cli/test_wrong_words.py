@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from tests.conftest import Upright
+from upright.cli.main import cli
 
 NOBODY = "http://127.0.0.1:1/v1"
 
@@ -39,3 +42,41 @@ def test_wrong_words(upright: Upright, words: list[str], talk: list[str]) -> Non
     assert (done.returncode, done.stdout) == (2, "")
     lines = done.stderr.splitlines()
     assert all(line.startswith(said) for line, said in zip(lines[: len(talk)], talk, strict=True)), done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--host-memory nan",
+        "--host-memory inf",
+        "--host-bandwidth 1e308",
+        "--gpu-memory-utilization nan",
+        "--draft --acceptance nan",
+        "--min-speed inf",
+        "--tp 100000000",
+        "--pp 1000000",
+        "--nodes 100000",
+    ],
+)
+def test_a_number_that_cannot_be_reckoned_with_is_refused_by_its_option(words: str) -> None:
+    done = CliRunner().invoke(cli, ["plan", "kimi-k2.6", "--box", "hgx-b200", *words.split()], standalone_mode=False)
+    assert isinstance(done.exception, click.BadParameter)
+    assert words.split()[-2] in done.exception.format_message()
+
+
+@pytest.mark.parametrize("price", ["hour=nan", "hour=inf", "hour=1e308"])
+def test_a_price_is_a_number(price: str) -> None:
+    words = ["fleet", "size", "kimi-k2.6", "--box", "hgx-b200", "--users", "5", "--price", price]
+    done = CliRunner().invoke(cli, words, standalone_mode=False)
+    assert isinstance(done.exception, click.BadParameter)
+
+
+def test_more_stages_than_layers_are_an_answer(upright: Upright) -> None:
+    done = upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--pp", "64")
+    assert done.returncode == 1
+    assert "64 stages are asked for, the model has 61 layers" in " ".join(done.stdout.split())
+
+
+def test_a_name_too_long_for_any_file(upright: Upright) -> None:
+    done = upright("plan", "a" * 5000)
+    assert (done.returncode, done.stderr) == (2, f"error: File name too long: {'a' * 60}\n")
