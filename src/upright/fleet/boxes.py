@@ -126,8 +126,11 @@ def in_flight(directory: DeploymentDir) -> int | None:
     return None if seen.running is None else round(seen.running + (seen.waiting or 0))
 
 
-def wait_until_idle(directory: DeploymentDir, *, seconds: float, tell: Tell) -> int:
-    """Requests that are left when the patience is over; an engine is idle when it says so twice."""
+def wait_until_idle(directory: DeploymentDir, *, seconds: float, tell: Tell) -> int | None:
+    """Requests that are left when the patience is over; an engine is idle when it says so twice. None if it does not
+    say; one without metrics never will."""
+    if directory.read(Recipe).metrics_path is None:
+        return None
     deadline, idle, said = time.monotonic() + seconds, 0, -1
     while True:
         left = in_flight(directory)
@@ -138,7 +141,7 @@ def wait_until_idle(directory: DeploymentDir, *, seconds: float, tell: Tell) -> 
             tell(f"{left} requests to go")
             said = left
         if time.monotonic() > deadline:
-            return left if left is not None else 1
+            return left
         time.sleep(0.25)
 
 

@@ -135,6 +135,9 @@ class _Rolling:
         if running(state.box(box.name)) is None:
             return
         left = wait_until_idle(here, seconds=self.fleet.drain_seconds, tell=tell)
+        if left is None:
+            self._put_back(box, before, recipe, "it does not tell how many requests it has", tell)
+            raise _StoppedError(f"{box.name} does not tell how many requests it has; it was not restarted")
         if left:
             self._put_back(box, before, recipe, "its requests did not end", tell)
             raise _StoppedError(

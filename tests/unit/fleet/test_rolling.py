@@ -11,7 +11,7 @@ import pytest
 
 from upright import store
 from upright.errors import LaunchError
-from upright.fleet import rolling
+from upright.fleet import boxes, rolling
 from upright.fleet.directory import FleetDir
 from upright.fleet.looking import look
 from upright.fleet.rolling import roll
@@ -57,7 +57,11 @@ class World:
         monkeypatch.setattr(rolling, "climb", self.climb)
         monkeypatch.setattr(rolling, "admit", self.admit)
         monkeypatch.setattr(rolling, "running", self.running)
-        monkeypatch.setattr(rolling, "wait_until_idle", lambda here, **_: 3 if here.name[-1] in self.busy else 0)
+        self.left: int | None = 3
+        """Requests of a busy box."""
+        monkeypatch.setattr(
+            rolling, "wait_until_idle", lambda here, **_: self.left if here.name[-1] in self.busy else 0
+        )
 
     def plan(self, fleet: Fleet, folder: Path, **_: Any) -> list[Any]:
         record = SimpleNamespace(to_json=lambda: "{}", kind="box")
@@ -156,6 +160,23 @@ def test_a_box_whose_requests_do_not_end_is_not_restarted(world: World):
     made = world.roll()
     assert made.reason == "a still had 3 requests after 900 s; it was not restarted"
     assert world.done == ["a out", "a in"]
+
+
+def test_a_box_that_does_not_tell_its_requests_is_not_restarted(world: World):
+    world.busy.add("a")
+    world.left = None
+    made = world.roll()
+    assert made.reason == "a does not tell how many requests it has; it was not restarted"
+    assert world.done == ["a out", "a in"]
+
+
+def test_requests_that_an_engine_does_not_count_are_unknown(world: World, monkeypatch: pytest.MonkeyPatch):
+    here = DeploymentDir(store.home() / "deployments/f-a")
+    monkeypatch.setattr(boxes, "in_flight", lambda directory: None)
+    here.write(world.old.model_copy(update={"metrics_path": "/metrics"}))
+    assert boxes.wait_until_idle(here, seconds=0.01, tell=print) is None
+    here.write(world.old.model_copy(update={"metrics_path": None}))
+    assert boxes.wait_until_idle(here, seconds=900, tell=print) is None
 
 
 def test_the_only_box_that_answers_is_never_drained(world: World):
