@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.fleet_options import started, started_argument
+from upright.cli.fleet_options import file_of, started, started_argument
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
     if ended.problems:
         output.next("fleet", "down", found.name)
         output.no()
-    output.next("fleet", "up")
+    output.next("fleet", "up", *file_of(found))
 
 
 def _page(console: Console, ended: tuple[Deployment, ...]) -> None:

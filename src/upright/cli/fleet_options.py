@@ -54,6 +54,16 @@ def started(name: str | None) -> Fleet:
     return FleetDir(called).fleet()
 
 
+def file_of(fleet: Fleet) -> list[str]:
+    """The file it came from, as it is typed from here; nothing if that is not known."""
+    from upright.fleet.directory import FleetDir
+
+    file = FleetDir(fleet.name).file
+    if file is None:
+        return []
+    return [str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)]
+
+
 def plans_page(console: Console, plans: list[BoxPlan]) -> None:
     """A row for each box, then what stands in the way."""
     from upright.cli.pages import table_of

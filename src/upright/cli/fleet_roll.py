@@ -35,7 +35,7 @@ def command(output: Output, file: Path, again: bool, dry_run: bool) -> None:
     if dry_run:
         _show_changes(output, fleet, file, again)
         return
-    rolled = roll(fleet, file.parent, tell=say, again=again)
+    rolled = roll(fleet, file, tell=say, again=again)
     if rolled.roll is None:
         output.answer([each.to_dict() for each in rolled.plans], lambda console: plans_page(console, [*rolled.plans]))
         say("nothing was touched")

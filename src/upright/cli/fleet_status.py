@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.fleet_options import started, started_argument
+from upright.cli.fleet_options import file_of, started, started_argument
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def command(output: Output, fleet: str | None) -> None:
     for name in seen.left:
         say(f"{name} runs, and fleet.yaml no longer names it: upright down {name}")
     if not seen.well:
-        output.next("fleet", "roll" if seen.roll else "up")
+        output.next("fleet", "roll" if seen.roll else "up", *file_of(found))
         output.no()
     say(f"clients' key: {FleetDir(found.name).client_key_file}")
-    output.next("fleet", "roll")
+    output.next("fleet", "roll", *file_of(found))
 
 
 def status_page(console: Console, seen: FleetLook) -> None:

@@ -32,7 +32,7 @@ def command(output: Output, file: Path, dry_run: bool) -> None:
         output.answer([each.to_dict() for each in plans], lambda console: plans_page(console, plans))
         output.next("fleet", "up", str(file))
         return
-    made = up(fleet, file.parent, tell=say)
+    made = up(fleet, file, tell=say)
     if made.router is None:
         output.answer([each.to_dict() for each in made.plans], lambda console: plans_page(console, list(made.plans)))
         output.next("fleet", "plan", str(file))

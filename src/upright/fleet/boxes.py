@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from upright import store
 from upright.endpoint.client import Endpoint
@@ -40,7 +41,7 @@ def in_place(wanted: FleetBox | Router, name: str | None) -> DeploymentDir | Non
     return found if found is not None and _moved(wanted, found.read(Deployment)) is None else None
 
 
-def refuse_moved(fleet: Fleet, state: FleetState) -> None:
+def refuse_moved(fleet: Fleet, file: Path, state: FleetState) -> None:
     """What runs elsewhere than fleet.yaml now says would be left there unseen."""
     known: list[tuple[str, FleetBox | Router, str | None]] = [
         (box.name, box, state.box(box.name).deployment) for box in fleet.boxes
@@ -49,7 +50,7 @@ def refuse_moved(fleet: Fleet, state: FleetState) -> None:
         here = started(deployment)
         now = status(here) if here is not None else None
         if now is not None and now.state in RUNNING and (words := _moved(wanted, now)):
-            raise LaunchError(f"{name} {words}", hint=f"upright down {now.name}, then upright fleet up")
+            raise LaunchError(f"{name} {words}", hint=f"upright down {now.name}, then upright fleet up {file}")
 
 
 def running(state: BoxState) -> Deployment | None:

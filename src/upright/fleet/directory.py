@@ -1,6 +1,7 @@
 """A fleet's name -> its directory: what was asked for, what was done, its keys, and who is at it.
 
 HOME/fleets/NAME/  fleet.json fleet-state.json   records, each replaced atomically
+                   file   where the fleet.yaml is that they came from
                    client.key worker.key admin.key (0600)   lock
                    router/   what smg is started from, where it runs on this machine
 """
@@ -49,12 +50,20 @@ class FleetDir:
     def known(self) -> bool:
         return self._records.has(FleetState)
 
-    def create(self, fleet: Fleet) -> None:
-        """What is asked for from now on: written by a command that is about to do it."""
+    def create(self, fleet: Fleet, file: Path | None = None) -> None:
+        """What is asked for from now on, and the file that says so: written by a command that is about to do it."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._records.write(fleet)
+        if file is not None:
+            write_atomically(self._file, f"{file.resolve()}\n".encode())
         if not self.known:
             self.write(FleetState(name=fleet.name))
+
+    @property
+    def file(self) -> Path | None:
+        """The fleet.yaml that it was last started or rolled from; None if that is not known, or it is gone."""
+        found = Path(self._file.read_text().rstrip("\n")) if self._file.exists() else None
+        return found if found is not None and found.exists() else None
 
     def fleet(self) -> Fleet:
         return self._records.read(Fleet)
@@ -103,6 +112,10 @@ class FleetDir:
                 return False
         except LaunchError:
             return True
+
+    @property
+    def _file(self) -> Path:
+        return self.path / "file"
 
     def _key_file(self, name: str) -> Path:
         return self.path / f"{name}.key"

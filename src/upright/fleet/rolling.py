@@ -42,21 +42,23 @@ class _StoppedError(Exception):
     """This box could not be given its new recipe."""
 
 
-def roll(fleet: Fleet, folder: Path, *, tell: Tell, again: bool = False) -> Rolled:
+def roll(fleet: Fleet, file: Path, *, tell: Tell, again: bool = False) -> Rolled:
     """`again` also restarts boxes whose recipe is already the wanted one."""
     directory = FleetDir(fleet.name)
     if not directory.known:
-        raise LaunchError(f"{fleet.name} was never started", hint="upright fleet up")
+        raise LaunchError(f"{fleet.name} was never started", hint=f"upright fleet up {file}")
     with directory.at_work():
         state = directory.state()
-        refuse_moved(fleet, state)
+        refuse_moved(fleet, file, state)
         missing = [box.name for box in fleet.boxes if in_place(box, state.box(box.name).deployment) is None]
         if missing:
-            raise LaunchError(f"{', '.join(missing)} of {fleet.name} was never started", hint="upright fleet up")
-        plans = plan_fleet(fleet, folder, tell=tell)
+            raise LaunchError(
+                f"{', '.join(missing)} of {fleet.name} was never started", hint=f"upright fleet up {file}"
+            )
+        plans = plan_fleet(fleet, file.parent, tell=tell)
         if not all(each.ready for each in plans):
             return Rolled(tuple(plans))
-        directory.create(fleet)
+        directory.create(fleet, file)
         rolling = _Rolling(fleet, directory, directory.keys(), tell)  # a new client key comes with the router's restart
         wanted = [(each.box, each.prepared) for each in plans if each.prepared is not None]
         return Rolled(tuple(plans), rolling.run(wanted, again=again))

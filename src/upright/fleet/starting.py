@@ -69,22 +69,22 @@ class Ended:
     """Deployments that may still run, or have left keys on their machine, and why."""
 
 
-def up(fleet: Fleet, folder: Path, *, tell: Tell) -> Started:
+def up(fleet: Fleet, file: Path, *, tell: Tell) -> Started:
     """Start what does not run yet. What runs is left alone, with the recipe it has."""
     directory = FleetDir(fleet.name)
     with directory.at_work():
         state = directory.state()
-        refuse_moved(fleet, state)
+        refuse_moved(fleet, file, state)
         there = {box.name for box in fleet.boxes if running(state.box(box.name))}
         missing = tuple(box for box in fleet.boxes if box.name not in there)
         for name in sorted(there):
             tell(f"{name}: runs already")
-        plans = plan_fleet(fleet, folder, tell=tell, boxes=missing) if missing else []
+        plans = plan_fleet(fleet, file.parent, tell=tell, boxes=missing) if missing else []
         if not all(each.ready for each in plans):
             return Started(tuple(plans), {})
         keys = directory.keys(fleet.client_key)
         _leave_old_router(fleet, directory, tell)
-        directory.create(fleet)
+        directory.create(fleet, file)
         for name in sorted(there):
             _admit_again(directory, name)
         problems = _start_boxes(fleet, directory, plans, keys, tell)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from upright.cli.fleet_options import file_of
 from upright.errors import LaunchError, UsageError
 from upright.fleet.boxes import listed, same_start, url_of
 from upright.fleet.directory import FleetDir, known_fleets
@@ -58,6 +59,21 @@ def test_a_clients_key_may_be_named(home: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("KIMI_KEY", directory.keys().worker)
     with pytest.raises(UsageError, match="two keys of f are the same"):
         directory.keys("env:KIMI_KEY")
+
+
+def test_the_file_that_a_fleet_came_from(home: Path, monkeypatch: pytest.MonkeyPatch):
+    file, directory = home / "published/fleet.yaml", FleetDir("f")
+    directory.create(a_fleet())
+    assert file_of(a_fleet()) == []
+    file.parent.mkdir()
+    file.touch()
+    monkeypatch.chdir(home)
+    directory.create(a_fleet(), Path("published/fleet.yaml"))
+    assert file_of(a_fleet()) == ["published/fleet.yaml"], "as it is typed here"
+    monkeypatch.chdir(home / "fleets")
+    assert file_of(a_fleet()) == [str(file)]
+    file.unlink()
+    assert file_of(a_fleet()) == []
 
 
 def test_one_command_at_a_time():

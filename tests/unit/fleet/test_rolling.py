@@ -95,7 +95,7 @@ class World:
         directory.write(state.with_box(state.box(name).model_copy(update={"admitted": admitted})))
 
     def roll(self, **more: Any) -> Roll:
-        made = roll(self.fleet, Path(), tell=lambda words: None, **more).roll
+        made = roll(self.fleet, Path("fleet.yaml"), tell=lambda words: None, **more).roll
         assert made is not None
         assert self.directory.state().roll == made, "what is told is on disk"
         return made
@@ -221,7 +221,7 @@ def test_boxes_that_were_never_started(world: World):
     more = FleetBox(name="d", port=9999)
     fleet = world.fleet.model_copy(update={"boxes": (*world.fleet.boxes, more)})
     with pytest.raises(LaunchError, match="d of f was never started"):
-        roll(fleet, Path(), tell=lambda words: None)
+        roll(fleet, Path("fleet.yaml"), tell=lambda words: None)
 
 
 def test_a_roll_that_does_not_fit_changes_nothing_and_no_roll_changes_keys(
@@ -230,7 +230,7 @@ def test_a_roll_that_does_not_fit_changes_nothing_and_no_roll_changes_keys(
     before, keys = world.fleet, world.directory.keys()
     monkeypatch.setenv("ANOTHER", "sk-another-key")
     world.fleet, world.fits = before.model_copy(update={"drain_seconds": 5, "client_key": "env:ANOTHER"}), False
-    assert roll(world.fleet, Path(), tell=lambda words: None).roll is None
+    assert roll(world.fleet, Path("fleet.yaml"), tell=lambda words: None).roll is None
     assert world.directory.fleet() == before
     world.fits = True
     assert world.roll().outcome == "done"

@@ -96,7 +96,7 @@ class Pair:
         here.write(here.read(Deployment).model_copy(update={"state": state, **more}))
 
     def up(self) -> Started:
-        return up(self.fleet, Path(), tell=self.said.append)
+        return up(self.fleet, Path("fleet.yaml"), tell=self.said.append)
 
     def admitted(self) -> list[str]:
         return [box.name for box in self.directory.state().boxes if box.admitted]
@@ -194,7 +194,7 @@ def test_a_box_that_runs_elsewhere_is_not_left_there(pair: Pair, monkeypatch, ru
     pair.fleet = a_pair(boxes=ELSEWHERE)
     for command in (up, roll):
         with pytest.raises(LaunchError, match=says) as caught:
-            command(pair.fleet, Path(), tell=pair.said.append)
+            command(pair.fleet, Path("fleet.yaml"), tell=pair.said.append)
         assert (caught.value.hint or "").startswith("upright down pair-a, then upright fleet up")
     assert pair.directory.fleet() == before
     assert pair.lists == []
@@ -218,7 +218,7 @@ def test_a_box_that_was_stopped_elsewhere_is_begun_anew(pair: Pair, monkeypatch)
     prepared: Any = SimpleNamespace(box=record, model=record, plan=record, recipe=record)
     fleet, known = a_pair(boxes=ELSEWHERE), pair.directory.state().box("a")
     with pytest.raises(LaunchError, match="a of pair was never started"):
-        roll(fleet, Path(), tell=pair.said.append)
+        roll(fleet, Path("fleet.yaml"), tell=pair.said.append)
     made = boxes.start_box(fleet, fleet.boxes[0], prepared, known, pair.directory.keys(), print, lambda _: None)
     assert made.deployment not in (None, "pair-a")
     assert [(name, on.machine, on.port) for name, on in seen] == [(made.deployment, "far", 41000)]
