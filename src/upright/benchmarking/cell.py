@@ -58,6 +58,8 @@ class Place:
     workload: str
     repeat: int
     seed: int
+    taken_up: str = ""
+    """When the run was taken up again, if it was."""
 
 
 def measure(
@@ -66,9 +68,7 @@ def measure(
     on_tick: OnTick | None = None,
 ) -> Cell:  # fmt: skip
     """One cell, with its marks. `seconds` is the time box; an error of the server is in the cell, never raised."""
-    # The run is in it: the same prompts again would be found in the engine's cache.
-    seed = f"{place.seed} {place.run} {shape.prompt_tokens} {shape.concurrency} {place.repeat}"
-    source = Prompts(subject.target, shape, subject.gauge, seed)
+    source = Prompts(subject.target, shape, subject.gauge, _prompt_seed(shape, place))
     how = Load(
         concurrency=min(shape.concurrency, shape.requests),
         requests_per_second=shape.requests_per_second,
@@ -100,6 +100,11 @@ def warm_up(subject: Subject, shape: Shape, *, seconds: float | None = None) -> 
         load = _boxed(Load(step.concurrency, ramp_seconds=shape.ramp_seconds), seconds)
         _, flight = run(subject.target, source, load)
     return flight
+
+
+def _prompt_seed(shape: Shape, place: Place) -> str:
+    """Another for every cell, also for one that is tried again: the engine's cache holds prompts that it has seen."""
+    return f"{place.seed} {place.run} {place.taken_up} {place.repeat} {shape.model_dump_json()}"
 
 
 def _boxed(load: Load, seconds: float | None) -> Load:

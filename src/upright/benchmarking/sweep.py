@@ -63,6 +63,8 @@ class Course:
     began_at: str
     watch: Watch
     known: dict[tuple[str, str, int], Cell] = field(default_factory=dict)
+    taken_up: str = ""
+    """When a run that was cut off went on; empty for a new one."""
     cells: list[Cell] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
@@ -74,7 +76,7 @@ class Course:
 
     def take(self, subject: Subject, shape: Shape, repeat: int, *, left: int) -> Cell:
         """The cell from the disk, or measured now; `left` is how many come, this one included."""
-        place = Place(self.run, self.asked.workload.name, repeat, self.asked.seed)
+        place = Place(self.run, self.asked.workload.name, repeat, self.asked.seed, self.taken_up)
         remembered = self.known.get((subject.letter, _key(self.asked.workload.name, shape, subject), repeat))
         if remembered is not None:
             self.cells.append(remembered)
@@ -155,7 +157,7 @@ def begin(asked: Asked, directory: DeploymentDir, about: Sequence[str], watch: W
             if cell.run == runs[-1].run and cell.complete
         }
         watch.tell(f"going on with the run of {runs[-1].at[:19]}: {len(known)} cells are there")
-        return Course(asked, directory, runs[-1].run, runs[-1].at, watch, known)
+        return Course(asked, directory, runs[-1].run, runs[-1].at, watch, known, _now())
     started = Started(run=f"{digest}-{len(runs) + 1}", asked=digest, workload=asked.workload.name, at=_now())
     directory.append(started)
     return Course(asked, directory, started.run, started.at, watch)

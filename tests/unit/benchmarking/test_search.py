@@ -9,9 +9,9 @@ import pytest
 
 from tests.scripted.cells import cell
 from upright.benchmarking import sweep
-from upright.benchmarking.cell import Place, Promise, Subject, _good_percent
+from upright.benchmarking.cell import Place, Promise, Subject, _good_percent, open_shape
 from upright.benchmarking.load import Tally, Target
-from upright.benchmarking.prompts import Gauge
+from upright.benchmarking.prompts import Gauge, Prompts
 from upright.benchmarking.search import search
 from upright.benchmarking.sweep import Asked, Watch, begin
 from upright.benchmarking.workload import workload
@@ -130,3 +130,24 @@ def test_cells_judged_by_another_promise_are_not_taken_up(place: DeploymentDir):
     first = begin(one, place, (), Watch())
     assert begin(one, place, (), Watch()).run == first.run
     assert begin(other, place, (), Watch()).run != first.run
+
+
+def test_no_prompt_is_sent_twice(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch):
+    """Not at another rate, not by a cell that was cut off and is tried again: the engine's cache would hold them."""
+    sent: list[bytes] = []
+
+    def run(target: Target, source: Prompts, *_: object, **__: object) -> None:
+        sent.append(source.first().payload)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("upright.benchmarking.cell.run", run)
+    monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: None)
+    row = workload("goodput").model_copy(update={"concurrency": (2,)})
+    (closed,) = row.shapes()
+    subject = Subject(Target("http://127.0.0.1:9", "m"), Gauge(1, ("a", "b"), 1))
+    asked = Asked(row, (closed,))
+    for course in (begin(asked, place, (), Watch()), begin(asked, place, (), Watch())):
+        for shape in (closed, open_shape(closed, 2.0, 4), open_shape(closed, 4.0, 4)):
+            with pytest.raises(KeyboardInterrupt):
+                course.take(subject, shape, 1, left=1)
+    assert len(sent) == len(set(sent)) == 6
