@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 USES = ("coding-agent", "chat", "batch", "long-documents")
 CHUNK_TOKENS = 2048
 _ENGINE = ("engine", "engine_version", "kv_dtype", "image")
+_ASKED = (
+    "users", "use", "evidence", *MACHINE, "context", *_ENGINE, "streams", "pool_tokens", "usage", "price", "host_watts",
+    "seed",
+)  # fmt: skip
+"""Everything of a call but its promise."""
 
 
 class Pairs(click.ParamType[dict[str, float]]):
@@ -163,12 +169,17 @@ def _refuse(output: Output, model: str | None, demand: Demand, serving: Serving)
     if output.wants_record:
         output.answer({"kept": False, "first_token_seconds": first, "tokens_per_second": rate, "why": words})
     output.show(f"No number of boxes is enough.\n{words}\n{serving.curve.why}")
-    within, least = f"{1.2 * first:.1f}" if first >= 0.1 else "0.1", f"{0.8 * rate:.0f}"
-    source = [model] if model else given("evidence")
     output.next(
-        "fleet", "size", *source, "--slo", f"ttft={within}s,rate={least}", *given("users", "use", "box", "engine")
+        "fleet", "size", *([model] if model else []), "--slo", _kept(demand.promise, first, rate), *given(*_ASKED)
     )
     output.no()
+
+
+def _kept(promise: Promise, first: float, rate: float) -> str:
+    """What was asked for, as far as one user alone has it with some room."""
+    within = max(promise.first_token_seconds, math.ceil(12 * first) / 10)
+    share = "" if promise.share == type(promise).share else f",share={promise.share:g}"
+    return f"ttft={within:g}s,rate={min(promise.tokens_per_second, int(0.8 * rate)):g}{share}"
 
 
 def _serving(model: str | None, use: str, wanted: dict[str, Any]) -> Serving:
@@ -235,22 +246,26 @@ def _planned(model: str, use: str, wanted: dict[str, Any]) -> Serving:
 
 
 def _measured(wanted: dict[str, Any]) -> Serving:
+    from upright.errors import UsageError
     from upright.sizing.answer import Serving, curve_of
     from upright.sizing.measured import measured_service
 
     records: list[Benchmark] = []
-    context, streams, box, made_from = wanted["context"], wanted["streams"], None, []
+    context, streams, pool, box = wanted["context"], wanted["streams"], wanted["pool_tokens"], None
     for each in wanted["evidence"]:
         found, known = _benchmarks(each)
         records += found
         context = context or known.get("context")
         streams = streams or known.get("streams")
+        pool = pool or known.get("pool")
         box = box or known.get("box")
-        made_from += [record.reference for record in found]
+    if len(models := {record.model for record in records}) > 1:
+        raise UsageError(
+            f"the evidence is of several models: {', '.join(sorted(models))}",
+            hint="one curve is of one model on one box",
+        )
     cells = [cell for record in records for cell in record.cells]
-    done = measured_service(
-        cells, pool_tokens=wanted["pool_tokens"] or known.get("pool"), streams=streams, step_prompt_tokens=CHUNK_TOKENS
-    )
+    done = measured_service(cells, pool_tokens=pool, streams=streams, step_prompt_tokens=CHUNK_TOKENS)
     longest = context or done.service.pool_tokens
     curve = curve_of(done.service, basis="measured", why=done.why, notes=done.notes)
     return Serving(
@@ -260,7 +275,7 @@ def _measured(wanted: dict[str, Any]) -> Serving:
         model=records[0].model,
         box_name=box.name if box else None,
         box=box,
-        made_from=tuple(made_from),
+        made_from=tuple(record.reference for record in records),
     )
 
 

@@ -127,7 +127,12 @@ def given(*names: str) -> list[str]:
     for option in context.command.params:
         name = option.name or ""
         if name in names and isinstance(option, click.Option) and context.get_parameter_source(name) in typed:
-            words += [option.opts[-1]] if option.is_flag else [option.opts[-1], _word(context.params[name])]
+            value = context.params[name]
+            if option.is_flag:
+                words.append(option.opts[-1])
+                continue
+            for each in value if option.multiple else (value,):
+                words += [option.opts[-1], _word(each)]
     return words
 
 
@@ -135,7 +140,11 @@ def _word(value: Any) -> str:
     """As a person types it."""
     if isinstance(value, tuple):
         return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, dict):
+        return ",".join(f"{name}={_word(each)}" for name, each in value.items())
+    if isinstance(value, float):
+        return short if float(short := f"{value:g}") == value else str(value)
+    return str(value)
 
 
 def deployment_argument(function: F) -> F:

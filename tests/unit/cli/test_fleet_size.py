@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from tests.golden.deployments import recipe
 from upright import catalog
@@ -80,7 +81,37 @@ def test_evidence_in_a_file_is_measured(upright, tmp_path):
     assert answer["costs"] == []
 
 
-def _benchmark() -> Benchmark:
+def test_earlier_evidence_is_not_forgotten(upright, tmp_path):
+    _deployment(tmp_path, "alpha")
+    bare = tmp_path / "benchmark.json"
+    bare.write_text(_benchmark().to_json())
+    size = ("fleet", "size", "--users", "20", "--use", "chat", "--evidence", "alpha", "--evidence", bare)
+    done = upright(*size, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["curve"]["pool_tokens"] == 8 * 65_536
+    bare.write_text(_benchmark(model="another").to_json())
+    done = upright(*size)
+    assert done.returncode == 2
+    assert "several models: another, m" in done.stderr
+
+
+def test_what_is_next_after_a_no_repeats_everything_that_was_asked(upright, tmp_path):
+    _deployment(tmp_path, "alpha")
+    _deployment(tmp_path, "beta")
+    asked = ("--users", "5", "--use", "chat", "--evidence", "alpha", "--evidence", "beta", "--context", "32k")
+    asked += ("--streams", "4", "--pool-tokens", "1048577", "--usage", "turns=3,thinking_seconds=2m")
+    done = upright("fleet", "size", *asked, "--slo", "ttft=5s,rate=5000,share=0.9")
+    assert done.returncode == 1, done.stderr
+    words = done.stderr.splitlines()[-1].removeprefix("next: upright ").split()
+    assert words[2:] == [
+        "--slo", "ttft=5s,rate=66,share=0.9", "--users", "5", "--use", "chat", "--evidence", "alpha", "--evidence",
+        "beta", "--context", "32768", "--streams", "4", "--pool-tokens", "1048577", "--usage",
+        "turns=3,thinking_seconds=120",
+    ]  # fmt: skip
+    assert upright(*words).returncode == 0
+
+
+def _benchmark(model: str = "m") -> Benchmark:
     def spread(value: float) -> Spread:
         return Spread(count=9, mean=value, low=value, p50=value, p90=value, p99=value, high=value)
 
@@ -95,25 +126,33 @@ def _benchmark() -> Benchmark:
         for streams in (1, 16) for prompt in (1024, 8192)
     ]  # fmt: skip
     return Benchmark(
-        run="r", title="t", workload="matrix", about="", deployment=None, model="m", engine=None, engine_version=None,
+        run="r", title="t", workload="matrix", about="", deployment=None, model=model, engine=None, engine_version=None,
         base_url=None, at="", seed=0, repeats=1, self_test=None, cells=tuple(cells),
     )  # fmt: skip
 
 
 def test_evidence_of_a_deployment_brings_what_else_it_knows(upright, tmp_path):
-    folder = tmp_path / "home/deployments/tiny"
-    (folder / "benchmarks").mkdir(parents=True)
-    (folder / "deployment.json").write_text("{}")  # that it is there; nobody reads it here
+    folder = _deployment(tmp_path, "tiny")
+    (folder / "benchmarks/r.json").unlink()
     done = upright("fleet", "size", "--users", "50", "--use", "chat", "--evidence", "tiny")
     assert done.returncode == 2
     assert "was never benchmarked" in done.stderr
-    (folder / "benchmarks/r.json").write_text(_benchmark().to_json())
-    made = recipe("kimi-k26-ik-llama").model_copy(update={"context_tokens": 65_536, "users": 8})
-    (folder / "recipe.json").write_text(made.to_json())
-    (folder / "box.json").write_text(catalog.box_record("2x-rtx-pro-6000-max-q-epyc-9175f").to_json())
+    _deployment(tmp_path, "tiny")
     done = upright("fleet", "size", "--users", "50", "--use", "chat", "--evidence", "tiny", "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert (answer["curve"]["streams"], answer["curve"]["pool_tokens"]) == (8, 8 * 65_536)
     assert answer["context_tokens"] == 65_536
     assert answer["costs"][0]["name"] == "watts at full load"
+
+
+def _deployment(tmp_path: Path, name: str) -> Path:
+    """One that was benchmarked."""
+    folder = tmp_path / "home/deployments" / name
+    (folder / "benchmarks").mkdir(parents=True, exist_ok=True)
+    (folder / "deployment.json").write_text("{}")  # that it is there; nobody reads it here
+    (folder / "benchmarks/r.json").write_text(_benchmark().to_json())
+    made = recipe("kimi-k26-ik-llama").model_copy(update={"context_tokens": 65_536, "users": 8})
+    (folder / "recipe.json").write_text(made.to_json())
+    (folder / "box.json").write_text(catalog.box_record("2x-rtx-pro-6000-max-q-epyc-9175f").to_json())
+    return folder
