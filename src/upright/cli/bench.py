@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import Number, Numbers, Seconds, Tokens, deployment_argument, given, running_or_last
+from upright.cli.options import Address, Number, Numbers, Seconds, Tokens, deployment_argument, given, running_or_last
 from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
@@ -30,7 +30,9 @@ _ASKED = (
 @deployment_argument
 @click.option("--workload", default="knee", show_default=True, help="Which load; --list names them all.")
 @click.option("--list", "list_them", is_flag=True, help="List the workloads and stop.")
-@click.option("--base-url", help="An endpoint that upright did not start, such as http://10.0.0.7:8000.")
+@click.option(
+    "--base-url", type=Address(), help="An endpoint that upright did not start, such as http://10.0.0.7:8000."
+)
 @click.option("--model", help="The name to ask it by; needed with --base-url.")
 @click.option("--key-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A file with its key.")
 @click.option("--api", type=click.Choice(["chat", "completions", "messages"]), default="chat", show_default=True,

@@ -77,6 +77,17 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         return tuple(sorted(set(numbers)))
 
 
+class Address(click.ParamType[str]):
+    """Where a server answers; one with a password in it is refused before anything repeats it."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from upright.endpoint.address import plain_address
+
+        return plain_address(str(value))
+
+
 class RungName(click.ParamType[str]):
     """A rung of the ladder; refused before anything is connected to."""
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import RungName, Seconds, Tokens, deployment_argument, given, running_or_last, to_option
+from upright.cli.options import (
+    Address,
+    RungName,
+    Seconds,
+    Tokens,
+    deployment_argument,
+    given,
+    running_or_last,
+    to_option,
+)
 from upright.cli.output import Output, output_options, say
 from upright.cli.speculating import Cells, answer, next_words, speculate_options, trial_of
 from upright.errors import UsageError
@@ -51,7 +60,7 @@ class _Pair(click.ParamType[tuple[float, float]]):
 @click.option("--context", type=Tokens(), help="Walk up to this context; restarts where the recipe has less.")
 @click.option("--try", "tries", multiple=True, metavar="FLAG=VALUE", help="Try a setting; kept if all still holds.")
 @speculate_options
-@click.option("--base-url", help="A server that somebody else started, such as http://127.0.0.1:8000/v1.")
+@click.option("--base-url", type=Address(), help="Another's server, such as http://127.0.0.1:8000/v1.")
 @click.option("--model", help="The name that it serves.  [default: the only one it names]")
 @click.option("--key-env", default="OPENAI_API_KEY", show_default=True, help="The variable with its key.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked and how long that takes; ask nothing.")

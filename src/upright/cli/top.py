@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.options import Seconds, often_enough
+from upright.cli.options import Address, Seconds, often_enough
 from upright.cli.output import Output, output_options, page_width
 from upright.errors import UsageError
 
@@ -25,7 +25,8 @@ _DEAD = frozenset({"failed", "hung", "degraded", "silent"})
 
 @click.command()
 @click.argument("deployments", nargs=-1, metavar="[DEPLOYMENT]...")
-@click.option("--base-url", "base_urls", multiple=True, help="An engine that upright did not start; may be repeated.")
+@click.option("--base-url", "base_urls", type=Address(), multiple=True,
+              help="An engine that upright did not start; may be repeated.")  # fmt: skip
 @click.option("--key-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A file with its key.")
 @click.option("--every", type=Seconds(), default="2s", show_default=True, help="How often each is asked.")
 @click.option("--once", is_flag=True, help="Print one table and stop; so it is without a terminal, and with --json.")

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import httpx2
 
+from upright.endpoint.address import plain_address
 from upright.endpoint.streaming import Assembly
 from upright.errors import EndpointError, UnansweredError
 
@@ -105,7 +106,7 @@ class Endpoint:
         timeout_seconds: float = 120,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        self.base_url = base_url.rstrip("/").removesuffix("/v1")
+        self.base_url = plain_address(base_url).rstrip("/").removesuffix("/v1")
         self.model = model
         self.key = key
         headers = {"Authorization": f"Bearer {key}"} if key else {}

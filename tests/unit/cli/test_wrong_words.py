@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
 
 from tests.conftest import Upright
+from upright.benchmarking.load import Target
 from upright.cli.main import cli
+from upright.endpoint.client import Endpoint
+from upright.errors import UsageError
 
 NOBODY = "http://127.0.0.1:1/v1"
 
@@ -42,6 +48,23 @@ def test_wrong_words(upright: Upright, words: list[str], talk: list[str]) -> Non
     assert (done.returncode, done.stdout) == (2, "")
     lines = done.stderr.splitlines()
     assert all(line.startswith(said) for line, said in zip(lines[: len(talk)], talk, strict=True)), done.stderr
+
+
+@pytest.mark.parametrize("address", ["http://bob:s3cret@127.0.0.1:1/v1", "bob:s3cret@127.0.0.1:1"])
+@pytest.mark.parametrize("verb", ["prove", "bench", "top --once", "bench --model m"])
+def test_a_password_in_an_address_is_refused_and_never_repeated(verb: str, address: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, [*verb.split(), "--base-url", address], env={"UPRIGHT_HOME": str(tmp_path)})
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.message.startswith("the address has a user's name or password in it")
+    assert "s3cret" not in f"{done.output} {done.exception.message} {done.exception.hint}"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("made", [lambda url: Endpoint(url, "m"), lambda url: Target(url, "m")])
+def test_nor_does_a_program_get_it_into_a_record(made: Callable[[str], object]) -> None:
+    with pytest.raises(UsageError, match="password"):
+        made("https://bob:s3cret@example.org")
+    made("https://example.org/@bob")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from upright.endpoint.address import plain_address
 from upright.errors import UsageError
 from upright.records.benchmark import Api
 
@@ -35,7 +36,7 @@ class Target:
     """More fields of the body, such as ignore_eos."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
+        parts = urlsplit(plain_address(self.base_url))
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"{self.base_url!r} is not an address", hint="write http://HOST:PORT, without /v1")
 
