@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from functools import cache
 
 from upright import catalog
-from upright.catalog.model_records import records
+from upright.catalog.model_records import records, row_of
 from upright.engines import engine_named
 from upright.engines.engine import Case, Serving, accepted
 from upright.planning import plan
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
-from upright.rendering.recipe import row_of
 
 BOXES = (
     "8x-rtx-pro-6000-server-dual-socket",

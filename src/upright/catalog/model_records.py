@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
+from upright import catalog
 from upright.catalog.rows.model import Artifact, ModelRow, Shape
 from upright.records.model import (
     Architecture,
@@ -57,6 +59,16 @@ def record(row: ModelRow, artifact: Artifact) -> Model | None:
 def architecture(row: ModelRow) -> Architecture | None:
     """What the row's tensors form; None if only headline figures are known."""
     return None if row.shape is None else _architecture(row, row.shape)
+
+
+def row_of(model: Model) -> ModelRow | None:
+    """What the catalogue knows of this artifact's model."""
+    return _row(model.source) or _row(model.name)
+
+
+@cache
+def _row(name: str) -> ModelRow | None:
+    return catalog.find_model(name)
 
 
 def attention_parameters(kind: Attention, hidden: int) -> int:

@@ -47,6 +47,12 @@ def clauses(range_: str) -> tuple[tuple[str, Version], ...]:
     return tuple(found)
 
 
+def bound(range_: str, sign: str) -> str | None:
+    """The version that stands after this sign, as it is written; None if the range has no such end."""
+    found = (_CLAUSE.fullmatch(part.strip()) for part in range_.split(","))
+    return next((match[2] for match in found if match and match[1] == sign), None)
+
+
 def inside(version: str, range_: str) -> bool:
     """Whether every comparison of the range holds. A version that cannot be ordered (a commit) is inside `*` alone."""
     if not (comparisons := clauses(range_)):

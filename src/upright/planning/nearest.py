@@ -39,6 +39,8 @@ def nearest(
     plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner, grown: Callable[[int], Planner] | None
 ) -> tuple[Nearest, ...]:
     """At most a handful, in the order a person should consider them. `grown` plans on a box with more such GPUs."""
+    if any(objection.code == "engine-too-old" for objection in plan.objections):
+        return _with_newer(plan, model, artifacts, planner, grown)
     found = []
     within_reach = plan.kv.capacity_tokens > 0
     corrected = tuple(_corrections(plan))
@@ -55,6 +57,28 @@ def nearest(
     if not within_reach and grown is not None and not corrected:
         found = [*found[: MOST - 1], *_more_gpus(plan, artifacts[0], grown)]
     return tuple(found[:MOST])
+
+
+def _with_newer(
+    plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner, grown: Callable[[int], Planner] | None
+) -> tuple[Nearest, ...]:
+    """A version that is too old is no way whatever else changes: a newer one, and what that needs."""
+    from upright.planning.releases import new_enough
+
+    version = new_enough(plan)
+    if version is None:
+        return ()
+    named = () if plan.goal.engine else ("--engine", plan.engine)
+    words, options = f"{plan.engine} {version}", (*named, "--engine-version", version)
+    done = planner(model, plan.goal.model_copy(update={"engine": plan.engine, "engine_version": version}))
+    if done.fits:
+        return (_nearest(done, words, options, None),)
+    return tuple(
+        each
+        if each.artifact
+        else each.model_copy(update={"change": f"{words}, {each.change}", "options": (*options, *each.options)})
+        for each in nearest(done, model, artifacts, planner, grown)
+    )
 
 
 def _corrections(plan: Plan) -> Iterator[_Change]:

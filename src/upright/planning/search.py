@@ -29,10 +29,11 @@ from upright.planning.wishes import (
     most_ranks,
     rank_objections,
     shares_cache,
+    sparse_mla,
     wants_ranks,
 )
 from upright.records.box import Box
-from upright.records.model import MlaAttention, Model
+from upright.records.model import Model
 from upright.records.plan import Goal, Note, Objection, Parallel, Plan, Speed, Use
 from upright.units import tokens
 
@@ -64,6 +65,10 @@ def plan(
     """
     goal = goal or Goal()
     check(goal)
+    if goal.engine_version is not None:
+        from upright.planning.releases import check_version
+
+        check_version(goal)
     if goal.nodes > 1:
         return _across(box, model, goal, choose_from, others, verdicts)
     search = _Search(box, verdicts, measured)
@@ -201,6 +206,12 @@ class _Search:
         if not judged:  # a kernel that was compiled is known better than the catalogue knows it
             known = cache_objection(model, self._box, goal, done.engine, done.engine_version, done.kv.dtype)
             objections += [known] if known else []
+        if done.engine_version is not None:
+            from upright.planning.releases import judged as by_release
+
+            against, notes = by_release(done, model, self._box)
+            objections += against
+            done = done.model_copy(update={"notes": (*done.notes, *notes)})
         if goal.image and known_image(goal.image) is None and done.engine in RANK_ENGINES:
             message = f"the catalogue does not know the image {goal.image}: planned as upstream"
             done = done.model_copy(update={"notes": (*done.notes, Note(code="unknown-image", message=message))})
@@ -295,8 +306,7 @@ def _shares(model: Model, goal: Goal, engine: str, version: str | None, tensor: 
 
 def _usual_dtype(model: Model, engine: str, goal: Goal) -> str:
     """The cache type to start with: fp8 only where the build is known to carry it."""
-    sparse = any(isinstance(kind, MlaAttention) and kind.indexer_head_dim for kind in model.architecture.attention)
-    if sparse and engine == "vllm":
+    if sparse_mla(model) and engine == "vllm":
         # Guard: sparse MLA on SM120 needs the packed layout (https://github.com/vllm-project/vllm/pull/43477)
         return PACKED_SPARSE
     return "fp8" if dense_mla(model) and FP8_PATCH in image_patches(goal.image) else "bf16"

@@ -119,6 +119,10 @@ def dense_mla(model: Model) -> bool:
     return any(isinstance(kind, MlaAttention) and not kind.indexer_head_dim for kind in model.architecture.attention)
 
 
+def sparse_mla(model: Model) -> bool:
+    return any(isinstance(kind, MlaAttention) and kind.indexer_head_dim for kind in model.architecture.attention)
+
+
 def _known(engine: str, version: str | None, box: Box) -> CompatRow | None:
     """Of an unknown version the newest release is taken."""
     capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)

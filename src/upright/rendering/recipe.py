@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
-from upright import catalog
+from upright.catalog.model_records import row_of
 from upright.catalog.recorded_flags import recorded_versions
-from upright.catalog.rows.model import ModelRow
 from upright.engines import engine_named
 from upright.engines.engine import Case, Serving, accepted
 from upright.errors import EngineError
@@ -87,16 +85,6 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         node=wishes.node,
         notes=engine.notes(case),
     )
-
-
-def row_of(model: Model) -> ModelRow | None:
-    """What the catalogue knows of this artifact's model."""
-    return _row(model.source) or _row(model.name)
-
-
-@cache
-def _row(name: str) -> ModelRow | None:
-    return catalog.find_model(name)
 
 
 def _gpus(plan: Plan, box: Box) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upright.catalog.versions import inside, parse
+from upright.catalog.versions import bound, inside, parse
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,8 @@ def test_any_version_is_in_the_open_range_but_must_be_one() -> None:
     assert inside("1.0", "*")
     with pytest.raises(ValueError, match="not a version"):
         parse("anything")
+
+
+def test_an_end_of_a_range_is_told_as_it_is_written() -> None:
+    assert (bound(">=0.18,<0.26.0", "<"), bound(">=0.18,<0.26.0", ">=")) == ("0.26.0", "0.18")
+    assert (bound("<=0.32.0", "<"), bound("*", "<")) == (None, None)

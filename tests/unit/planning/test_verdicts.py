@@ -43,7 +43,7 @@ def test_the_plan_that_would_launch_it_objects_with_bytes_and_remedy():
 def test_other_caches_versions_and_engines_do_not():
     assert codes("fp8") == ["kernel-too-large"]
     assert codes("bf16") == []
-    assert codes("fp8", version="0.19.0") == []
+    assert codes("fp8", version="0.19.1") == []
     assert "kernel-too-large" not in codes("fp8_e4m3", engine="sglang", version="0.5.23")
 
 

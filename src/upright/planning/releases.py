@@ -1,0 +1,137 @@
+"""Model + Box + an engine's version -> what the catalogue's own rows say of that release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from upright import catalog
+from upright.catalog import versions
+from upright.catalog.model_records import row_of
+from upright.catalog.recorded_flags import recorded_versions
+from upright.catalog.rows.engine import CompatRow
+from upright.engines.silicon import capability
+from upright.errors import UsageError
+from upright.planning.speed.predict import image_patches
+from upright.planning.wishes import dense_mla, sparse_mla
+from upright.records.box import Box
+from upright.records.model import Model
+from upright.records.plan import Goal, Note, Objection, Plan
+
+TOO_OLD = "engine-too-old"
+_RELEASE = r"\d+\.\d+.*"
+_BUILD = r"b\d+"
+_SPELLINGS = {
+    "vllm": _RELEASE,
+    "sglang": _RELEASE,
+    "llama.cpp": _BUILD,
+    "ik_llama.cpp": rf"{_BUILD}|[0-9a-f]{{7,40}}",
+}
+
+
+def check_version(goal: Goal) -> None:
+    """A version that the engine's makers never write is the caller's mistake, and so is one of no engine."""
+    version = goal.engine_version
+    if version is None:
+        return
+    if goal.engine is None:
+        raise UsageError("a version is an engine's, and no engine is named", hint=f"--engine vllm, if {version} is its")
+    if not re.fullmatch(_SPELLINGS[goal.engine], version) or not (_is_commit(goal) or _parsed(version)):
+        newest = recorded_versions(goal.engine)[-1]
+        raise UsageError(f"{version} is no version of {goal.engine}", hint=f"written as in --engine-version {newest}")
+
+
+def judged(plan: Plan, model: Model, box: Box) -> tuple[tuple[Objection, ...], tuple[Note, ...]]:
+    """What stands against this release, and what is worth knowing of it.
+
+    Rows speak of releases as their makers publish them: not of patched images, and not of builds between two of them.
+    """
+    version = plan.engine_version
+    if version is None or image_patches(plan.goal.image) or "dev" in version or _parsed(version) is None:
+        return (), ()
+    case = _Case(plan, model, box, version)
+    return tuple(_objections(case)), tuple(_notes(case))
+
+
+def new_enough(plan: Plan) -> str | None:
+    """The oldest version that no row of the catalogue objects to; None if the version is not what is in the way."""
+    remedies = [each.remedy for each in plan.objections if each.code == TOO_OLD and each.remedy]
+    return max((each.split()[-1] for each in remedies), key=versions.parse, default=None)
+
+
+@dataclass(frozen=True)
+class _Case:
+    plan: Plan
+    model: Model
+    box: Box
+    version: str
+
+    @property
+    def release(self) -> str:
+        return f"{self.plan.engine} {self.version}"
+
+
+def _objections(case: _Case) -> Iterator[Objection]:
+    row = row_of(case.model)
+    runs = row.engines.get(case.plan.engine) if row else None
+    oldest = versions.bound(runs, ">=") if runs else None
+    if row is not None and oldest is not None and versions.parse(case.version) < versions.parse(oldest):
+        message = f"{row.name} needs {case.plan.engine} {oldest} or newer, not {case.version} (models/{row.id})"
+        yield Objection(code=TOO_OLD, message=message, remedy=f"--engine-version {oldest}")
+    for found in _against(case):
+        newer = versions.bound(found.versions, "<")
+        if found.backend is None:
+            remedy = f"--engine-version {newer}" if newer else found.instead
+            yield Objection(code=TOO_OLD, message=_words(case, found), remedy=remedy)
+
+
+def _notes(case: _Case) -> Iterator[Note]:
+    for found in _against(case):
+        if found.backend is not None:
+            yield Note(
+                code="known-trouble", message=_words(case, found), remedy=(found.instead or "").rstrip(".") or None
+            )
+    newest = recorded_versions(case.plan.engine)[-1]
+    if _parsed(newest) and versions.parse(case.version) > versions.parse(newest):
+        message = f"{case.release} is newer than all that the catalogue knows: planned as {newest}"
+        yield Note(code="unknown-release", message=message)
+
+
+def _against(case: _Case) -> Iterator[CompatRow]:
+    """Rows that say no to what this model cannot do without, and to the backend that it gets here."""
+    engine, on = case.plan.engine, capability(case.box)
+    if on is None:
+        return
+    needed = set(_needed(case))
+    backends = {row.backend for row in catalog.compat(engine, None, on, patched=False) if row.feature == "dense MLA"}
+    for row in catalog.compat(engine, case.version, on, patched=False):
+        saying_no = row.status in ("refused", "fails")
+        if saying_no and row.feature in needed and (row.backend is None or row.backend in backends):
+            yield row
+
+
+def _needed(case: _Case) -> Iterator[str]:
+    """Features, as the rows of the catalogue name them."""
+    if sparse_mla(case.model):
+        yield "sparse MLA"
+    if dense_mla(case.model):
+        yield from ("MLA prefill", "very large caches with MLA")
+        if case.plan.kv.dtype.startswith("fp8"):
+            yield "fp8 KV with dense MLA, right answers"
+
+
+def _words(case: _Case, row: CompatRow) -> str:
+    where = f"{case.release} on SM {capability(case.box)}"
+    return f"{where}, {row.feature}: {row.about.rstrip('.')} (compat/{row.id})"
+
+
+def _is_commit(goal: Goal) -> bool:
+    return goal.engine == "ik_llama.cpp"
+
+
+def _parsed(version: str) -> versions.Version | None:
+    try:
+        return versions.parse(version)
+    except ValueError:
+        return None
