@@ -58,11 +58,14 @@ def command(
     targets = _fleet_targets(fleet) if fleet is not None else []
     targets += _targets(deployments, alone=fleet is None)
     files = monitoring_files(targets, wishes, folder.absolute())
+    changed: list[str] = []
     if not dry_run:
-        _write(folder, files)
+        changed = _write(folder, files)
         _check(folder)
     record = _record(targets, wishes, folder, files)
     Output(as_json, None).answer(record, lambda console: _page(console, record, dry_run=dry_run))
+    if changed:
+        say(f"note: {', '.join(changed)} changed; for a Prometheus that runs already: kill -HUP $(pgrep -x prometheus)")
     _say_keys(targets)
     Output(as_json, None).next("top", *deployments)
 
@@ -105,11 +108,17 @@ def _target(directory: DeploymentDir) -> list[Target]:
     return [] if found is None else [found]
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Files of an earlier call whose target is gone are removed: Prometheus would go on asking for it."""
+def _write(folder: Path, files: Mapping[str, str]) -> list[str]:
+    """Files of an earlier call whose target is gone are removed: Prometheus would go on asking for it.
+
+    What it gives back has changed since that call, and Prometheus does not read it again by itself.
+    """
+    changed = []
     try:
         for path, text in files.items():
             file = folder / path
+            if path.startswith(("prometheus.yml", "rules/")) and file.exists() and file.read_bytes() != text.encode():
+                changed.append(path)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         for old in (folder / "targets").glob("upright*.json"):
@@ -117,6 +126,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
                 old.unlink()
     except OSError as error:
         raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
+    return changed
 
 
 def _check(folder: Path) -> None:

@@ -118,7 +118,7 @@ def _source(directory: DeploymentDir) -> EngineSource:
     deployment = directory.read(Deployment)
     target = deployment_target(deployment, directory.read(Recipe), directory.key_file)
     if target is None:
-        return EngineSource(lambda: _look(directory), deployment.base_url, directory.key())
+        return EngineSource(lambda: _look(directory), deployment.base_url, None, path=None)
     url = f"{target.scheme}://{target.address}"
     return EngineSource(lambda: _look(directory), url, directory.key() if target.key_file else None, target.path)
 

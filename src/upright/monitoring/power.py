@@ -53,14 +53,16 @@ class Meter:
         return (watts, "processors, RAPL") if watts is not None else None
 
     def _run(self) -> None:
-        wait = 1.0
+        wait, found = 1.0, False
         while not self._stop.is_set():
             try:
                 self._last = self.read()
             except UprightError:
-                self._last = None
-            if self._last is None and not (self._energy and self._energy[1]):
-                return  # neither is there, and neither will come
+                self._last = None  # the machine was not reached, or not now
+            else:
+                found = found or self._last is not None or bool(self._energy and self._energy[1])
+                if not found:
+                    return  # neither is there, and neither will come
             self._stop.wait(wait)
             wait = _EVERY_SECONDS
 

@@ -84,11 +84,14 @@ class EngineSource:
     look: Callable[[], Look]
     base_url: str
     key: str | None
-    path: str = "/metrics"
+    path: str | None = "/metrics"
+    """None if no metrics can be reached from here: only what `look` says is known."""
     _endpoint: Endpoint | None = field(default=None, init=False)
 
     def read(self) -> Metrics:
         """EndpointError if it does not answer in time."""
+        if self.path is None:
+            return Metrics()
         if self._endpoint is None:
             self._endpoint = Endpoint(self.base_url, "", key=self.key, timeout_seconds=PATIENCE_SECONDS)
         page = self._endpoint.text(self.path)

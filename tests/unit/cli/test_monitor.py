@@ -50,11 +50,7 @@ def test_an_engine_of_somebody_else_that_does_not_answer(upright: Upright) -> No
 
 def test_a_target_that_went_is_no_longer_asked(upright: Upright, tmp_path: Path) -> None:
     """A stopped deployment may be named; the files of another that was watched before are removed."""
-    home = tmp_path / "home/deployments/kimi"
-    home.mkdir(parents=True)
-    (home / "recipe.json").write_text(json.dumps(RECIPE))
-    (home / "deployment.json").write_text(deployment("kimi").to_json())
-    (home / "key").write_text("sk-upright-secret\n")
+    kept(tmp_path, "kimi")
     (tmp_path / "watch/targets").mkdir(parents=True)
     (tmp_path / "watch/targets/upright-gone.json").write_text("[]")
     done = upright("monitor", "kimi", "-o", "watch")
@@ -65,3 +61,21 @@ def test_a_target_that_went_is_no_longer_asked(upright: Upright, tmp_path: Path)
     shutil.rmtree(tmp_path / "watch")
     assert upright("monitor", "kimi", "-o", "watch", "--dry-run").returncode == 0
     assert not (tmp_path / "watch").exists()
+
+
+def test_a_prometheus_that_runs_must_be_told_of_another_job(upright: Upright, tmp_path: Path) -> None:
+    kept(tmp_path, "kimi")
+    assert "kill -HUP" not in upright("monitor", "kimi", "-o", "watch").stderr, "nobody reads these files yet"
+    assert "kill -HUP" not in upright("monitor", "kimi", "-o", "watch").stderr, "nothing changed"
+    kept(tmp_path, "glm")
+    told = upright("monitor", "kimi", "glm", "-o", "watch").stderr
+    assert "note: prometheus.yml changed" in told
+    assert "kill -HUP $(pgrep -x prometheus)" in told
+
+
+def kept(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home/deployments" / name
+    home.mkdir(parents=True)
+    (home / "recipe.json").write_text(json.dumps(RECIPE))
+    (home / "deployment.json").write_text(deployment(name).to_json())
+    (home / "key").write_text("sk-upright-secret\n")

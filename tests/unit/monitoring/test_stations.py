@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from upright.cli.top_page import state_of
 from upright.endpoint.metrics import Metrics
 from upright.endpoint.slots import read_slots
-from upright.errors import EndpointError
+from upright.errors import EndpointError, HostError
 from upright.host import Result
 from upright.monitoring import power, stations
 from upright.monitoring.stations import EngineSource, Look, Station
@@ -123,6 +123,15 @@ def test_slots_say_what_the_metrics_of_llama_cpp_do_not() -> None:
     assert read_slots([]).usage is None
 
 
+def test_one_whose_metrics_cannot_be_reached_is_as_its_state_says() -> None:
+    with Station(EngineSource(lambda: LOOK, "http://127.0.0.1:1", None, path=None), 0.05, nothing) as station:
+        until(lambda: station.settled)
+        sight = station.sight()
+    assert sight.problem is None
+    assert state_of(sight, 60) == "ready"
+    assert (sight.output_per_second, sight.running, sight.errors) == (None, None, None)
+
+
 class PoweredHost:
     name = "box"
 
@@ -145,3 +154,26 @@ def test_watts_of_gpus_of_processors_or_of_nobody() -> None:
     assert watts[1] == "processors, RAPL"
     assert power.mean_watts((0.0, {"a": (900, 1000)}), (2.0, {"a": (400, 1000)})) == 250e-6, "the counter began anew"
     assert power.Meter(PoweredHost(None, [])).read() is None
+
+
+def test_a_meter_outlives_what_fails_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ssh that is cut, a driver that is reset: W comes back when they do."""
+    monkeypatch.setattr(power, "_EVERY_SECONDS", 0.01)
+
+    class Shaky(PoweredHost):
+        answers: Iterator[str | None] = iter([None, "300\n", "", None, "200\n"])
+
+        def run(self, argv, *, timeout_seconds: float = 20) -> Result:
+            if argv[0] == "nvidia-smi":
+                self.gpus = next(self.answers, "100\n")
+                if self.gpus is None:
+                    raise HostError("box did not answer within 20 s")
+            return super().run(argv)
+
+    with power.Meter(Shaky(None, [])) as meter:
+        until(lambda: (meter.watts() or (0, ""))[0] == 100)
+
+
+def test_a_machine_without_either_is_not_asked_for_ever() -> None:
+    with power.Meter(PoweredHost(None, [])) as meter:
+        until(lambda: not meter._thread.is_alive())
