@@ -28,7 +28,12 @@ class Difference:
     b: Mean
     ratio: Ratio
     """b over a."""
-    in_turns: bool
+    pairs: int | None
+    """How many pairs it rests on, taken in turns; None for two occasions."""
+
+    @property
+    def in_turns(self) -> bool:
+        return self.pairs is not None
 
     @property
     def percent(self) -> float:
@@ -56,7 +61,8 @@ def compare(a: Sequence[Row], b: Sequence[Row]) -> list[Difference]:
                 continue
             pairs = _pairs(row, other, METRIC[name])
             ratio = paired(*pairs) if pairs else unpaired(row.values(name), other.values(name))
-            found.append(Difference(row.shape, METRIC[name], before, after, ratio, pairs is not None))
+            count = len(pairs[0]) if pairs else None
+            found.append(Difference(row.shape, METRIC[name], before, after, ratio, count))
     return found
 
 
@@ -101,8 +107,8 @@ def _sentence(difference: Difference, names: dict[str, str]) -> str:
     how = f"{abs(100 * (factor - 1)):.1f} % {'more' if factor > 1 else 'less'} {difference.metric.words}"
     ends = sorted((100 * (low - 1), 100 * (high - 1)))
     count = (
-        f"{difference.a.count} pairs"
-        if difference.in_turns
+        f"{difference.pairs} pairs"
+        if difference.pairs is not None
         else f"{difference.a.count} and {difference.b.count} repeats"
     )
     return (
@@ -112,8 +118,8 @@ def _sentence(difference: Difference, names: dict[str, str]) -> str:
 
 
 def _pairs(a: Row, b: Row, metric: Metric) -> tuple[list[float], list[float]] | None:
-    """Values of the repeats that both have clean, if both were measured in one run; None if they were not."""
-    if a.cells[0].run != b.cells[0].run:
+    """Values of the repeats that both have clean, if they took turns in one run; None if they did not."""
+    if a.cells[0].run != b.cells[0].run or a.subject == b.subject:  # on another machine a run may have the same name
         return None
     firsts, seconds = _by_repeat(a.clean), _by_repeat(b.clean)
     both = [

@@ -21,7 +21,8 @@ class Metric:
 
 
 def _of(spread: str, figure: str) -> Callable[[Cell], float | None]:
-    return lambda cell: getattr(getattr(cell, spread), figure, None)
+    """A time of nothing was not measured: tools write 0 for answers of one token."""
+    return lambda cell: getattr(getattr(cell, spread), figure, None) or None
 
 
 METRICS: tuple[Metric, ...] = (

@@ -179,7 +179,7 @@ def _cell(
         output=factor,
         ttft=_factor(found.get("ttft")),
         tpot=_factor(found.get("tpot")),
-        pairs=min(output.a.count, output.b.count),
+        pairs=output.pairs or 0,
         acceptance=_acceptance(with_it),
         published=published,
     )

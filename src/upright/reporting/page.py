@@ -122,7 +122,22 @@ def differing(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, str, s
 
 
 def _named(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, Subject | Benchmark]]:
-    return [(each.deployment.name if isinstance(each, Subject) else each.title, each) for each in subjects]
+    """By name; benchmarks of one name by the occasion too."""
+    names = [each.deployment.name if isinstance(each, Subject) else each.title for each in subjects]
+    same = {name: [each for at, each in enumerate(subjects) if names[at] == name] for name in names}
+    return [
+        (name if len(same[name]) == 1 or isinstance(each, Subject) else f"{name} ({_occasion(each, same[name])})", each)
+        for name, each in zip(names, subjects, strict=True)
+    ]
+
+
+def _occasion(record: Benchmark, beside: Sequence[Subject | Benchmark]) -> str:
+    """The day, or as much of the time as tells it from the others; its place among them if nothing does."""
+    others = [each for each in beside if isinstance(each, Benchmark) and each is not record]
+    for end in (10, 16, 19):
+        if record.at and all(each.at[:end] != record.at[:end] for each in others):
+            return record.at[:end].replace("T", " ")
+    return f"no. {next(number for number, each in enumerate(beside, 1) if each is record)}"
 
 
 def _story(subject: Subject) -> Story:

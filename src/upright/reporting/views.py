@@ -249,7 +249,7 @@ def contests(pairs: Sequence[tuple[str, Benchmark]]) -> list[Contest]:
     plain = [(name, record) for name, record in pairs if not record.subjects]
     for position, (name, record) in enumerate(plain):
         for other_name, other in plain[position + 1 :]:
-            if other.workload == record.workload and other_name != name:
+            if other.workload == record.workload and other.digest != record.digest:
                 names = {"a": name, "b": other_name}
                 found.append(_contest(names, record.workload, rows(record.cells), rows(other.cells)))
     return found

@@ -7,6 +7,7 @@ import random
 from tests.scripted.cells import cell
 from upright.benchmarking.comparison import compare, verdict
 from upright.benchmarking.rows import Row, rows
+from upright.records.benchmark import Spread
 
 NAMES = {"a": "plain", "b": "draft"}
 
@@ -55,6 +56,29 @@ def test_a_marked_cell_is_not_compared():
     half = rows([*marked, *(cell("b", 1, repeat, 60) for repeat in (2, 3))])
     (first, *_) = compare(table("a", 1.0), half)
     assert first.b.value == 60
+
+
+def test_the_pairs_that_are_told_are_those_that_were_compared():
+    """Four clean repeats of one and two of the other are two pairs."""
+    a = rows(cell("a", 1, repeat, 50 + repeat / 9) for repeat in (1, 2, 3, 4))
+    b = rows(cell("b", 1, repeat, 90 + repeat / 9) for repeat in (1, 2))
+    found = compare(a, b)
+    assert {item.pairs for item in found} == {2}
+    assert ", 2 pairs)." in verdict(found, NAMES)[1]
+
+
+def test_runs_of_one_name_on_two_machines_took_no_turns():
+    assert {item.in_turns for item in compare(table("a", 1.0), table("a", 1.2))} == {False}
+
+
+def test_a_time_of_nothing_is_not_compared():
+    """As tools write it of answers that have one token."""
+    nothing = Spread(count=1, mean=0, low=0, p50=0, p90=0, p99=0, high=0)
+    a, b = (
+        rows([cell("a", 1, 1, speed, run).model_copy(update={"tpot_seconds": nothing})])
+        for speed, run in ((50, "one"), (60, "other"))
+    )
+    assert [item.metric.name for item in compare(a, b)] == ["output", "ttft"]
 
 
 def test_single_values_are_never_sure():

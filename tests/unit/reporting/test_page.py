@@ -45,6 +45,23 @@ def test_two_are_compared_in_words():
     assert "**fast is better in 9 of 9 comparisons" in markdown(benchmark("slow", 1), benchmark("fast", 1.5))
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        ("2026-11-14T10:00:00", "2026-11-15T10:00:00", "kimi (2026-11-14) against kimi (2026-11-15)"),
+        ("2026-11-15T10:00:00", "2026-11-15T11:30:00", "kimi (2026-11-15 10:00) against kimi (2026-11-15 11:30)"),
+        ("", "", "kimi (no. 1) against kimi (no. 2)"),
+    ],
+)
+def test_two_occasions_of_one_deployment_are_compared(first: str, second: str, names: str):
+    before, after = benchmark("kimi", 1), benchmark("kimi", 1.5)
+    pair = before.model_copy(update={"at": first}), after.model_copy(update={"at": second})
+    assert names in report(*pair)
+    said = f"**{names.rpartition(' against ')[2]} is better in 9 of 9 comparisons"
+    assert said in markdown(*pair)
+    assert "Which is better" not in markdown(pair[0], pair[0]), "one is not compared with itself"
+
+
 def test_the_page_fetches_nothing_and_runs_nothing():
     page = report(benchmark("slow", 1), benchmark("fast", 1.5))
     assert not re.search(r"(src|href)=|url\(|@import|https?://|<script", page)
