@@ -26,7 +26,7 @@ from upright.cli.planned import (
 if TYPE_CHECKING:
     from upright.records.kernel import KernelVerdict
     from upright.records.model import Model
-    from upright.records.plan import Nearest
+    from upright.records.plan import Nearest, Plan
 
 SHOWN = 6
 FOR_ANY_MODEL = ("context", "users", "use", "min_speed")
@@ -97,10 +97,12 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
         Output(True, None).answer({"fits": best.fits, "plans": shown})
     if output.path is not None:
         Output(False, output.path).answer(best)  # a file is the best plan's record, which `render` takes
-    offers = [found for found in best.nearest if found.options or found.artifact]
-    instead = [] if best.fits or offers else smaller(machine, goal, chosen.model)
+    offers = [found for found in best.nearest if found.options or found.artifact or _ranks_refused(best)]
+    slower = bool(offers) and offers[0].options[:1] == ("--min-speed",)  # gives up what was asked
+    instead = smaller(machine, goal, chosen.model) if not best.fits and (slower or not offers) else []
     output.show(plan_page(plans, chosen, page_width(), instead, why=wanted["why"], everything=wanted["everything"]))
-    if not best.fits and machine.memory_bytes.value is None:
+    short = any(objection.short_bytes for objection in best.objections)
+    if short and machine.memory_bytes.value is None:
         say("note: nobody says how much main memory this box has, 16 GiB are assumed; say it with --host-memory GIB")
     if best.fits:
         named = model if best.model == chosen.model.name else _source(best.model, chosen.choose_from)
@@ -110,20 +112,25 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
             context = () if wanted["context"] or not given("use") else ("--context", str(best.context_tokens))
             output.next("render", named, *given(*(name for name in WISHES if name not in JUDGED)), *context)
         return
-    if offers:
-        output.next("plan", offers[0].artifact or model, *_kept(offers[0]), *offers[0].options)
-    elif instead:
+    if instead:
         output.next("plan", instead[0].model, *given(*MACHINE, *FOR_ANY_MODEL))
+    elif offers:
+        output.next("plan", offers[0].artifact or model, *_kept(offers[0], best), *offers[0].options)
     else:
         output.next("catalog", "list", "models")
     output.no()
 
 
-def _kept(offer: Nearest) -> list[str]:
-    """What the person typed and the offer does not change."""
-    from upright.planning.nearest import ARTIFACT_WISHES
+def _ranks_refused(plan: Plan) -> bool:
+    """Then what would fit is the same without them, which no option says."""
+    return any(objection.code == "no-ranks" for objection in plan.objections)
 
-    dropped = ARTIFACT_WISHES if offer.artifact else ()
+
+def _kept(offer: Nearest, plan: Plan) -> list[str]:
+    """What the person typed and the offer does not change."""
+    from upright.planning.nearest import ARTIFACT_WISHES, RANK_WISHES
+
+    dropped = ARTIFACT_WISHES if offer.artifact else RANK_WISHES if _ranks_refused(plan) else ()
     wishes = (name for name, field in GOAL.items() if field not in dropped)
     names = (*wishes, *MACHINE, "kernels", "no_measured")
     return given(*(name for name in names if f"--{name.replace('_', '-')}" not in offer.options))

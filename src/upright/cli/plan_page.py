@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from click import style
 
-from upright.cli.speed_page import speed_pairs, table_lines, why_lines
+from upright.cli.speed_page import rate, speed_pairs, table_lines, why_lines
 from upright.planning.artifacts import Choice
 from upright.planning.ranking import runner_up_words
 from upright.planning.words import choice_words, expert_words
@@ -63,11 +63,9 @@ def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
     yield f"{plan.model}: {verdict}"
     yield f"on {plan.box} with {_way(plan)}"
     yield ""
-    for names, devices in _groups(plan):
-        yield from _device(plan, names, devices[0])
-    yield _legend(plan)
-    yield ""
-    yield from _numbers(plan, width)
+    of_this_box = all(objection.code != "too-few-gpus" for objection in plan.objections)
+    if of_this_box:
+        yield from _figures(plan, width)
     for words in (choice_words(plans, chosen), _sentence(runner_up_words(plans)), expert_words(plan.expert_places)):
         if words is not None:
             yield from _wrapped(words, width)
@@ -75,10 +73,18 @@ def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
         yield from _wrapped(objection.message, width, "no   ", "red")
         if objection.remedy:
             yield from _wrapped(f"try {objection.remedy}", width, "     ")
-    for note in plan.notes:
+    for note in plan.notes if of_this_box else ():
         yield from _wrapped(note.message + (f": {note.remedy}" if note.remedy else ""), width, "note ", "yellow")
     yield from _nearest(plan, width)
     yield from _rungs(plan, width)
+
+
+def _figures(plan: Plan, width: int) -> Iterator[str]:
+    for names, devices in _groups(plan):
+        yield from _device(plan, names, devices[0])
+    yield _legend(plan)
+    yield ""
+    yield from _numbers(plan, width)
 
 
 def _sentence(words: str | None) -> str | None:
@@ -172,12 +178,22 @@ def _nearest(plan: Plan, width: int) -> Iterator[str]:
 
 def _instead(plan: Plan, others: Sequence[Plan], width: int) -> Iterator[str]:
     if others:
-        yield "  No artifact of this model fits this box. Other models that do:"
+        yield from _wrapped(_none_of_this(plan), width)
     elif not plan.fits and not plan.nearest:
         yield "  Nothing in the catalogue fits this box."
     for other in others:
-        room = f"{tokens(other.context_tokens)} tokens of context, room for {tokens(other.kv.low_tokens)}"
+        speed = f"{rate(other.speed.decode)} tok/s, " if plan.goal.minimum_tokens_per_second and other.speed else ""
+        room = f"{speed}{tokens(other.context_tokens)} tokens of context, room for {tokens(other.kv.low_tokens)}"
         yield from _wrapped(f"{other.model} with {other.engine}: {room}", width, "  - ")
+
+
+def _none_of_this(plan: Plan) -> str:
+    if any(objection.short_bytes for objection in plan.objections):
+        return "No artifact of this model fits this box. Other models that do:"
+    if any(objection.code == "too-slow" for objection in plan.objections):
+        speed = f"{plan.goal.minimum_tokens_per_second:g} tok/s"
+        return f"No artifact of this model can reach {speed} on this box. Other models that may:"
+    return "No artifact of this model can be served like this. Other models that can:"
 
 
 def _rungs(plan: Plan, width: int) -> Iterator[str]:

@@ -62,15 +62,16 @@ def choice(text: str, read: Callable[[str], Model]) -> Choice:
 
 
 def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
-    """Plans of the largest other models of the catalogue that fit the box."""
+    """Plans of the largest other models of the catalogue that fit the box, as fast as is asked."""
     found: list[Plan] = []
     known = [row for row in catalog.models() if (row.parameters.value or 0) < 0.9 * than.parameters]
-    wanted = Goal(context_tokens=goal.context_tokens, users=goal.users, use=goal.use)
+    speed = goal.minimum_tokens_per_second
+    wanted = Goal(context_tokens=goal.context_tokens, users=goal.users, use=goal.use, minimum_tokens_per_second=speed)
     for row in sorted(known, key=lambda row: -(row.parameters.value or 0)):
         models = tuple(Lazy(row, row.artifacts))
         if models:
             best = plan(box, models[0], wanted, choose_from=models[1:])[0]
-            if best.fits:
+            if best.fits and (speed is None or best.speed is not None):
                 found.append(best)
         if len(found) == most:
             break

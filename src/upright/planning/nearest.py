@@ -5,6 +5,7 @@ Settings first (the same weights), then other artifacts of the model. Nothing is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,11 +22,9 @@ MOST = 5
 _STEP_TOKENS = 1024
 SMALL_CONTEXT_TOKENS = 8_192
 GPU_COUNTS = (2, 4, 8, 16)
+RANK_WISHES = ("tensor_parallel", "pipeline_parallel", "decode_context_parallel")
 # Wishes that were made for one artifact: another one has ways of its own.
-ARTIFACT_WISHES = (
-    "engine", "engine_version", "kv_dtype", "memory_fraction",
-    "tensor_parallel", "pipeline_parallel", "decode_context_parallel",
-)  # fmt: skip
+ARTIFACT_WISHES = ("engine", "engine_version", "kv_dtype", "memory_fraction", *RANK_WISHES)
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,11 @@ def nearest(
     found = []
     within_reach = plan.kv.capacity_tokens > 0
     corrected = tuple(_corrections(plan))
-    for change in (*corrected, *(_changes(plan) if within_reach and not corrected else ())):
+    # A larger share of the GPUs may bring weights within reach; the other settings are for those that are.
+    settable = within_reach or plan.memory_fraction is not None
+    for change in (*corrected, *(_changes(plan) if settable and not corrected else ())):
         done = planner(model, change.goal)
-        if done.fits:
+        if _granted(done):
             found.append(_nearest(done, change.words, change.options or _ranks(change, done), None))
     if not found and within_reach:
         found += _smaller_context(plan, model, planner)
@@ -56,7 +57,13 @@ def nearest(
         found = sorted(offers, key=lambda offer: bool(offer.options))  # what fits as asked comes first
     if not within_reach and grown is not None and not corrected:
         found = [*found[: MOST - 1], *_more_gpus(plan, artifacts[0], grown)]
-    return tuple(found[:MOST])
+    slower = tuple(_slower(plan, model, planner))
+    return (*found[: MOST - len(slower)], *slower)
+
+
+def _granted(done: Plan) -> bool:
+    """A speed that nobody knows grants no wish for one."""
+    return done.fits and (done.goal.minimum_tokens_per_second is None or done.speed is not None)
 
 
 def _with_newer(
@@ -84,6 +91,8 @@ def _with_newer(
 def _corrections(plan: Plan) -> Iterator[_Change]:
     """Where a wish itself is in the way: the same without it."""
     codes, goal = {objection.code for objection in plan.objections}, plan.goal
+    if "too-few-gpus" in codes and goal.pipeline_parallel not in (None, 1):
+        yield _Change("no stages", goal.model_copy(update={"pipeline_parallel": None}), ("--pp", "1"))
     if codes & {"heads-not-divisible", "too-few-gpus"}:
         yield _Change("ranks as the heads and GPUs allow", goal.model_copy(update={"tensor_parallel": None}), ())
     if codes & {"dcp-not-divisor", "no-dcp"}:
@@ -98,10 +107,7 @@ def _corrections(plan: Plan) -> Iterator[_Change]:
             "the fp8 cache with a community image", patched, ("--kv-dtype", goal.kv_dtype or "fp8", "--image", image)
         )
     if "no-ranks" in codes:
-        free = goal.model_copy(
-            update={"tensor_parallel": None, "pipeline_parallel": None, "decode_context_parallel": None}
-        )
-        yield _Change("whole layers on devices", free, ())
+        yield _Change("whole layers on devices", goal.model_copy(update=dict.fromkeys(RANK_WISHES)), ())
 
 
 def _ranks(change: _Change, done: Plan) -> tuple[str, ...]:
@@ -151,7 +157,7 @@ def _smaller_context(plan: Plan, model: Model, planner: Planner) -> Iterator[Nea
     if largest < _STEP_TOKENS:
         return
     done = planner(model, plan.goal.model_copy(update={"context_tokens": largest, "engine": plan.engine}))
-    if done.fits:
+    if _granted(done):
         yield _nearest(done, f"a context of {tokens(largest)}", ("--context", str(largest)), None)
 
 
@@ -163,8 +169,19 @@ def _other_artifact(plan: Plan, other: Model, planner: Planner) -> Iterator[Near
         context = min(plan.context_tokens, SMALL_CONTEXT_TOKENS)
         options = ("--context", str(context))
         done = planner(other, goal.model_copy(update={"context_tokens": context}))
-    if done.fits:
+    if _granted(done):
         yield _nearest(done, _artifact_words(done, other), options, other.source)
+
+
+def _slower(plan: Plan, model: Model, planner: Planner) -> Iterator[Nearest]:
+    """The speed that can be expected, where only the one that was asked for stands in the way."""
+    if plan.speed is None or "too-slow" not in {objection.code for objection in plan.objections}:
+        return
+    expected = plan.speed.decode.best or plan.speed.decode.low
+    speed = f"{math.floor(expected * 10) / 10 if expected < 10 else math.floor(expected):g}"
+    done = planner(model, plan.goal.model_copy(update={"minimum_tokens_per_second": float(speed)}))
+    if _granted(done):
+        yield _nearest(done, f"{speed} tok/s, which can be expected", ("--min-speed", speed), None)
 
 
 def _more_gpus(plan: Plan, native: Model, grown: Callable[[int], Planner]) -> Iterator[Nearest]:
@@ -173,7 +190,7 @@ def _more_gpus(plan: Plan, native: Model, grown: Callable[[int], Planner]) -> It
     for count in GPU_COUNTS if have else ():
         if count > have:
             done = grown(count)(native, goal)
-            if done.fits:
+            if _granted(done):
                 words = f"{native.name} on {count} such GPUs instead of {have}, with {done.engine}"
                 yield _nearest(done, words, (), None)
                 return

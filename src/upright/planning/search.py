@@ -241,7 +241,7 @@ def _engines(model: Model, goal: Goal) -> Iterator[tuple[str, Objection | None]]
             yield engine, Objection(code="one-box", message=message, remedy="--engine vllm, with safetensors")
         elif engine in LAYER_ENGINES and wants_ranks(goal):
             message = f"{engine} puts whole layers on devices: it takes no number of ranks, stages or sharing ranks"
-            yield engine, Objection(code="no-ranks", message=message, remedy="leave out --tp, --pp and --dcp")
+            yield engine, Objection(code="no-ranks", message=message, remedy="leaving out --tp, --pp and --dcp")
         else:
             yield engine, None
 
@@ -285,8 +285,8 @@ def _on_ranks(
 def _spreads(model: Model, goal: Goal, count: int) -> Iterator[tuple[int, int]]:
     """(ranks that divide every layer, stages): over several boxes stages go across, or ranks do."""
     if goal.nodes == 1 or goal.tensor_parallel or goal.pipeline_parallel:
-        each = count // goal.nodes if goal.pipeline_parallel else count
-        yield goal.tensor_parallel or most_ranks(model, each), goal.pipeline_parallel or 1
+        stages = goal.pipeline_parallel or 1
+        yield goal.tensor_parallel or most_ranks(model, count // stages), stages
         return
     yield most_ranks(model, count // goal.nodes), goal.nodes
     if (across := most_ranks(model, count)) > count // goal.nodes and across % goal.nodes == 0:
@@ -314,6 +314,9 @@ def _usual_dtype(model: Model, engine: str, goal: Goal) -> str:
 
 def _too_slow(done: Plan) -> Plan:
     wanted, found = done.goal.minimum_tokens_per_second, done.speed
+    if wanted is not None and found is None:
+        note = Note(code="speed-unknown", message=f"whether {wanted:g} tok/s are reached, nobody knows")
+        return done.model_copy(update={"notes": (*done.notes, note)})
     if wanted is None or found is None or found.decode.high >= wanted:
         return done
     message = f"{wanted:g} tok/s are asked for, at most {found.decode.high:g} can be expected ({found.why})"

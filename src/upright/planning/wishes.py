@@ -73,7 +73,9 @@ def rank_objections(
         yield Objection(code="no-gpu", message=f"{engine} needs a GPU for this model, and the box has none")
     elif tensor * pipeline > count:
         message = f"{tensor} x {pipeline} ranks are asked for, the box has {count} GPUs"
-        yield Objection(code="too-few-gpus", message=message, remedy=f"--tp {most_ranks(model, count)}")
+        one_stage = pipeline > 1 and tensor <= count
+        remedy = "--pp 1" if one_stage else f"--tp {most_ranks(model, count // pipeline)}"
+        yield Objection(code="too-few-gpus", message=message, remedy=remedy)
     if pipeline > (layers := model.architecture.layers):
         message = f"{pipeline} stages are asked for, the model has {layers} layers"
         yield Objection(code="too-few-layers", message=message, remedy="--pp 1")

@@ -47,6 +47,45 @@ def test_a_shorter_context_is_in_the_next_command_with_all_that_was_typed(uprigh
     assert words[words.index("--users") + 1] == "2"
 
 
+def test_a_larger_share_of_the_gpus_is_offered_where_it_brings_the_weights_within_reach(upright):
+    done = upright("plan", "deepseek-v3.2", "--box", "8x-rtx-pro-6000-server")
+    assert done.returncode == 1
+    assert "No artifact" not in done.stdout
+    next_line = "next: upright plan deepseek-v3.2 --box 8x-rtx-pro-6000-server --gpu-memory-utilization 0.94"
+    assert done.stderr.splitlines()[-1] == next_line
+    assert upright(*next_line.removeprefix("next: upright ").split()).returncode == 0
+
+
+def test_stages_that_the_box_has_no_gpus_for_are_dropped(upright):
+    done = upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--tp", "8", "--pp", "2")
+    assert done.returncode == 1
+    assert "try --pp 1" in done.stdout
+    assert "room   " not in done.stdout, "of 16 GPUs, and the box has 8"
+    assert done.stderr == "next: upright plan kimi-k2.6 --box 8x-rtx-pro-6000-server --tp 8 --pp 1\n"
+    assert upright(*done.stderr.removeprefix("next: upright ").split()).returncode == 0
+
+
+def test_stages_alone_leave_the_ranks_to_the_planner(upright):
+    done = upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--pp", "2")
+    assert done.returncode == 0
+    assert "4 ranks, 2 stages" in done.stdout
+
+
+def test_ranks_that_the_engine_does_not_have_are_left_out_of_the_next_command(upright):
+    words = ("plan", "ubergarm/Kimi-K2.6-GGUF:Q4_X", "--box", "8x-rtx-pro-6000-server", "--engine", "llama.cpp")
+    done = upright(*words, "--tp", "8")
+    assert (done.returncode, done.stderr) == (1, f"next: upright {' '.join(words)}\n")
+
+
+def test_a_speed_out_of_reach_is_the_reason_and_stays_in_what_is_advised(upright):
+    done = upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--min-speed", "500")
+    assert done.returncode == 1
+    assert "500 tok/s are asked for" in done.stdout
+    assert "No artifact of this model fits" not in done.stdout
+    assert done.stderr == "next: upright plan kimi-k2.6 --box 8x-rtx-pro-6000-server --min-speed 66\n"
+    assert upright(*done.stderr.removeprefix("next: upright ").split()).returncode == 0
+
+
 def test_wishes_that_only_judge_are_not_handed_to_render(upright):
     done = upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--min-speed", "50", "--use", "chat")
     assert done.stderr == "next: upright render kimi-k2.6 --box 8x-rtx-pro-6000-server --context 32768\n"
