@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from upright import catalog
@@ -106,6 +107,11 @@ def test_every_term_and_code_that_plans_use_is_explained() -> None:
         ("box.gpus", "field of a record", "Empty on a machine without a GPU"),
         ("Box", "record", "A machine"),
         ("kv_cache", "plan term", "keys and values"),
+        ("kv", "plan term", "keys and values"),
+        ("MLA", "word", "compressed vector"),
+        ("dcp", "word", "share one copy"),
+        ("out of memory", "word", "allocation was refused"),
+        ("gpu-memory-utilization", "flag of vllm", "Share of each GPU"),
         ("NVIDIA GB10", "gpu", "12.1"),
         ("hgx-b200", "box", "upright plan"),
         ("moonshotai/Kimi-K2.6", "model", "100 million monthly active users"),
@@ -135,5 +141,14 @@ def test_an_unknown_name_gets_near_ones() -> None:
         explain("--decode-context-paralel-size")
     assert "--decode-context-parallel-size" in (caught.value.hint or "")
     assert "kimi-k2.6" in near("kimi-k2.7")
+    assert near("ooom") == ("OOM",), "a word inside of others is not near to them"
+    assert len({name.rpartition(".")[2] for name in near("waited_for_room")}) == len(near("waited_for_room"))
     with pytest.raises(CatalogError, match="nothing is called zzzzzzzzzz"):
         explain("zzzzzzzzzz")
+
+
+def test_explain_takes_all_its_words_and_knows_our_own_options() -> None:
+    said = CliRunner().invoke(explain_verb.command, ["cuda", "out", "of", "memory", "--json"])
+    assert '"name": "cuda-out-of-memory"' in said.stdout, said.output
+    for name in ("--tp", "host-memory"):
+        assert "option of upright" in CliRunner().invoke(explain_verb.command, [name]).stdout

@@ -8,10 +8,11 @@ A name that is not there is a CatalogError with near names; a wrong row is one t
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
 from upright.catalog.loader import KINDS, files, row_by_id, rows, rows_of_file
+from upright.catalog.nearness import bare
+from upright.catalog.nearness import near as nearest
 from upright.errors import CatalogError
 
 if TYPE_CHECKING:
@@ -52,11 +53,20 @@ def get(kind: str, name: str) -> Row:
     """The row of that id or alias."""
     found = find(kind, name)
     if found is None:
-        known = list(rows(kind))
-        close = get_close_matches(name.lower(), [each.lower() for each in known], n=3, cutoff=0.5)
+        close = near(kind, name)
         hint = f"near: {', '.join(close)}" if close else f"upright catalog list {kind}"
         raise CatalogError(f"no {name} among the {kind}", hint=hint)
     return found
+
+
+def near(kind: str, name: str, count: int = 4) -> tuple[str, ...]:
+    """Ids of the kind that were perhaps meant; of boxes also a number of GPUs."""
+    known = {each: row.id for row in rows(kind).values() for each in (*getattr(row, "aliases", ()), row.id)}
+    if kind == "boxes":
+        from upright.catalog.counted import names
+
+        known |= {each: each for each in names(name, gpus())}
+    return tuple(dict.fromkeys(known[each] for each in nearest(name, known, 3 * count)))[:count]
 
 
 def find(kind: str, name: str) -> Row | None:
@@ -65,9 +75,9 @@ def find(kind: str, name: str) -> Row | None:
         return find_model(name)
     if (found := row_by_id(kind, name)) is not None:
         return found
-    wanted = name.lower()
+    wanted = {name.lower(), bare(name)}
     for each in rows(kind).values():
-        if wanted in _names(each):
+        if not wanted.isdisjoint(_names(each)):
             return each
     return None
 
@@ -102,7 +112,7 @@ def find_box(name: str) -> BoxRow | None:
     """As `box`, but None when there is none."""
     from upright.catalog.counted import counted
 
-    found = find("boxes", name) or counted(name, lambda each: cast("GpuRow | None", find("gpus", each)))
+    found = find("boxes", name) or counted(bare(name), lambda each: cast("GpuRow | None", find("gpus", each)))
     return cast("BoxRow | None", found)
 
 
@@ -175,7 +185,7 @@ def model(name: str) -> ModelRow:
 
 def find_model(name: str) -> ModelRow | None:
     """As `model`, but None when there is none; reads only the files that mention the name."""
-    wanted = name.lower().partition(":")[0]
+    wanted = bare(name).partition(":")[0]
     for path, owner in sorted(files("models"), key=lambda each: (each[1] != "user", each[0].stem != wanted)):
         if wanted in path.read_text(encoding="utf-8", errors="replace").lower():
             for row in rows_of_file("models", path, owner):

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from upright.catalog.rows.hardware import BoxRow, GpuRow
 
-_NAME = re.compile(r"([1-9]\d?)x-?(.+)", re.IGNORECASE)
+_NAME = re.compile(r"([1-9]\d?)-?x-?(.+)", re.IGNORECASE)
 _MOST = 16
 """GPUs in one machine; more are several boxes."""
+_BOARD = 8
+"""GPUs on a board with NVLink."""
+
+
+def names(name: str, gpus: Iterable[GpuRow]) -> list[str]:
+    """So many of each GPU as the name says, or as a board carries: what was perhaps meant by one that is none."""
+    match = _NAME.fullmatch(name)
+    return [f"{match[1] if match else _BOARD if gpu.board_nvlinks else 1}x-{gpu.id}" for gpu in gpus]
 
 
 def counted(name: str, find: Callable[[str], GpuRow | None]) -> BoxRow | None:

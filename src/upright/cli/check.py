@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import given
+from upright.cli.options import given, said
 from upright.cli.output import Output, output_options
 from upright.cli.planned import SERVING, WISHES, planned, recipe_of_file, recipe_options
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", metavar="MODEL|RECIPE")
+@click.argument("model", metavar="MODEL|RECIPE", callback=said)
 @recipe_options
 @click.option("--with", "program", help="The engine to ask: an interpreter or venv that has it, or a llama-server.")
 @output_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -16,15 +17,20 @@ if TYPE_CHECKING:
 
 
 class NameThatLooksLikeAnOption(click.Command):
-    """`upright explain -ot` asks about -ot; only --json, -o FILE and --help are the verb's own."""
+    """`explain -ot` asks about -ot, `explain out of memory` needs no quotes; --json, -o FILE and --help are options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        for place, word in enumerate(args):
-            before = args[place - 1] if place else ""
-            if word not in ("--json", "-o", "--output", "-h", "--help", "--") and before not in ("-o", "--output"):
-                args = [*args[:place], *(each for each in args[place + 1 :] if each != "--"), "--", word]
-                break
-        return super().parse_args(ctx, args)
+        own: list[str] = []
+        words: list[str] = []
+        left = iter(args)
+        for word in left:
+            if word in ("--json", "-h", "--help"):
+                own.append(word)
+            elif word in ("-o", "--output"):
+                own += [word, *islice(left, 1)]
+            elif word != "--":
+                words.append(word)
+        return super().parse_args(ctx, [*own, "--", " ".join(words)] if words else own)
 
 
 @click.command(name="explain", cls=NameThatLooksLikeAnOption)
@@ -38,16 +44,49 @@ def command(output: Output, name: str) -> None:
     upright explain Plan.kv.capacity_tokens      upright explain "CUDA error: no kernel image is available ..."
     """
     from upright.catalog.explaining import explain
-    from upright.errors import UsageError
+    from upright.errors import CatalogError, UsageError
 
     if not name.strip():
         raise UsageError("there is no name to explain", hint="upright explain kv_cache")
-    found = explain(name)
+    own = _option(name.strip())
+    try:
+        found = (*explain(name), *own)
+    except CatalogError:
+        found = own or _option(f"--{name.strip().replace('_', '-')}")
+        if not found:
+            raise
     output.answer([each.model_dump(mode="json") for each in found], lambda console: _pages(console, found))
     if see := next((other for each in found for other in each.see), None):
         output.next("explain", see)
     else:
         output.next("catalog", "list")
+
+
+def _option(name: str) -> tuple[Explanation, ...]:
+    """Upright's own option of that name."""
+    if not name.startswith("--"):
+        return ()
+    from upright.catalog.explaining import Explanation
+    from upright.cli.main import cli
+
+    verbs: dict[str, list[str]] = {}
+    context = click.Context(cli)
+    for verb in cli.list_commands(context):
+        command = cli.get_command(context, verb)
+        for option in command.params if command else ():
+            if isinstance(option, click.Option) and name in option.opts:
+                verbs.setdefault(option.help or "", []).append(verb)
+    return tuple(
+        Explanation(
+            kind="option of upright",
+            name=name,
+            what=what,
+            facts=(("of", ", ".join(verbs[what])),),
+            do=(f"upright {verbs[what][0]} --help",),
+            sources=("upright's own help",),
+        )
+        for what in verbs
+    )
 
 
 def _pages(console: Console, found: tuple[Explanation, ...]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.options import given
+from upright.cli.options import given, said
 from upright.cli.output import Output, say
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", metavar="MODEL")
+@click.argument("model", callback=said)
 @click.option(
     "-o",
     "--output",

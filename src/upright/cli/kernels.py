@@ -8,6 +8,7 @@ import click
 
 from upright.cli.engine_source import engine_options
 from upright.cli.lines import line
+from upright.cli.options import model_argument
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("model")
+@model_argument
 @click.option("--box", help="As for probe: a name, a file, a recording or ssh:HOST.  [default: this machine]")
 @click.option("--target", "target_name", metavar="TARGET", help="Only a silicon: sm_120, 12.0, a GPU's name.")
 @click.option("--devices", type=click.IntRange(min=1), help="GPUs that share each layer; all of the box by default.")

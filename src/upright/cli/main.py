@@ -62,6 +62,12 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 _NOT_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
 """What a disk or a person's own words make impossible."""
+OTHER_WORDS = {
+    "compare": "bench --against", "benchmark": "bench", "test": "prove", "verify": "prove", "serve": "up",
+    "start": "up", "launch": "up", "deploy": "up", "stop": "down", "kill": "down", "list": "ps", "ls": "ps",
+    "status": "ps", "download": "fetch", "pull": "fetch", "inspect": "read", "doctor": "probe", "size": "fleet size",
+}  # fmt: skip
+"""Verbs of other tools, and ours for them."""
 VERBS = {verb: summary for verbs in SECTIONS.values() for verb, summary in verbs.items()}
 
 
@@ -178,5 +184,5 @@ def _fitted(head: str, text: str) -> str:
 def _nearest(word: str) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(word, VERBS, n=1)
+    close = [OTHER_WORDS[word]] if word in OTHER_WORDS else get_close_matches(word, VERBS, n=1)
     return f" (did you mean {close[0]}?)" if close else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,6 +19,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_PORT = 8000
 _LEAST_SECONDS = 0.1
 _LARGEST = 1e15
+_MODEL = (
+    "MODEL is a name of the catalogue (kimi-k2.6; all of them: upright catalog list models), a repository "
+    "(owner/repo[@revision][:QUANT]), a GGUF file, or a model's folder."
+)
 RANKS = click.IntRange(1, 256)
 """Ranks or stages that a person may ask for: every one of them is planned."""
 
@@ -163,7 +168,17 @@ def deployment_argument(function: F) -> F:
 
 
 def model_argument(function: F) -> F:
-    return click.argument("model")(function)
+    """MODEL, and what it may be in the help of a verb that does not say it itself."""
+    words = cleandoc(function.__doc__ or "")
+    function.__doc__ = words if "MODEL is" in words else f"{words}\n\n{_MODEL}"
+    return click.argument("model", callback=said)(function)
+
+
+def said(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A name that is empty would mean the folder that one is in."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty", context, parameter)
+    return value
 
 
 def running_or_last(name: str | None) -> DeploymentDir:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.options import RANKS, Number, goal_options, port_option
+from upright.cli.options import RANKS, Number, goal_options, port_option, said
 
 if TYPE_CHECKING:
     from upright.planning.artifacts import Choice
@@ -74,6 +74,7 @@ def box_options(function: F) -> F:
         click.option("--host-memory", type=Number(min=1), help="GiB of main memory, where the box does not say."),
         click.option(
             "--box",
+            callback=said,
             help="A name of the catalogue, a number of GPUs such as 4x-rtx-5090, a box.json, a recording, or "
             "ssh:HOST.  [default: this machine]",
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import given
+from upright.cli.options import given, said
 from upright.cli.output import Output, say
 from upright.cli.planned import SERVING, WISHES, planned, recipe_of_file, recipe_options
 
@@ -19,7 +19,7 @@ TO = ("table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "ku
 
 
 @click.command()
-@click.argument("model", metavar="MODEL|PLAN|RECIPE")
+@click.argument("model", metavar="MODEL|PLAN|RECIPE", callback=said)
 @recipe_options
 @click.option("--leader", default="node-0", show_default=True, help="Where the other boxes reach the first one.")
 @click.option("--to", type=click.Choice(TO), default="table", show_default=True, help="What to write.")

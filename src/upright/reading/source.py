@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from upright import catalog
 from upright.errors import ReadError
@@ -22,6 +23,8 @@ _PATHLIKE = re.compile(r"[./~].*|.*\.(gguf|safetensors)")
 _REPOSITORY = re.compile(
     r"(?P<repo>[\w.-]{1,96}/[\w.-]{1,96})(@(?P<revision>[\w./-]{1,128}))?(:(?P<quant>[\w.-]{1,64}))?", re.ASCII
 )
+
+_NAMED = "a GGUF file, a model's directory, owner/repo[@revision][:QUANT], or one of: upright catalog list models"
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,10 @@ def located(source: str, *, hub: Hub | None = None, traffic: Traffic | None = No
         with _repository(named, hub or Hub.of_this_machine(), traffic or Traffic()) as found:
             yield found
     else:
+        close = ", ".join(catalog.near("models", source, 6))
         raise ReadError(
             f"{source} is no file, no repository's name and not in the catalogue",
-            hint="name a GGUF file, a model's directory, owner/repo[@revision][:QUANT], or one of: "
-            "upright catalog list models",
+            hint=f"near: {close}; or name {_NAMED}" if close else f"name {_NAMED}",
         )
 
 
@@ -148,16 +151,23 @@ def _file(path: Path) -> Located:
             f"{path.name} is one of {len(files)} files, and {missing[0]} is missing",
             hint="download the missing files",
         )
-    choice = Choice("gguf" if _begins_like_gguf(path) else "safetensors", tuple(files))
+    choice = Choice(_format(path), tuple(files))
     return Located(LocalDirectory(path.parent), choice, path.stem, str(path.parent / files[0]))
 
 
-def _begins_like_gguf(path: Path) -> bool:
+def _format(path: Path) -> Literal["gguf", "safetensors"]:
     """The name decides where it can, the first bytes where it cannot."""
-    if path.suffix in (".gguf", ".safetensors"):
-        return path.suffix == ".gguf"
+    if path.suffix == ".gguf":
+        return "gguf"
+    if path.suffix == ".safetensors":
+        return "safetensors"
     try:
         with path.open("rb") as file:
-            return file.read(4) == b"GGUF"
+            begins = file.read(9)
     except OSError as error:
         raise ReadError(f"cannot read {path}: {error.strerror}") from None
+    if begins[:4] == b"GGUF":
+        return "gguf"
+    if begins[8:] == b"{":  # eight bytes of length, then JSON
+        return "safetensors"
+    raise ReadError(f"{path} is no model: neither GGUF nor safetensors", hint=f"name {_NAMED}")

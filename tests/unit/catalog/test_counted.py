@@ -11,7 +11,13 @@ from upright.probing import box_of
 
 @pytest.mark.parametrize(
     ("name", "box", "path"),
-    [("4x-rtx-5090", "4x-rtx-5090", None), ("8x-h100", "8x-h100-sxm", "NV18"), ("4xA100", "4x-a100-sxm-80gb", "NV12")],
+    [
+        ("1x 4090", "1x-rtx-4090", None),
+        ("8 x H100", "8x-h100-sxm", "NV18"),
+        ("4x-rtx-5090", "4x-rtx-5090", None),
+        ("8x-h100", "8x-h100-sxm", "NV18"),
+        ("4xA100", "4x-a100-sxm-80gb", "NV12"),
+    ],
 )
 def test_so_many_of_a_gpu(name: str, box: str, path: str | None):
     made = catalog.box_record(name)
@@ -22,6 +28,7 @@ def test_so_many_of_a_gpu(name: str, box: str, path: str | None):
 
 
 def test_what_a_row_describes_is_that_row():
+    assert catalog.box("8x RTX PRO 6000") is catalog.box("8x-rtx-pro-6000")
     assert catalog.box("8x-rtx-pro-6000-server").name == "8x RTX PRO 6000 Blackwell Server Edition"
     assert catalog.box("2x-rtx-5090").notes[0].startswith("No peer-to-peer access")
 
@@ -39,3 +46,19 @@ def test_what_is_none(name: str):
     with pytest.raises(UsageError, match="is no box") as refused:
         box_of(name)
     assert "a number of GPUs is one too: 6x-rtx-4090" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "first"),
+    [
+        ("boxes", "h100", ("8x-h100-sxm",)),
+        ("boxes", "4x-rtx-9090", ("4x-rtx-5090", "4x-rtx-4090", "4x-rtx-3090")),
+        ("models", "kimmi-k2.6", ("kimi-k2.6",)),
+        ("models", "glm", ("glm-4.6", "glm-5", "glm-4.7")),
+        ("models", "zzzzzz", ()),
+    ],
+)
+def test_what_was_perhaps_meant(kind: str, name: str, first: tuple[str, ...]):
+    found = catalog.near(kind, name)
+    assert set(first) <= set(found)
+    assert bool(first) == bool(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from upright import catalog
@@ -39,4 +41,12 @@ def test_every_row_is_a_model_or_says_why_not(name: str) -> None:
 def test_an_unknown_name_says_what_would_be_right() -> None:
     with pytest.raises(ReadError, match="kimi-k9 is no file") as caught:
         read("kimi-k9")
+    assert "near: kimi-k" in str(caught.value.hint)
     assert "upright catalog" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("content", [b"{}", b'{"schema": "plan/2"}', b""])
+def test_a_file_that_is_no_model_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "g.json").write_bytes(content)
+    with pytest.raises(ReadError, match=r"g\.json is no model: neither GGUF nor safetensors"):
+        read(str(tmp_path / "g.json"))

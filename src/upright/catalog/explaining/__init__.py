@@ -7,8 +7,8 @@ A name can mean several things (`context`, `--host`), so the answer is a tuple.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
+from upright.catalog import nearness
 from upright.catalog.explaining.explanation import Explanation as Explanation
 from upright.errors import CatalogError
 
@@ -17,6 +17,9 @@ def explain(name: str) -> tuple[Explanation, ...]:
     """Everything that the name means; an unknown one is an error with near names."""
     wanted = name.strip().lower()
     found = tuple(sorted(_all(name.strip()), key=lambda each: each.name.lower() != wanted))
+    if not found and not wanted.startswith("-"):
+        words = nearness.bare(wanted).replace("_", "-")
+        found = tuple(_all(words)) or tuple(_all(f"--{words}"))  # an id or a flag, typed as words
     if not found:
         close = near(name)
         hint = f"near: {', '.join(close)}" if close else "upright catalog list names the kinds"
@@ -28,11 +31,9 @@ def near(name: str, count: int = 4) -> tuple[str, ...]:
     """Names that look like it."""
     from upright.catalog.explaining.names import every_name
 
-    known = {each.lower(): each for each in every_name()}
-    wanted = name.strip().lower()
-    inside = sorted((each for each in known if len(wanted) > 2 and wanted in each), key=len)
-    close = get_close_matches(wanted, known, n=count, cutoff=0.6)
-    return tuple(known[each] for each in dict.fromkeys([*close, *inside]))[:count]
+    found = nearness.near(name, every_name(), 5 * count)
+    fields = {each.rpartition(".")[2] if each[:1].isupper() else each: each for each in reversed(found)}
+    return tuple(each for each in found if each in fields.values())[:count]
 
 
 def _all(name: str) -> Iterator[Explanation]:

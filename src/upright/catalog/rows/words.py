@@ -8,7 +8,7 @@ from upright.catalog.rows.base import Grade, Row, Words
 
 Sort = Literal[
     "plan term", "basis", "grade", "state", "verdict", "rung", "objection", "tensor group", "use", "severity",
-    "status",
+    "status", "word",
 ]  # fmt: skip
 
 
@@ -17,6 +17,8 @@ class TermRow(Row):
 
     word: Words
     """As it is written in records and on pages; two rows may share one."""
+    aliases: tuple[str, ...] = ()
+    """Other ways in which people write it."""
     of: Sort
     """What kind of word it is."""
     about: Words
