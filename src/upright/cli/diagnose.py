@@ -11,6 +11,7 @@ from upright.cli.output import Output, output_options, page_width
 
 if TYPE_CHECKING:
     from upright.records.diagnosis import Diagnosis
+    from upright.store import DeploymentDir
 
 
 @click.command()
@@ -32,7 +33,7 @@ def command(log: str | None, engine: str | None, output: Output) -> None:
     output.show(diagnosis_page(found, page_width()))
     _tell_the_way(output, log)
     _next(output, found, log)
-    if found.failed:
+    if found.failed or (_is_a_log(log) and not found.stood):
         output.no()
 
 
@@ -51,16 +52,31 @@ def _diagnosis(log: str | None, engine: str | None) -> Diagnosis:
         from upright.errors import UsageError
 
         raise UsageError(f"there is no log {log}", hint="upright diagnose DEPLOYMENT takes a deployment's name")
-    from upright import store
     from upright.host import LocalHost
     from upright.launching.healing import why
 
-    return why(store.find(log), LocalHost())
+    return why(_directory(log), LocalHost())
+
+
+def _directory(name: str | None) -> DeploymentDir:
+    from upright import store
+    from upright.errors import UsageError
+
+    try:
+        return store.find(name)
+    except UsageError:
+        if name is None or not Path(name).is_dir():
+            raise
+        raise UsageError(f"{name} is a directory, and no deployment's", hint="name the log that is in it") from None
+
+
+def _is_a_log(log: str | None) -> bool:
+    return log is not None and (log == "-" or Path(log).is_file())
 
 
 def _tell_the_way(output: Output, log: str | None) -> None:
     """The attempts that healing made, where the subject is a deployment that was healed."""
-    if log == "-" or (log is not None and Path(log).is_file()):
+    if _is_a_log(log):
         return
     from upright import store
     from upright.cli.diagnosis_page import attempts_page
@@ -86,7 +102,7 @@ def _spooled() -> BinaryIO:
 def _next(output: Output, found: Diagnosis, log: str | None) -> None:
     if found.code is not None:
         output.next("explain", found.code)
-    elif found.failed and log is not None and (log == "-" or Path(log).is_file()):
+    elif _is_a_log(log) and (found.failed or found.stood is False):
         output.next("catalog", "list", "failures")
     elif found.failed:
         output.next("logs", found.subject)

@@ -14,6 +14,13 @@ from upright.units import duration
 
 _LABEL = 8
 _LONGEST_LINE = 400
+_NO_LOG = (
+    "No line of it has the shape of one of vLLM's, SGLang's, llama.cpp's or ik_llama.cpp's, and none is in the "
+    "catalogue of failures."
+)
+_JUST_ENDS = (
+    "The engine is still loading, it was ended from outside (SIGKILL leaves no line), or its last words went elsewhere."
+)
 
 
 def diagnosis_page(found: Diagnosis, width: int) -> str:
@@ -31,24 +38,34 @@ def _lines(found: Diagnosis, width: int) -> Iterator[str]:
         yield f"{style(cause.code, fg='red', bold=True)}: {cause.title}"
     elif found.failed:
         yield style(f"{found.subject} failed, and no row of the catalogue knows why", fg="red", bold=True)
-    else:
+    elif found.stood:
         yield style("nothing failed", fg="green", bold=True) + f" in {found.subject}"
+    else:
+        yield style(_short_of_an_answer(found), fg="yellow", bold=True) + f": {found.subject}"
     yield style(_read(found), dim=True)
     yield ""
     if cause is not None:
         yield from _cause(cause, width)
     elif found.failed:
         yield from _unknown(found, width)
+    elif not found.stood:
+        yield from _unanswered(found, width)
     yield from _others(found, width)
     for note in found.notes:
         yield from _wrapped("note", note, width)
 
 
+def _short_of_an_answer(found: Diagnosis) -> str:
+    if not found.log_bytes:
+        return "the log is empty"
+    return "this is no engine's log" if found.stood is None else "the log ends before the engine was ready"
+
+
 def _read(found: Diagnosis) -> str:
-    engine = found.engine or "an unknown engine"
+    whose = f" of {found.engine or 'an unknown engine'}" if found.failed or found.stood is not None else ""
     earlier = f", the last of {found.starts} starts" if found.starts > 1 else ""
     lines = "1 line" if found.log_lines == 1 else f"{found.log_lines:,} lines"
-    return f"{lines} of {engine}{earlier}"
+    return f"{lines}{whose}{earlier}"
 
 
 def _cause(cause: Finding, width: int) -> Iterator[str]:
@@ -85,12 +102,32 @@ def _unknown(found: Diagnosis, width: int) -> Iterator[str]:
         yield found.row.rstrip()
 
 
+def _unanswered(found: Diagnosis, width: int) -> Iterator[str]:
+    """No line names a failure, and none shows an engine that stands."""
+    if found.stood is None and found.log_bytes:
+        yield from _wrapped("why", _NO_LOG, width)
+        return
+    yield from _wrapped("why", _JUST_ENDS, width)
+    if found.excerpt:
+        yield ""
+        yield style("the last words", dim=True)
+    for piece in found.excerpt:
+        yield from _said(piece, width)
+    yield ""
+    yield from _wrapped("do", "ask the kernel whether it killed something:", width)
+    yield f"{'':<{_LABEL}}$ sudo dmesg -T | grep -iE 'killed process|out of memory'"
+
+
 def _evidence(seen: Sighting, width: int) -> Iterator[str]:
     if seen.where == "log":
         label = f"line {seen.number:,}" if seen.number else "the last words"
         yield style(f"{label}{f', {seen.rank}' if seen.rank else ''}", dim=True)
     else:
         yield style(f"the {'kernel' if seen.where == 'kernel' else 'machine'} says", dim=True)
+    yield from _said(seen, width)
+
+
+def _said(seen: Sighting, width: int) -> Iterator[str]:
     text = seen.text if len(seen.text) <= _LONGEST_LINE else f"{seen.text[:_LONGEST_LINE]} …"
     for line in textwrap.wrap(text, width - 2, break_on_hyphens=False) or [""]:
         yield f"  {line}"

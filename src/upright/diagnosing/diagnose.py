@@ -10,7 +10,7 @@ from typing import BinaryIO
 from upright import catalog
 from upright.catalog.rows.failure import FailureRow
 from upright.diagnosing import lines, marks
-from upright.diagnosing.excerpt import empty_row, excerpt
+from upright.diagnosing.excerpt import empty_row, excerpt, last_words
 from upright.diagnosing.remedies import for_this_line
 from upright.diagnosing.scan import Hit, Scan, scan
 from upright.records.diagnosis import Diagnosis, Finding, Sighting
@@ -30,6 +30,8 @@ class Around:
     """The engine's; None if it runs, or nobody knows."""
     failed: bool | None = None
     """Whether it is known to have failed; None if the log must say so."""
+    stood: bool | None = None
+    """Whether it is known to have come up; None if the log must say so."""
     hung: bool = False
     """Whether it is there and no longer answers."""
     reason: str | None = None
@@ -59,13 +61,17 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     cause = hits[0] if hits and _is_failure(hits[0]) else None
     failed = cause is not None or bool(around.failed) or seen.dying is not None or bool(_unanswered(seen))
     known = cause is not None and cause.row.severity != "symptom"
+    stood = _stood(seen) if around.stood is None else around.stood
     pieces: tuple[Sighting, ...] = (cause.first,) if cause is not None and known else ()
     if failed and not known:
         pieces = excerpt(log, seen, around.reason)
+    elif not failed and stood is False:
+        pieces = last_words(seen)
     return Diagnosis(
         subject=subject,
         engine=engine,
         failed=failed,
+        stood=stood,
         code=cause.row.id if cause is not None and known else None,
         findings=tuple(_finding(hit, engine) for hit in hits),
         excerpt=pieces,
@@ -136,6 +142,14 @@ def _is_failure(hit: Hit) -> bool:
 def _unanswered(seen: Scan) -> bool:
     """An exception that nobody caught: the log holds one, and no engine stood up after it."""
     return bool(seen.errors) and not seen.ready
+
+
+def _stood(seen: Scan) -> bool | None:
+    """None if no line of it is an engine's."""
+    if seen.ready or any(marks.serves(text) for text in seen.tail):
+        return True
+    spoken = seen.starts or any(marks.is_an_engines(text) for text in (*seen.head.splitlines(), *seen.tail))
+    return False if spoken else None
 
 
 def _finding(hit: Hit, engine: str | None) -> Finding:

@@ -20,11 +20,14 @@ def excerpt(log: BinaryIO, seen: Scan, reason: str | None) -> tuple[Sighting, ..
     """The exception with the frame that raised it; else the complaint; else the last words."""
     cause = _first_cause(seen)
     if cause is None or cause.number is None:
-        said = tuple(Sighting(text=text) for text in seen.tail[-_LAST_WORDS:])
-        return said or ((Sighting(where="host", text=reason),) if reason else ())
+        return last_words(seen) or ((Sighting(where="host", text=reason),) if reason else ())
     before = _same_rank(_lines_before(log, cause.number), cause)
     frame = _last_frame(before) if marks.EXCEPTION.search(lines.said(cause.text)) else []
     return (*frame, cause)
+
+
+def last_words(seen: Scan) -> tuple[Sighting, ...]:
+    return tuple(Sighting(text=text) for text in seen.tail[-_LAST_WORDS:])
 
 
 def empty_row(pieces: tuple[Sighting, ...], engine: str | None) -> str:

@@ -138,7 +138,7 @@ def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
         seen.hits, seen.errors, seen.dying, seen.ready, seen.ending = {}, [], None, False, False
         seen.starts += 1
     if "ready" in meaning.marks:
-        seen.errors, seen.ready = [], True
+        seen.errors, seen.dying, seen.ready = [], None, True
     seen.ending = seen.ending or "shutdown" in meaning.marks
     if seen.ending:  # what falls while it is taken down on request was not the cause of anything
         return

@@ -93,6 +93,7 @@ def why(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()
         engine=deployment.engine,
         exit_code=None if running else deployment.exit_code,
         failed=failed,
+        stood=any(change.state in ("ready", "degraded") for change in deployment.history),
         hung=deployment.state == "hung",
         reason=deployment.reason,
         silent_seconds=_silent_seconds(directory) if running else None,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from upright.records.base import Part, Record, Said
+from upright.records.base import Part, Record, Said, Upgrade
 
 Severity = Literal["fatal", "crash", "hang", "corruption", "request", "symptom", "slow", "information"]
 Cure = Literal[
@@ -78,10 +79,17 @@ class Finding(Part):
     """Where that was learned."""
 
 
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 did not ask whether the engine had come up: nobody knows."""
+    return content
+
+
 class Diagnosis(Record):
     """What a log and its machine say about a failure: the first cause, and what followed from it."""
 
     kind: ClassVar[str] = "diagnosis"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     subject: str
     """The log's path, or the deployment's name."""
@@ -89,12 +97,14 @@ class Diagnosis(Record):
     """Whose log it is, as told or as its lines show; None if neither is known."""
     failed: bool
     """Whether anything went wrong: a log that only warns is clean."""
+    stood: bool | None = None
+    """Whether the engine came up; a log may end before that and name no failure. None if it is no engine's log."""
     code: str | None = None
     """The cause, as the catalogue calls it; None if nothing failed, or if no row knows it."""
     findings: tuple[Finding, ...] = ()
     """The cause first, then what else the log bears out, in its order."""
     excerpt: tuple[Sighting, ...] = ()
-    """The shortest piece of the log that holds the cause: one line if a row knows it."""
+    """The shortest piece of the log that holds the cause: one line if a row knows it, the last words if none does."""
     row: str | None = None
     """A row of the catalogue to fill in, as YAML, when no row knows the cause."""
     log_lines: int = 0

@@ -177,9 +177,71 @@ def test_a_traceback_that_was_survived_is_no_failure():
     assert told("vllm", *lines[:2]).failed is True
 
 
-def test_an_empty_log_is_clean():
-    found = told(end="")
-    assert (found.failed, found.log_lines, found.log_bytes) == (False, 0, 0)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hello world",
+        "!!!!!!!!!!!!",
+        "vLLM and SGLang are engines, llama.cpp is a third; see vllm.log",
+        random.Random(1).randbytes(20_000).decode("latin-1"),
+    ],
+    ids=["empty", "hello", "bangs", "prose", "noise"],
+)
+def test_what_is_no_engines_log_is_not_called_healthy(text: str):
+    found = told(text, end="")
+    assert (found.failed, found.stood, found.code, found.excerpt) == (False, None, None, ())
+
+
+def test_a_log_that_ends_before_the_engine_stands_says_so():
+    """A machine that loses power, or a log that was copied too early: no line complains, and nothing stands."""
+    start = "(APIServer pid=1) INFO 05-15 03:31:20 [utils.py:299]  ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0"
+    shards = "Loading safetensors checkpoint shards:  45% Completed | 28/62 [00:19<01:00,  2.06it/s]"
+    found = told(start, shards)
+    assert (found.failed, found.stood) == (False, False)
+    assert found.excerpt[-1].text == shards
+    assert told(start, shards, "INFO:     Application startup complete.").stood is True
+    assert told(*list(sglang(300))[-200:]).stood is True, "the end of a long log, whose start was cut off"
+    assert told(start, shards, around=Around(failed=False, stood=True)).stood is True
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Killed", "serve.sh: line 3: 4711 Killed                  vllm serve /models/k2", "zsh: killed     vllm serve"],
+)
+def test_what_the_shell_says_of_a_killed_engine_is_the_cause(line: str):
+    shards = "Loading safetensors checkpoint shards:  45% Completed | 28/62 [00:19<01:00,  2.06it/s]"
+    assert told(*vllm(10), shards, line).code == "killed-from-outside"
+
+
+def test_a_model_that_does_not_load_is_told_by_its_reason_and_not_by_the_farewell():
+    """Builds before 2026 print no level; what no row knows is still told by the first line that complains."""
+    farewell = (
+        "llama_model_load_from_file_impl: failed to load model",
+        "common_init_from_params: failed to load model 'x.gguf'",
+        "srv    load_model: failed to load model, 'x.gguf'",
+        "main: exiting due to model loading error",
+    )
+    start = ("build: 4589 (eb7cf15a) with cc", "main: loading model", "srv    load_model: loading model 'x.gguf'")
+    known = told(*start, "llama_model_load: error loading model: missing tensor 'blk.0.attn_k_b.weight'", *farewell)
+    assert known.engine == "llama.cpp"
+    assert (known.code, known.excerpt[0].number) == ("llama-tensors-do-not-fit", 4)
+    unknown = told(*start, "llama_model_load: error loading model: the moons do not align", *farewell)
+    assert (unknown.failed, unknown.code, [each.number for each in unknown.excerpt]) == (True, None, [4])
+    assert told(farewell[0]).failed, "and with no reason at all it has failed"
+
+
+def test_a_second_life_that_stood_up_forgives_a_first_that_did_not_load():
+    lost = "llama_model_load_from_file_impl: failed to load model"
+    assert not told(lost, "main: server is listening on http://127.0.0.1:8080").failed
+
+
+@pytest.mark.parametrize("engine", [None, "llama.cpp"])
+def test_a_missing_library_is_named(engine: str | None):
+    line = "llama-server: error while loading shared libraries: libcudart.so.12: cannot open shared object file"
+    found = told(line, around=Around(engine=engine))
+    assert found.code == "shared-library-missing"
+    assert "ldconfig -p | grep libcudart.so.12" in found.findings[0].remedies[0].commands
 
 
 def test_bytes_that_are_no_text_do_not_stop_it():
