@@ -94,6 +94,8 @@ class Soaked:
     steady_seconds: float = 0.0
     gone: bool = False
     """The server could no longer be reached."""
+    unfinished: int = 0
+    """Requests that were still being answered when patience ended, long after the load."""
     looks: list[tuple[float, Footprint]] = field(default_factory=list)
     """The machine, while the load was steady."""
     restarted: Restarted | None = None
@@ -114,13 +116,11 @@ def soak(stand: Stand) -> Soaked:
     stand.tell(f"soaking: {who} for {units.duration(seconds)}, {units.tokens(soaked.text_tokens)} tokens of text each")
     began = users.began = clock()
     with _watched(stand, seconds, began) as looks:
-        first = Load(soaked.users, seconds=_FIRST_ROUND_SHARE * seconds, patience_seconds=users.patience_seconds)
-        users.ask(soaked.warm, first, rounds=1)
+        users.ask(soaked.warm, users.load(_FIRST_ROUND_SHARE * seconds), rounds=1)
         warm_seconds = clock() - began
         left = seconds - warm_seconds
         if left > 0 and not soaked.gone:
-            load = Load(soaked.users, seconds=left, patience_seconds=users.patience_seconds)
-            users.ask(soaked.steady, load, on_tick=_telling(stand, soaked, looks, began, seconds))
+            users.ask(soaked.steady, users.load(left), on_tick=_telling(stand, soaked, looks, began, seconds))
         soaked.steady_seconds = clock() - began - warm_seconds
     soaked.looks = [(at, look) for at, look in looks if at >= warm_seconds]
     if stand.target.keeper is not None and stand.soak.restart and not soaked.gone:
@@ -151,10 +151,15 @@ class _Users:
         extra = tuple(stand.prompts.modes.get("instant", {}).items())
         self._target = Target(stand.endpoint.base_url, stand.endpoint.model, key=stand.endpoint.key, extra=extra)
         self._scripts = stand.prompts.scripts
-        self.patience_seconds = _PATIENCE_SECONDS + 4 * users * tokens / (stand.rates.prefill or 100)
+        self._patience_seconds = _PATIENCE_SECONDS + 4 * users * tokens / (stand.rates.prefill or 100)
         self.began = 0.0
         self.restarting = False
         self.soaked = Soaked(users, tokens, len(self._sheets[0]))
+
+    def load(self, seconds: float | None = None) -> Load:
+        """What runs at its end may end too: cut before patience ends, it could not be told from what hangs."""
+        patience = self._patience_seconds
+        return Load(self.soaked.users, seconds=seconds, grace_seconds=2 * patience, patience_seconds=patience)
 
     def ask(
         self, into: list[Seen], load: Load, *,
@@ -164,8 +169,9 @@ class _Users:
         self._into = into
         self._free = deque(range(len(self._sheets)))
         self._left = [None if rounds is None else rounds * len(sheet) for sheet in self._sheets]
-        _, flight = run(self._target, self, load, on_tick=on_tick, on_landing=self._landed)
+        tally, flight = run(self._target, self, load, on_tick=on_tick, on_landing=self._landed)
         self.soaked.gone = flight.gone
+        self.soaked.unfinished += tally.unfinished
 
     def first(self) -> Request | None:
         return self._request(self._free.popleft()) if self._free else None
@@ -320,11 +326,11 @@ def _restarted(restart: Callable[[], None], users: _Users) -> Restarted:
     thread = threading.Thread(target=act)
     thread.start()
     while thread.is_alive():
-        users.ask(during, Load(users.soaked.users, seconds=_SLICE_SECONDS, patience_seconds=users.patience_seconds))
+        users.ask(during, users.load(_SLICE_SECONDS))
         thread.join(timeout=0.25 if users.soaked.gone else 0)
     seconds = clock() - began - _BEFORE_RESTART_SECONDS
     if not reasons:
-        users.ask(after, Load(users.soaked.users, patience_seconds=users.patience_seconds), rounds=1)
+        users.ask(after, users.load(), rounds=1)
     return Restarted(seconds, next(iter(reasons), None), tuple(during), tuple(after))
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import random
+import re
 import time
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from tests.scripted.engine import Fault, ScriptedEngine
+from upright.benchmarking.load import Load
 from upright.endpoint.client import Endpoint
 from upright.errors import LaunchError
 from upright.launching.footprint import Footprint, Meter
@@ -127,12 +131,12 @@ def test_answers_that_turn_wrong_are_found(after: float) -> None:
 
 
 def soaked(
-    engine: ScriptedEngine, restart: Callable[[], None] | None = None, seconds: float = 1.5
+    engine: ScriptedEngine, restart: Callable[[], None] | None = None, seconds: float = 1.5, users: int = 2
 ) -> dict[str, Observation]:
     meter = SimpleNamespace(read=lambda: machine(time.perf_counter()))
     keeper = Keeper(lambda: cast(Meter, meter), restart) if restart else None
     with engine.serving() as url, Endpoint(url, engine.model) as endpoint:
-        target = Target("scripted", "server:0", context_tokens=1024, users=2, keeper=keeper)
+        target = Target("scripted", "server:0", context_tokens=1024, users=users, keeper=keeper)
         evidence = prove(target, endpoint, TINY, rungs=["soak"], soak=SoakWish(seconds))
     return {seen.check: seen for seen in evidence.observations}
 
@@ -169,6 +173,59 @@ def test_a_server_of_somebody_else_is_loaded_and_neither_measured_nor_restarted(
 def test_a_fault_is_found(fault: Fault, check: str, words: str) -> None:
     seen = soaked(ScriptedEngine(TINY, fault=fault, seed=1), seconds=1)
     assert words in failed(seen)[check]
+
+
+class _Hangs(ScriptedEngine):
+    """From that time on it takes every request, and says nothing."""
+
+    since: float = math.inf
+
+    def _chat(self, body: dict[str, Any]) -> tuple[int, bytes | None, str]:
+        if time.perf_counter() < self.since:
+            return super()._chat(body)
+        time.sleep(2)
+        return 200, None, ""
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short texts, and times as they are to one another: patience is four times what a load allows by itself."""
+    loads = partial(Load, grace_seconds=0.125)
+    for name, value in (("_PATIENCE_SECONDS", 0.5), ("_TEXT_SHARE", 0.0), ("Load", loads)):
+        monkeypatch.setattr(f"upright.proving.soaking.{name}", value)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("users", [1, 2])
+@pytest.mark.parametrize("after", [0.1, 0.7], ids=["in the first round", "later"])
+def test_an_engine_that_falls_silent_is_found(after: float, users: int) -> None:
+    engine = _Hangs(TINY)
+    engine.since = time.perf_counter() + after
+    errors = soaked(engine, seconds=1, users=users)["errors"]
+    assert errors.verdict == "failed", errors.reason
+    assert re.match(r"it fell silent after \d+ answers?: stalled \(", errors.reason)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_request_that_is_left_without_an_end_by_a_restart_is_found() -> None:
+    engine = _Hangs(TINY)
+
+    def restart() -> None:
+        engine.since = 0
+        time.sleep(0.2)
+        engine.since = math.inf
+
+    assert "requests that it was answering were left without an end" in failed(soaked(engine, restart))["restart"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_slow_engine_is_let_finish_what_it_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last answers come long after the end of the load, and are whole."""
+    monkeypatch.setattr("upright.proving.soaking._PATIENCE_SECONDS", 5.0)
+    seen = soaked(ScriptedEngine(TINY, delay_seconds=0.4), seconds=0.5)
+    assert failed(seen) == {}
+    assert seen["errors"].reason.startswith("none of ")
+    assert "cut" not in seen["errors"].reason
 
 
 def test_an_engine_that_does_not_come_back_is_named() -> None:

@@ -72,19 +72,29 @@ def _errors(stand: Stand, soaked: Soaked) -> Found:
     response = {"errors": errors, "samples": soaked.samples}
     measured = {
         "requests": count, "failed": failed, "users": soaked.users, "text_tokens": soaked.text_tokens,
-        "steady_seconds": soaked.steady_seconds,
+        "steady_seconds": soaked.steady_seconds, "unfinished": soaked.unfinished,
     }  # fmt: skip
     what = ", ".join(f"{kind} ({number})" for kind, number in errors.items())
     if soaked.gone:
         return "failed", f"the server was gone after {count:,} requests: {what}", measured, response
+    if _fell_silent(asked):
+        return "failed", f"it fell silent after {_counted(count - failed, 'answer')}: {what}", measured, response
     if exceeds(failed, count, _BUDGET):
         words = f"{failed} of {count:,} requests failed, {allowed(count, _BUDGET)} are within the budget: {what}"
         return "failed", words, measured, response
     least = rate_found(count, _BUDGET)
     seen = "" if least is None else f"; {100 * least:.2g} % would have been found ({100 * CONFIDENCE:.0f} % sure)"
     measured |= {} if least is None else {"found_share": least}
-    words = f"{failed or 'none'} of {count:,} requests failed{f': {what}' if what else ''}, {shape}{seen}"
+    cut = f", {soaked.unfinished} cut while they were answered" if soaked.unfinished else ""
+    words = f"{failed or 'none'} of {count:,} requests failed{f': {what}' if what else ''}{cut}, {shape}{seen}"
     return "passed", words, measured, response
+
+
+def _fell_silent(asked: list[Seen]) -> bool:
+    """Whether the last of all was a request that got no byte: how few there were is no excuse then."""
+    stalled = [seen.at - seen.seconds for seen in asked if seen.error == "stalled"]
+    answered = [seen.at for seen in asked if seen.error is None]
+    return bool(stalled) and max(stalled) >= max(answered, default=0.0)
 
 
 def _answers(stand: Stand, soaked: Soaked) -> Found:
