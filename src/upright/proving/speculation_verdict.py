@@ -1,6 +1,6 @@
 """Cells of a trial -> does guessing ahead pay, where, by how much, and what to do about it. Pure.
 
-It is kept only if it wins somewhere by more than its uncertainty and loses nowhere that the Goal goes.
+It is kept only if it wins somewhere by more than its uncertainty, loses nowhere, and is known wherever the Goal goes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from upright import units
 from upright.benchmarking.comparison import Difference, compare, place_words
 from upright.benchmarking.rows import Row, rows
+from upright.benchmarking.workload import shape_tokens
 from upright.catalog.published import nearest_pair
 from upright.endpoint.guards import GUARDS
 from upright.proving.asking import text_of
@@ -105,8 +106,13 @@ def objection(tried: Tried, context_tokens: int, users: int) -> str | None:
     lost = [cell for cell in tried.cells if cell.verdict == "loses"]
     if lost:
         return _of_cells("it loses", lost, len(tried.cells)) + _wins_elsewhere(tried)
+    unknown = [cell for cell in _unmeasured(tried) if _is_within(cell.shape, context_tokens, users)]
+    if unknown:
+        where = f"{place_words(unknown[0].shape)}: {unknown[0].reason}"
+        return f"{len(unknown)} of {len(tried.cells)} cells could not be measured ({where})" + _wins_elsewhere(tried)
     if not tried.count("wins"):
-        return f"no difference in any of {len(tried.cells)} cells that is larger than its uncertainty"
+        measured = len(tried.cells) - tried.count("not measurable")
+        return f"no difference in any of {measured} cells that is larger than its uncertainty"
     return None
 
 
@@ -127,9 +133,10 @@ def with_reason(tried: Tried, chosen: Tried | None) -> Tried:
 
 
 def gains(tried: Tried) -> str:
-    """it wins in 2 of 4 cells (+32 % at ...) and loses in none."""
-    wins = [cell for cell in tried.cells if cell.verdict == "wins"]
-    return f"{_of_cells('it wins', wins, len(tried.cells))} and loses in none"
+    """it wins in 2 of 4 cells (+32 % at ...) and loses in none; 1 beyond the goal could not be measured."""
+    wins, unknown = [cell for cell in tried.cells if cell.verdict == "wins"], len(_unmeasured(tried))
+    more = f"; {unknown} beyond the goal could not be measured" if unknown else ""
+    return f"{_of_cells('it wins', wins, len(tried.cells))} and loses in none{more}"
 
 
 def recommendation(tried: Sequence[Tried], context_tokens: int, users: int, base_speculates: str | None) -> str:
@@ -229,6 +236,15 @@ def _said(seen: Observation) -> object:
     choices = (seen.response or {}).get("choices") or [{}]
     calls = (choices[0].get("message") or {}).get("tool_calls") or []
     return text_of(seen), [(call.get("function") or {}) for call in calls]
+
+
+def _unmeasured(tried: Tried) -> list[SpeculationCell]:
+    return [cell for cell in tried.cells if cell.verdict == "not measurable"]
+
+
+def _is_within(shape: Shape, context_tokens: int, users: int) -> bool:
+    """Whether the Goal promises such a load."""
+    return shape.concurrency <= users and shape_tokens(shape) <= context_tokens
 
 
 def _of_cells(verb: str, found: Sequence[SpeculationCell], of: int) -> str:

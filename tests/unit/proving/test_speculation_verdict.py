@@ -37,6 +37,11 @@ def tried(cells: list[Cell], method: str = "ngram", **fields: object) -> Tried:
     return Tried.model_validate({**plain, **fields})
 
 
+def unmeasured(streams: int) -> list[Cell]:
+    """The base alone: time was out before the candidate's turn."""
+    return [each for each in measured(streams, ()) if each.subject == "a"]
+
+
 WINS, LOSES, SAME = (132.0, 131.0, 133.0, 132.0), (86.0, 85.0, 87.0, 86.0), (103.0, 98.0, 101.0, 99.0)
 
 
@@ -71,6 +76,12 @@ def test_one_pair_is_never_a_win() -> None:
         (tried([*measured(1, WINS), *measured(4, SAME)]), None),
         (tried([*measured(1, WINS), *measured(4, LOSES)]), "it loses in 1 of 2 cells (-14 % at"),
         (tried(measured(1, SAME)), "no difference in any of 1 cells"),
+        (
+            tried([*measured(1, WINS), *unmeasured(4)]),
+            "1 of 2 cells could not be measured (256 in, 100 out, 4 at once: it was not measured), though it wins in 1",
+        ),
+        (tried([*measured(1, WINS), *unmeasured(128)]), None),
+        (tried([*measured(1, SAME), *unmeasured(128)]), "no difference in any of 1 cells"),
         (tried(measured(1, WINS), pool_tokens=4000), "its cache holds 4,000 tokens, and 4 x 1,024 are promised"),
         (tried(measured(1, WINS), outcome="damages", reason="2 answers"), "2 answers"),
         (tried([]), "nothing could be measured"),
@@ -90,6 +101,14 @@ def test_the_best_of_several_is_the_one_with_the_largest_gain() -> None:
     assert words == "For 4 users with 1,024 tokens: leave speculation off. eagle3, 3 guesses: it loses."
     kept = large.model_copy(update={"outcome": "kept"})
     assert "keep draft, 3 guesses; it wins in 1 of 1 cells (+32 % at" in verdict.recommendation([kept], 1024, 1, None)
+
+
+def test_cells_that_were_not_measured_are_counted() -> None:
+    found = tried([*measured(1, WINS), *unmeasured(128)])
+    assert verdict.recommendation([found], 1024, 4, None).endswith(
+        " at once) and loses in none; 1 beyond the goal could not be measured."
+    )
+    assert verdict.best([found], 1024, 128) is None, "128 users are promised, and nobody knows what it does to them"
 
 
 def test_collapse_all_in_all_and_from_some_load_on() -> None:
