@@ -6,10 +6,11 @@ import pytest
 
 from tests.scripted.engine import Fault, Kind, ScriptedEngine
 from upright.endpoint.client import Answer, Endpoint
-from upright.proving.ladder import prove
+from upright.proving.ladder import _Climb, prove
 from upright.proving.power import samples_to_see
 from upright.proving.prompts import prompt_set
-from upright.proving.rung import Target
+from upright.proving.rung import Rung, Stand, Target
+from upright.proving.rungs import clients, tools
 from upright.records.evidence import Evidence, Observation
 
 
@@ -177,6 +178,24 @@ def test_clean_engines_raise_no_alarm(count: int) -> None:
     for seed in range(count):
         evidence = climb(tiny(seed=seed), to="context")
         assert evidence.passed, told(evidence)
+
+
+@pytest.mark.parametrize(
+    ("rung", "summary", "reason"),
+    [
+        (tools.RUNG, "ids", "no call was made"),
+        (tools.RUNG, "figures", "no question was asked that is due a call"),
+        (clients.RUNG, "for curl", "not known: the budget left out chat, chat errors, bearer key"),
+    ],
+)
+def test_what_sums_up_questions_that_were_left_out_says_nothing_of_them(rung: Rung, summary: str, reason: str) -> None:
+    """Sums cost nothing, so they fit whatever is left."""
+    stand = Stand(Target("slow", "server:slow", 4_096), Endpoint("http://nobody", "tiny"), prompt_set("tiny"))
+    stand.rates.learn(prefill=1_000, decode=0.1)
+    ended = _Climb(stand, [rung], budget_seconds=10, seen=[], on_observation=None, on_schedule=None).run()
+    assert {item.verdict for item in stand.observations} == {"skipped"}
+    assert {item.check: item.reason for item in stand.observations}[summary] == reason
+    assert ended.startswith("the budget left out ")
 
 
 def test_a_budget_leaves_out_and_says_so() -> None:

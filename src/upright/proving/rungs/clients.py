@@ -10,7 +10,7 @@ from upright.errors import EndpointError
 from upright.proving.asking import Slot, note
 from upright.proving.conformance import anthropic, connections, openai
 from upright.proving.conformance.check import TOKENS, Check
-from upright.proving.estimating import Cost
+from upright.proving.estimating import Cost, is_left_out
 from upright.proving.rung import Probe, Rung, Stand
 from upright.records.evidence import Observation, Verdict
 
@@ -42,10 +42,16 @@ def _faring(row: Needs) -> Callable[[Stand], Observation]:
     """What the checks before add up to for one client."""
 
     def fared(stand: Stand) -> Observation:
-        found = fares(row, {seen.check: seen.verdict for seen in stand.observations if seen.rung == NAME})
+        slot = Slot(NAME, f"for {row.client}", f"for {row.client}")
+        seen = [item for item in stand.observations if item.rung == NAME]
+        found = fares(row, {item.check: item.verdict for item in seen})
+        left_out = [item.check for item in seen if item.verdict == "skipped" and is_left_out(item.reason)]
+        unknown = [check for check in (*row.needs, *row.settles) if check in left_out]
+        if unknown and found.outcome != "does not":
+            return note(stand, slot, "skipped", f"not known: the budget left out {', '.join(unknown)}")
         words = f"{found.outcome}: {'; '.join(found.words)}" if found.words else found.outcome
         verdict: Verdict = "unsupported" if found.outcome == "does not" else "passed"
-        return note(stand, Slot(NAME, f"for {row.client}", f"for {row.client}"), verdict, words)
+        return note(stand, slot, verdict, words)
 
     return fared
 

@@ -188,8 +188,10 @@ def _figures(stand: Stand) -> Observation:
                 sums[name] = sums.get(name, 0.0) + value
     calls, fit = sums.get("calls", 0.0), sums.get("calls_fit", 0.0)
     hits, due, false = sums.get("did_call", 0.0), sums.get("should_call", 0.0), sums.get("false_call", 0.0)
-    f1 = 2 * hits / (due + hits + false) if due + hits + false else 0.0
     slot = Slot(NAME, "figures", "figures")
+    if not due + calls:
+        return note(stand, slot, "skipped", "no question was asked that is due a call")
+    f1 = 2 * hits / (due + hits + false)
     measured = {"schema_accuracy": fit / calls if calls else 0.0, "trigger_f1": round(f1, 4), "calls": calls}
     words = f"schema accuracy {fit:.0f} of {calls:.0f}, trigger F1 {f1:.2f}"
     if calls and fit == calls:
