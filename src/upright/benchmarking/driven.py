@@ -9,7 +9,7 @@ from upright.benchmarking.bench import keep
 from upright.benchmarking.drivers import drive
 from upright.benchmarking.known import Known
 from upright.benchmarking.sweep import Asked
-from upright.records.benchmark import Benchmark, Cell
+from upright.records.benchmark import WITH_TOOL, Benchmark, Cell
 from upright.store import DeploymentDir
 
 
@@ -19,7 +19,7 @@ def driven(
 ) -> Benchmark:  # fmt: skip
     """Each shape once for each repeat; there is nothing to resume, since a tool's run is whole or nothing."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    name = f"{asked.workload.name} with {tool}"
+    name = f"{asked.workload.name}{WITH_TOOL}{tool}"
     run = f"{tool}-{at[:19].replace(':', '')}"
     cells: list[Cell] = []
     for repeat in range(1, asked.repeats + 1):

@@ -10,7 +10,7 @@ from upright.benchmarking.load import Target
 from upright.errors import LaunchError, StoreError, UsageError
 from upright.home import home
 from upright.launching import restart, status
-from upright.records.benchmark import Api
+from upright.records.benchmark import AS_IT_IS, Api
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
 
@@ -54,7 +54,7 @@ def of_recipes(directory: DeploymentDir, other: Recipe, api: Api = "chat") -> tu
         return enter
 
     changed = ", ".join(_differences(own, other)) or "the same settings"
-    a = replace(first, name=f"{first.name} as it is", enter=run_by(own))
+    a = replace(first, name=f"{first.name}{AS_IT_IS}", enter=run_by(own))
     b = replace(
         first, name=f"{first.name} with {changed}", recipe=other.digest, enter=run_by(other),
         context_tokens=other.context_tokens,

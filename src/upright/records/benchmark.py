@@ -12,6 +12,10 @@ Api = Literal["chat", "completions", "messages"]
 Arrival = Literal["closed", "open"]
 OUT_OF_TIME = "the budget was spent before its turn came"
 """Why a cell is left for a run that goes on."""
+WITH_TOOL = " with "
+"""Stands between a workload and the tool that made its load, in `Benchmark.workload`."""
+AS_IT_IS = " as it is"
+"""Ends the name of the first in `Benchmark.subjects`, where the second is another recipe of the same deployment."""
 
 
 class Spread(Part):

@@ -9,7 +9,8 @@ from upright.benchmarking.comparison import place_words
 from upright.records.benchmark import Benchmark
 from upright.records.speculation import Speculation
 from upright.reporting import views
-from upright.reporting.page import Subject, chain, contests, differing, reproduce, tiles, title, verdict
+from upright.reporting.again import reproduce
+from upright.reporting.page import Subject, chain, contests, differing, tiles, title, verdict
 from upright.reporting.speculation import guessed
 
 

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from upright import __version__, units
 from upright.benchmarking.comparison import place_words
+from upright.benchmarking.rows import Row, rows
 from upright.records.base import Record
 from upright.records.benchmark import Benchmark
 from upright.records.box import Box
@@ -24,8 +25,9 @@ from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
-from upright.records.speculation import TRIAL, Speculation
+from upright.records.speculation import Speculation
 from upright.reporting import charts, views
+from upright.reporting.again import reproduce
 from upright.reporting.speculation import Guessed, guessed
 
 if TYPE_CHECKING:
@@ -182,19 +184,33 @@ def tiles(subject: Subject) -> list[Tile]:
         passed = sum(item.verdict == "passed" for item in evidence.observations)
         found.append(Tile(f"{passed} of {len(evidence.observations)}", "checks passed", "measured"))
     ours = (None, subject.recipe.digest)  # an A/B holds cells of another recipe too
-    clean = [cell for record in subject.benchmarks for cell in record.cells if not cell.marks and cell.recipe in ours]
-    if clean:
-        best = max(clean, key=lambda cell: cell.output_tokens_per_second)
-        words = f"output tokens a second, {best.shape.concurrency:,} at once"
-        found.append(Tile(f"{best.output_tokens_per_second:,.0f}", words, "measured"))
-        single = [cell for cell in clean if cell.shape.concurrency == 1 and cell.user_tokens_per_second]
-        if single:
-            speeds = [cell.user_tokens_per_second or 0.0 for cell in single]
-            found.append(Tile(f"{sum(speeds) / len(speeds):,.0f}", "tokens a second for one user alone", "measured"))
+    cells = (cell for record in subject.benchmarks for cell in record.cells if cell.recipe in ours)
+    found += _speeds([row for row in rows(cells) if not row.marked])
     if subject.deployment.ready_seconds is not None:
         words = "from start to the first real answer"
         found.append(Tile(units.duration(subject.deployment.ready_seconds), words, "measured"))
     return found
+
+
+def _speeds(clean: list[Row]) -> list[Tile]:
+    """Means of the clean repeats, with what was asked; one user's are not averaged over prompts of many lengths."""
+    found = []
+    measured = [(mean.value, row.shape) for row in clean if (mean := row.mean("output"))]
+    if measured:
+        most, shape = max(measured, key=lambda item: item[0])
+        found.append(Tile(f"{most:,.0f}", f"output tokens a second: {place_words(shape)}", "measured"))
+    single = [row for row in clean if row.shape.concurrency == 1 and row.shape.arrival == "closed"]
+    alone = sorted(mean.value for row in single if (mean := row.mean("user")))
+    if alone:
+        prompts = sorted(row.shape.prompt_tokens for row in single)
+        words = f"tokens a second for one user alone: {_range(prompts[0], prompts[-1])} in"
+        found.append(Tile(_range(alone[0], alone[-1]), words, "measured"))
+    return found
+
+
+def _range(low: float, high: float) -> str:
+    ends = dict.fromkeys((f"{low:,.0f}", f"{high:,.0f}"))
+    return " to ".join(ends)
 
 
 def _memory_chart(subject: Subject) -> charts.Chart | None:
@@ -216,21 +232,3 @@ def chain(subject: Subject) -> list[tuple[str, str]]:
         subject.residuals, subject.attempts, *subject.benchmarks, subject.speculation,
     ]  # fmt: skip
     return [(record.kind, record.digest) for record in records if record is not None]
-
-
-def reproduce(subject: Subject) -> list[str]:
-    """The commands that lead here again."""
-    plan, recipe = subject.plan, subject.recipe
-    users = f" --users {plan.goal.users}" if plan.goal.users > 1 else ""
-    commands = [f"upright up {recipe.model_path} --context {recipe.context_tokens}{users} --port {recipe.port}"]
-    if subject.evidence is not None:
-        commands.append(f"upright prove {subject.deployment.name} --to {subject.evidence.to_rung}")
-    commands += [
-        f"upright bench {subject.deployment.name} --workload {record.workload} --repeats {record.repeats}"
-        for record in subject.benchmarks
-        if record.workload != TRIAL
-    ]
-    if subject.speculation is not None:
-        ways = " ".join(f"--speculate {each.way}" for each in subject.speculation.tried)
-        commands.append(f"upright prove {subject.deployment.name} --to speculation {ways}")
-    return [*commands, f"upright report {subject.deployment.name}"]
