@@ -47,7 +47,7 @@ def command(what: tuple[str, ...], path: Path | None, as_markdown: bool, as_csv:
     page = path.absolute() if path else _default_place(what, ending)
     store.write_atomically(page, text.encode())
     if ending == "html" and not available() and any(map(_benchmarks, subjects)):
-        say("tables only: charts need pip install 'upright[report]'")
+        say("tables only: charts need pip install '.[report]' in Upright's clone")
     Output(as_json, None).answer({"page": str(page)}, lambda console: console.print(str(page), soft_wrap=True))
     say(f"next: open file://{page} in a browser" if ending == "html" else f"next: less {page}")
 

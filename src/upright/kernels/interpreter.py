@@ -14,7 +14,7 @@ from pathlib import Path
 from upright.errors import EngineError, UsageError
 
 ENV = "UPRIGHT_KERNELS_PYTHON"
-HINT = f"pip install 'upright[kernels]', or name a Python that has Triton: --python, {ENV}"
+HINT = f"pip install '.[kernels]' in Upright's clone, or name a Python that has Triton: --python, {ENV}"
 # Guard: before 3.5 there is no seam to bind arguments without a driver, and sm_121 aborts the interpreter.
 OLDEST = (3, 5)
 

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from socket import gaierror
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -167,10 +168,12 @@ class RemoteBlob:
 class _TryAgainError(Exception):
     """A passing fault: the connection dropped, the server is busy, or a signed link has expired."""
 
-    def __init__(self, why: str, wait_seconds: float | None = None) -> None:
+    def __init__(self, why: str, wait_seconds: float | None = None, *, nameless: bool = False) -> None:
         super().__init__(why)
         self.why = why
         self.wait_seconds = wait_seconds
+        self.nameless = nameless
+        """The host's name has no address: there is no network here, or no such host."""
 
 
 class Wire:
@@ -202,6 +205,10 @@ class Wire:
                     return b"".join(self.body(response, limit_bytes))
             except _TryAgainError as error:
                 failures += 1
+                if error.nameless and failures > 1:  # at first contact; in the midst of a file a name may come back
+                    raise ReadError(
+                        f"{title}: {error.why}", hint="connect this machine, or name a mirror by HF_ENDPOINT"
+                    ) from None
                 self.pause(error, failures, title)
 
     def exchange(self, url: str, headers: dict[str, str], title: str) -> _Exchange:
@@ -232,6 +239,8 @@ class Wire:
                 self._traffic.count(requests=1)
                 response = self._client.send(request, stream=True)
             except httpx2.TransportError as error:
+                if _is_nameless(error):
+                    raise _TryAgainError(f"{_host(url)} has no address here", nameless=True) from None
                 raise _TryAgainError(f"no connection to {_host(url)} ({type(error).__name__})") from None
             except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
                 raise ReadError(f"the hub sends {title} to an address that cannot be read") from None
@@ -291,6 +300,12 @@ class _Exchange:
 
     def __exit__(self, *_: object) -> None:
         self._response.close()
+
+
+def _is_nameless(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, gaierror):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _is_file(entry: dict[str, Any]) -> bool:

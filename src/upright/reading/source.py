@@ -133,7 +133,7 @@ def _open(hub: Hub, repo: str, revision: str | None, traffic: Traffic) -> Reposi
         row = catalog.find_model(repo)
         if row is None:
             raise
-        known = f"the catalogue knows it without the hub: {row.id}"
+        known = f"without the hub: upright plan {row.id}, by what the catalogue knows"
         raise ReadError(error.message, hint=f"{error.hint}, or {known}" if error.hint else known) from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -167,6 +168,18 @@ def test_a_signed_link_that_has_expired_is_asked_for_again(small: Path) -> None:
     resolved = [entry for entry in hub.seen if entry.server == "hub" and "/resolve/" in entry.path]
     assert traffic.retries >= 1
     assert len(resolved) == traffic.retries + 1
+
+
+def test_a_hub_without_an_address_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", nameless)
+    waits: list[float] = []
+    with pytest.raises(ReadError, match=r"hub\.invalid has no address here") as caught:
+        read(REPO, hub=Hub("https://hub.invalid", None, sleep=waits.append))
+    assert len(waits) == 1
+    assert "upright plan kimi-k2.6" in str(caught.value.hint), "a verb that needs no hub, whichever was typed"
 
 
 def test_a_store_that_refuses_every_link_is_not_a_licence_to_accept(small: Path) -> None:

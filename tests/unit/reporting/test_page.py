@@ -79,7 +79,7 @@ def test_without_the_extra_there_are_tables(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     page = report(benchmark("one", 1))
     assert "<svg" not in page
-    assert "pip install 'upright[report]'" in page
+    assert "pip install '.[report]'" in page
     assert page.count("<tr") == 5
 
 
