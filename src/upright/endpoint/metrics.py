@@ -6,7 +6,7 @@ does not export is None; a counter that it exports and has not moved is 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any
@@ -14,7 +14,9 @@ from typing import Any
 from upright.errors import EndpointError
 from upright.units import GIB
 
-# Ranks of one engine repeat each other's figures; replicas (`engine`, `dp_rank`) add up.
+# Guard: ranks of one engine repeat each other's figures; replicas (`engine`, `dp_rank`) add up. With data-parallel
+# attention a replica of SGLang has no rank 0 of its own: `tp_rank` counts through all of them, and the first of each
+# replica speaks for it (SGLang 0.5.23 srt/observability/metrics_collector.py, `is_stats_logging_rank`).
 RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")
 
 
@@ -164,7 +166,8 @@ RESPONSES: Mapping[str, str] = {
     "http_requests_total": "status",  # vLLM's, which writes 5xx for all of them
 }
 """Counters of a web server's answers -> the label that holds the status; the first that is there counts."""
-_IN_GIB = frozenset({"weights_bytes", "kv_bytes", "graphs_bytes"})
+_OF_ONE_RANK = frozenset({"weights_bytes", "kv_bytes", "graphs_bytes"})
+"""In GiB, as SGLang writes them."""
 _PER_POSITION = (
     "vllm:spec_decode_num_accepted_tokens_per_pos_total",
     "llamacpp:spec_decode_num_accepted_tokens_per_pos_total",
@@ -175,7 +178,7 @@ _CACHE_CONFIG = "vllm:cache_config_info"
 def read_metrics(text: str) -> Metrics:
     """What the text says, whichever engine wrote it. EndpointError if it is not Prometheus text."""
     samples: dict[str, list[_Sample]] = {}
-    for sample in _samples(text):
+    for sample in _once(_samples(text)):
         samples.setdefault(sample.name, []).append(sample)
     found: dict[str, float | tuple[float, ...] | None] = {
         field: _value(field, next((samples[name] for name in names if name in samples), ()))
@@ -200,21 +203,42 @@ def _samples(text: str) -> Iterator[_Sample]:
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                if all(sample.labels.get(rank, "0") == "0" for rank in RANKS):
-                    name = sample.name
-                    if name.startswith("sglang_"):
-                        name = "sglang:" + name.removeprefix("sglang_")
-                    yield _Sample(name, sample.labels, float(sample.value))
+                name = sample.name
+                if name.startswith("sglang_"):
+                    name = "sglang:" + name.removeprefix("sglang_")
+                yield _Sample(name, sample.labels, float(sample.value))
     except (ValueError, KeyError, IndexError) as error:
         raise EndpointError(f"the engine's metrics are not Prometheus text: {error}") from None
 
 
+def _once(samples: Iterator[_Sample]) -> Iterable[_Sample]:
+    """Of samples that differ by nothing but their ranks the one with the lowest."""
+    first: dict[tuple[str, frozenset[tuple[str, str]]], tuple[list[float], _Sample]] = {}
+    for sample in samples:
+        rest = frozenset((name, value) for name, value in sample.labels.items() if name not in RANKS)
+        ranks = [_number(sample.labels.get(rank)) or 0.0 for rank in RANKS]
+        known = first.get((sample.name, rest))
+        if known is None or ranks < known[0]:
+            first[sample.name, rest] = ranks, sample
+    return (sample for _, sample in first.values())
+
+
 def _value(field: str, samples: list[_Sample] | tuple[()]) -> float | None:
-    values = [sample.value for sample in samples if isfinite(sample.value)]
-    if not values:
+    known = [sample for sample in samples if isfinite(sample.value)]
+    if not known:
         return None
-    total = max(values) if field in LARGEST else sum(values)
-    return total * GIB if field in _IN_GIB else total
+    if field in _OF_ONE_RANK:
+        return GIB * max(_by_replica(known).values())
+    return max(sample.value for sample in known) if field in LARGEST else sum(sample.value for sample in known)
+
+
+def _by_replica(samples: Iterable[_Sample]) -> dict[str | None, float]:
+    """CUDA graphs are told by phase: those of one replica add up."""
+    found: dict[str | None, float] = {}
+    for sample in samples:
+        replica = sample.labels.get("dp_rank")
+        found[replica] = found.get(replica, 0.0) + sample.value
+    return found
 
 
 def _errors(samples: Mapping[str, list[_Sample]]) -> float | None:

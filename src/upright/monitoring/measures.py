@@ -56,12 +56,12 @@ class Scope:
     target: Target
     window: str
 
-    @property
-    def matchers(self) -> str:
-        """Ranks of one engine repeat each other; a series without the label has the empty one."""
-        ranks = [f'{rank}=~"0?"' for rank in RANKS] if self.target.software == "sglang" else []
-        named = [f'software="{self.target.software}"', f'version="{self.target.metrics.version}"']
-        return ",".join((*named, *ranks))
+    def series(self, name: str, more: str = "") -> str:
+        return f'{name}{{software="{self.target.software}",version="{self.target.metrics.version}"{more}}}'
+
+    def once(self, vector: str) -> str:
+        """Ranks of one engine repeat each other."""
+        return f"max without ({', '.join(RANKS)}) ({vector})" if self.target.software == "sglang" else vector
 
     def spelling(self, field: str) -> str | None:
         return self.first(SPELLINGS[field])
@@ -70,7 +70,7 @@ class Scope:
         return next((name for name in names if name in self.target.metrics), None)
 
     def rate_of(self, name: str, more: str = "") -> str:
-        return f"sum by ({BY}) (rate({name}{{{self.matchers}{more}}}[{self.window}]))"
+        return f"sum by ({BY}) ({self.once(f'rate({self.series(name, more)}[{self.window}])')})"
 
     def rate(self, field: str) -> str | None:
         name = self.spelling(field)
@@ -79,7 +79,7 @@ class Scope:
     def gauge(self, field: str) -> str | None:
         name = self.spelling(field)
         how = "max" if field in LARGEST else "sum"
-        return None if name is None else f"{how} by ({BY}) ({name}{{{self.matchers}}})"
+        return None if name is None else f"{how} by ({BY}) ({self.once(self.series(name))})"
 
 
 def rules_for(target: Target, window: str) -> Iterator[Rule]:
@@ -92,7 +92,7 @@ def rules_for(target: Target, window: str) -> Iterator[Rule]:
     for what, names in _HISTOGRAMS.items():
         name = scope.first(tuple(f"{each}_bucket" for each in names))
         if name is not None:
-            buckets = f"sum by ({BY}, le) (rate({name}{{{scope.matchers}}}[{window}]))"
+            buckets = f"sum by ({BY}, le) ({scope.once(f'rate({scope.series(name)}[{window}])')})"
             for quantile in QUANTILES:
                 text = f"histogram_quantile({quantile}, {buckets})"
                 yield Rule(f"upright:{what}_seconds", text, (("quantile", quantile),))

@@ -46,6 +46,24 @@ sglang_num_running_reqs{model_name="m",tp_rank="0",pp_rank="0"} 4
 sglang_num_running_reqs{model_name="m",tp_rank="1",pp_rank="0"} 4
 """
 
+# As SGLang 0.5.23 names them with --dp 3 --enable-dp-attention --tp 12 --ep 12: `tp_rank` counts through all replicas,
+# and each is told by its first rank; one figure comes from every rank.
+SGLANG_DP_ATTENTION = """
+# TYPE sglang:num_running_reqs gauge
+sglang:num_running_reqs{dp_rank="0",engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 0
+sglang:num_running_reqs{dp_rank="1",engine_type="unified",model_name="m",moe_ep_rank="4",pp_rank="0",tp_rank="4"} 5
+sglang:num_running_reqs{dp_rank="2",engine_type="unified",model_name="m",moe_ep_rank="10",pp_rank="0",tp_rank="10"} 70
+sglang:num_running_reqs{dp_rank="2",engine_type="unified",model_name="m",moe_ep_rank="8",pp_rank="0",tp_rank="8"} 7
+# TYPE sglang:token_usage gauge
+sglang:token_usage{dp_rank="0",engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 0.1
+sglang:token_usage{dp_rank="1",engine_type="unified",model_name="m",moe_ep_rank="4",pp_rank="0",tp_rank="4"} 0.9
+# TYPE sglang:graph_memory_usage_gb gauge
+sglang:graph_memory_usage_gb{dp_rank="0",phase="prefill",tp_rank="0"} 1
+sglang:graph_memory_usage_gb{dp_rank="0",phase="decode",tp_rank="0"} 2
+sglang:graph_memory_usage_gb{dp_rank="1",phase="prefill",tp_rank="4"} 1
+sglang:graph_memory_usage_gb{dp_rank="1",phase="decode",tp_rank="4"} 2
+"""
+
 
 def recorded(name: str) -> Metrics:
     return read_metrics((RECORDED / name).read_text())
@@ -93,6 +111,13 @@ def test_replicas_add_up_and_positions_are_in_order():
     assert seen.accepted_at == (15, 5)
     assert seen.acceptance == 0.5
     assert seen.acceptance_at == (0.75, 0.25)
+
+
+def test_replicas_of_sglang_without_a_rank_of_their_own():
+    seen = read_metrics(SGLANG_DP_ATTENTION)
+    assert seen.running == 0 + 5 + 7
+    assert seen.kv_usage == 0.9
+    assert seen.graphs_bytes == 3 * GIB, "on one rank"
 
 
 def test_an_interval():

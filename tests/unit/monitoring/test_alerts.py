@@ -94,10 +94,7 @@ def test_the_alert_for_the_fault_and_no_other(
     subject: Target, series: dict[str, str], expected: set[str], tmp_path: Path
 ) -> None:
     minutes = 15 if "UprightAcceptanceCollapse" in expected else 9
-    for path, text in monitoring_files([subject], Wishes(), tmp_path).items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    labels = ",".join(f'{name}="{value}"' for name, value in subject.labels.items())
+    labels = _written(subject, tmp_path)
     inputs = {UP: "1+0x{}"} | series
     given = [{"series": name.format(labels), "values": values.format(STEPS)} for name, values in inputs.items()]
     names = [
@@ -111,6 +108,36 @@ def test_the_alert_for_the_fault_and_no_other(
     _run({"rule_files": ["rules/*.yml"], "evaluation_interval": "15s",
           "tests": [{"interval": "15s", "input_series": given, "promql_expr_test": firing}]}, tmp_path)  # fmt: skip
     assert expected <= set(names)
+
+
+def test_ranks_of_a_replica_are_one_and_replicas_add_up(tmp_path: Path) -> None:
+    """SGLang's `tp_rank` counts through the replicas of data-parallel attention: only the first has a rank 0."""
+    subject = target("sglang", "0.5.23", name="kimi")
+    labels = _written(subject, tmp_path)
+    ranks = ('dp_rank="0",tp_rank="0"', 'dp_rank="1",tp_rank="4"', 'dp_rank="2",tp_rank="8"', 'dp_rank="2",tp_rank="9"')
+    given = [
+        {"series": f"{name}{{{labels},{rank}}}", "values": values}
+        for rank, running in zip(ranks, (1, 5, 7, 7), strict=True)
+        for name, values in (
+            ("sglang:num_running_reqs", f"{running}+0x40"),
+            ("sglang:realtime_tokens_total", f"0+{15 * running}x40"),
+        )
+    ]
+    expected = {"upright:requests_running": 13, "upright:steps_per_second": 13}
+    tests = [
+        {"expr": f"sum({name})", "eval_time": "8m", "exp_samples": [{"labels": "{}", "value": value}]}
+        for name, value in expected.items()
+    ]
+    _run({"rule_files": ["rules/*.yml"], "evaluation_interval": "15s",
+          "tests": [{"interval": "15s", "input_series": given, "promql_expr_test": tests}]}, tmp_path)  # fmt: skip
+
+
+def _written(subject: Target, folder: Path) -> str:
+    """Its files are in the folder; the labels of its series."""
+    for path, text in monitoring_files([subject], Wishes(), folder).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return ",".join(f'{name}="{value}"' for name, value in subject.labels.items())
 
 
 def _run(test: dict[str, Any], folder: Path) -> None:
