@@ -51,21 +51,37 @@ def test_a_missing_argument_names_the_verbs_help(upright: Upright):
     assert done.stderr == "error: Missing argument 'MODEL'.\nhint:  upright up --help\n"
 
 
-def test_a_complaint_is_broken_between_words_on_a_terminal(tmp_path: Path):
+def _talk_on_a_terminal(folder: Path, *words: str) -> tuple[int, list[str]]:
+    """What stderr shows on a terminal of 60 columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
-    argv = [sys.executable, "-m", "upright", "read", "nothere.gguf"]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=theirs, cwd=tmp_path, check=False)
+    argv = [sys.executable, "-m", "upright", *words]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=theirs, cwd=folder, check=False)
     os.close(theirs)
     shown = os.read(ours, 10_000).decode().replace("\r", "").splitlines()
     os.close(ours)
-    assert done.returncode == 2
+    return done.returncode, shown
+
+
+def test_a_complaint_is_broken_between_words_on_a_terminal(tmp_path: Path):
+    code, shown = _talk_on_a_terminal(tmp_path, "read", "nothere.gguf")
+    assert code == 2
     assert shown[-5:] == [
         "error: nothere.gguf is no file, no repository's name and not",
         "       in the catalogue",
         "hint:  name a GGUF file, a model's directory,",
         "       owner/repo[@revision][:QUANT], or one of: upright",
         "       catalog list models",
+    ]
+
+
+def test_a_note_is_broken_between_words_on_a_terminal(tmp_path: Path):
+    code, shown = _talk_on_a_terminal(tmp_path, "plan", "kimi-k2.6", "--box", "4x-rtx-pro-6000-server")
+    assert code == 1
+    assert shown[:3] == [
+        "note: nobody says how much main memory this box has, 16 GiB",
+        "      are assumed; say it with --host-memory GIB",
+        "next: upright plan unsloth/Kimi-K2.6-GGUF:UD-Q2_K_XL --box 4x-rtx-pro-6000-server",
     ]
 
 

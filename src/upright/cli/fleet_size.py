@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from upright.cli.options import Number, Tokens, given
-from upright.cli.output import Output, output_options, page_width, say
+from upright.cli.output import Output, note, output_options, page_width, say
 from upright.cli.planned import MACHINE, artifacts_of, box_named, box_options, goal_of
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _tell_unused(serving: Serving, wanted: Mapping[str, Any]) -> None:
 
     if names := unused(serving.box, wanted["price"], wanted["host_watts"]):
         is_or_are = "is" if len(names) == 1 else "are"
-        say(f"note: {' and '.join(names)} {is_or_are} in no cost: what the GPUs take is not known")
+        note(f"{' and '.join(names)} {is_or_are} in no cost: what the GPUs take is not known")
 
 
 def _promise(said: Mapping[str, float]) -> Promise:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -24,3 +26,15 @@ def line(console: Console, text: str, indent: int = 0) -> None:
     else:
         text = margin + text
     console.print(text, soft_wrap=True, markup=False, emoji=False)
+
+
+def fitted(head: str, text: str) -> str:
+    """For stderr, with the head hanging out."""
+    if not sys.stderr.isatty():
+        return head + text
+    width = max(40, os.get_terminal_size(sys.stderr.fileno()).columns or 80)
+    first, *more = text.split("\n")
+    wrap = textwrap.TextWrapper(
+        width, subsequent_indent=" " * len(head), break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join((wrap.fill(head + first), *more))

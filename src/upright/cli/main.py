@@ -162,23 +162,11 @@ def _lost(error: OSError) -> None:
 
 
 def _complain(message: str, hint: str | None) -> None:
-    click.echo(_fitted("error: ", message), err=True)
+    from upright.cli.lines import fitted
+
+    click.echo(fitted("error: ", message), err=True)
     if hint:
-        click.echo(_fitted("hint:  ", hint), err=True)
-
-
-def _fitted(head: str, text: str) -> str:
-    """Broken between words where a person's terminal ends; pipes get it whole."""
-    if not sys.stderr.isatty():
-        return head + text
-    import textwrap
-
-    width = max(40, os.get_terminal_size(sys.stderr.fileno()).columns or 80)
-    first, *more = text.split("\n")
-    wrap = textwrap.TextWrapper(
-        width, subsequent_indent=" " * len(head), break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join((wrap.fill(head + first), *more))
+        click.echo(fitted("hint:  ", hint), err=True)
 
 
 def _nearest(word: str) -> str:

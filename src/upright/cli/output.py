@@ -97,6 +97,13 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
+def note(text: str) -> None:
+    """Something worth knowing, on stderr."""
+    from upright.cli.lines import fitted
+
+    say(fitted("note: ", text))
+
+
 def page_width() -> int:
     """Columns of the terminal; 80 without one."""
     return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 80

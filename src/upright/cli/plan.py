@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from upright.cli.options import RANKS, Number, given, goal_options, model_argument
-from upright.cli.output import Output, output_options, page_width, say
+from upright.cli.output import Output, note, output_options, page_width
 from upright.cli.planned import (
     GOAL,
     JUDGED,
@@ -103,7 +103,7 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     output.show(plan_page(plans, chosen, page_width(), instead, why=wanted["why"], everything=wanted["everything"]))
     short = any(objection.short_bytes for objection in best.objections)
     if short and machine.memory_bytes.value is None:
-        say("note: nobody says how much main memory this box has, 16 GiB are assumed; say it with --host-memory GIB")
+        note("nobody says how much main memory this box has, 16 GiB are assumed; say it with --host-memory GIB")
     if best.fits:
         named = model if best.model == chosen.model.name else _source(best.model, chosen.choose_from)
         if wanted["box"] is None:

@@ -199,10 +199,13 @@ def _none_of_this(plan: Plan) -> str:
 def _rungs(plan: Plan, width: int) -> Iterator[str]:
     if plan.rungs:
         yield "  The way up, one setting at a time:"
-    for rung in plan.rungs:
-        name = tokens(rung.context_tokens) if rung.name in ("safe-start", "context") else rung.name
+    names = [
+        tokens(rung.context_tokens) if rung.name in ("safe-start", "context") else rung.name for rung in plan.rungs
+    ]
+    for rung, name in zip(plan.rungs, names, strict=True):
         tail = "" if rung.fits else " (no room)"
-        yield from _wrapped(f"{rung.why}{tail}", width, f"  {'+' if rung.fits else '-'} {name:<9}")
+        lead = f"  {'+' if rung.fits else '-'} {name:<{max(map(len, names))}}  "
+        yield from _wrapped(f"{rung.why}{tail}", width, lead)
 
 
 def _wrapped(words: str, width: int, first: str = "", colour: str | None = None) -> Iterator[str]:

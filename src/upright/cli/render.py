@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from upright.cli.options import given, said
-from upright.cli.output import Output, say
+from upright.cli.output import Output, note, say
 from upright.cli.planned import SERVING, WISHES, planned, recipe_of_file, recipe_options
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def _say_notes(recipe: Recipe, to: str) -> None:
     if not recipe.installed and to in ("table", "shell", "systemd"):
         from upright.engines import engine_named
 
-        say(f"note: {recipe.program} is named bare, nobody saw it there: {engine_named(recipe.engine).where_from}")
-    for note in recipe.notes:
-        say(f"note: {note}")
+        note(f"{recipe.program} is named bare, nobody saw it there: {engine_named(recipe.engine).where_from}")
+    for text in recipe.notes:
+        note(text)
 
 
 def _write(file: Path, to: str, text: str) -> None:

@@ -79,6 +79,8 @@ def _row(plan: Plan) -> tuple[str, str, str, str, str, str]:
     found = plan.speed
     no = plan.objections[0].message if plan.objections else ""
     room = tokens(plan.kv.low_tokens) if plan.kv.low_tokens else "none"
+    if any(objection.code != "too-slow" for objection in plan.objections):  # nobody will see that speed
+        return way_words(plan), "-", "-", "-", room, no
     if found is None:
         return way_words(plan), "?", "?", "?", room, no
     best = "?" if found.decode.best is None else _number(found.decode.best)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 
 def test_json_holds_what_a_program_needs(upright):
@@ -84,6 +85,19 @@ def test_a_speed_out_of_reach_is_the_reason_and_stays_in_what_is_advised(upright
     assert "No artifact of this model fits" not in done.stdout
     assert done.stderr == "next: upright plan kimi-k2.6 --box 8x-rtx-pro-6000-server --min-speed 66\n"
     assert upright(*done.stderr.removeprefix("next: upright ").split()).returncode == 0
+
+
+def test_a_million_tokens_do_not_touch_the_next_column(upright):
+    done = upright("plan", "glm-5.2", "--box", "8x-rtx-pro-6000-server")
+    assert "1,048,576  1,048,576 tokens for each user" in done.stdout
+
+
+def test_a_way_that_does_not_fit_has_no_speed_in_the_table(upright):
+    done = upright("plan", "kimi-k2.6", "--box", "2x-rtx-pro-6000-max-q-epyc-9175f", "--all")
+    rows = done.stdout.partition("\n  way ")[2].splitlines()
+    refused = [row for row, below in pairwise(rows) if below.startswith("    no: ")]
+    assert refused
+    assert all(row.split()[-4:-1] == ["-", "-", "-"] for row in refused), refused
 
 
 def test_wishes_that_only_judge_are_not_handed_to_render(upright):
