@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -37,6 +39,22 @@ def test_every_verb_has_json(verb: str):
 
     for leaf in leaves(import_module(f"upright.cli.{verb}").command):
         assert any("--json" in parameter.opts for parameter in leaf.params), leaf.name
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_fits_a_terminal_and_no_sentence_is_cut(verb: str):
+    def pages(command: click.Command, context: click.Context) -> Iterator[str]:
+        yield command.get_help(context)
+        for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+            child = command.get_command(context, name)  # type: ignore[attr-defined]
+            yield from pages(child, click.Context(child, context, name, terminal_width=80))
+
+    command = import_module(f"upright.cli.{verb}").command
+    lines = "\n".join(pages(command, click.Context(command, info_name=f"upright {verb}", terminal_width=80))).split(
+        "\n"
+    )
+    assert [line for line in lines if len(line) > 80] == []
+    assert [line for line in lines if re.match(r"  [a-z]+  +.*\w,?\.\.\.$", line)] == []
 
 
 def test_an_unknown_verb_is_met_with_the_nearest(upright: Upright):

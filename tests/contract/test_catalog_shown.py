@@ -152,3 +152,9 @@ def test_explain_takes_all_its_words_and_knows_our_own_options() -> None:
     assert '"name": "cuda-out-of-memory"' in said.stdout, said.output
     for name in ("--tp", "host-memory"):
         assert "option of upright" in CliRunner().invoke(explain_verb.command, [name]).stdout
+
+
+def test_an_address_is_never_broken() -> None:
+    console = page()
+    explain_verb._page(console, explain("--decode-context-parallel-size")[0])
+    assert "rtx6kpro/blob/master/models/kimi-k26-v4.md" in text(console)

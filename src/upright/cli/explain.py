@@ -40,8 +40,9 @@ def command(output: Output, name: str) -> None:
     """Explain anything: a failure, a flag, a field, a term, a GPU, a model, a line of a log.
 
     \b
-    upright explain triton-shared-memory         upright explain --decode-context-parallel-size
-    upright explain Plan.kv.capacity_tokens      upright explain "CUDA error: no kernel image is available ..."
+    upright explain MLA                      upright explain triton-shared-memory
+    upright explain Plan.kv.capacity_tokens  upright explain --max-num-seqs
+    upright explain "CUDA error: no kernel image is available ..."
     """
     from upright.catalog.explaining import explain
     from upright.errors import CatalogError, UsageError
@@ -113,11 +114,12 @@ def _page(console: Console, each: Explanation) -> None:
             console.print(Padding(_pairs(pairs), (0, 0, 1, 2)))
     if each.do:
         console.print(Padding(Text("What to do"), (0, 0, 0, 2)))
-        console.print(Padding(_list(each.do), (0, 0, 1, 2)))
+        _list(console, each.do)
+        console.print()
     if each.sources:
         grade = f" (grade {each.grade})" if each.grade else ""
         console.print(Padding(Text(f"Sources{grade}", style="dim"), (0, 0, 0, 2)))
-        console.print(Padding(_list(each.sources, "dim"), (0, 0, 0, 2)))
+        _list(console, each.sources, "dim")
 
 
 def _pairs(pairs: tuple[tuple[str, str], ...]) -> Table:
@@ -132,13 +134,14 @@ def _pairs(pairs: tuple[tuple[str, str], ...]) -> Table:
     return table
 
 
-def _list(items: tuple[str, ...], style: str = "") -> Table:
-    from rich.table import Table
+def _list(console: Console, items: tuple[str, ...], style: str = "") -> None:
+    """Broken between words only: an address stays whole, wherever the page ends."""
+    from textwrap import TextWrapper
+
     from rich.text import Text
 
-    table = Table.grid(padding=(0, 1, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    wrap = TextWrapper(
+        console.width, initial_indent="  - ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
     for item in items:
-        table.add_row(Text("-", style=style), Text(item, style=style))
-    return table
+        console.print(Text(wrap.fill(item), style=style), soft_wrap=True)

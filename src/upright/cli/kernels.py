@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from upright.cli.engine_source import engine_options
+from upright.cli.lazy import Whole
 from upright.cli.lines import line
 from upright.cli.options import model_argument
 from upright.cli.output import Output, output_options, say
@@ -24,7 +25,7 @@ MARKS = {"fits": "yes", "does-not-fit": "NO", "could-not-determine": "?"}
 WORDS = {"fits": "fits", "does-not-fit": "does not fit", "could-not-determine": "could not determine"}
 
 
-@click.group(name="kernels")
+@click.group(name="kernels", cls=Whole)
 def command() -> None:
     """Prove without a GPU that an engine's kernels fit a silicon."""
 

@@ -28,3 +28,13 @@ class Lazy(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(self.table.items()))
+
+
+class Whole(click.Group):
+    """A group whose help has the whole first paragraph of each command: click would cut it."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        first = [(name, (command.help or "").partition("\n\n")[0]) for name, command in commands if command]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, " ".join(words.split())) for name, words in first])

@@ -141,7 +141,9 @@ def main() -> None:
 
 
 def _prepare_streams() -> None:
-    """Written to they always are: one that was closed leads nowhere, and what an encoding lacks becomes `?`."""
+    """A dumb terminal gets plain text, a stream that was closed leads nowhere, what an encoding lacks becomes `?`."""
+    if os.environ.get("TERM") == "dumb":
+        os.environ.setdefault("NO_COLOR", "1")
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):

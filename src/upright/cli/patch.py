@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from upright.cli.engine_source import engine_options
+from upright.cli.lazy import Whole
 from upright.cli.lines import line
 from upright.cli.output import Output, output_options, say
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from upright.records.kernel import KernelVerdict
 
 
-@click.group(name="patch")
+@click.group(name="patch", cls=Whole)
 def command() -> None:
     """Patch an installed engine, with proof, and take it back."""
 

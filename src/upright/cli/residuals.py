@@ -81,7 +81,7 @@ def _log_alone(log: str, engine: str | None, output: Output) -> None:
         output.show(f"{log}: no engine that is known says anything about its memory there")
         output.next("diagnose", log)
         output.no()
-    output.show(report_page(log, name, report))
+    output.show(report_page(log, name, report, page_width()))
     output.next("residuals", "DEPLOYMENT", "--log", log)
 
 

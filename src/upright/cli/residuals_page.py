@@ -21,11 +21,11 @@ def residuals_page(found: Residuals, width: int) -> str:
     return "\n".join(_page(found, width))
 
 
-def report_page(source: str, engine: str, report: MemoryReport) -> str:
+def report_page(source: str, engine: str, report: MemoryReport, width: int) -> str:
     """A log alone: what it says, with nothing to compare it with."""
     ordered = sorted(report.readings, key=lambda each: (each.device or "", each.what))
     rows = (f"  {each.device or 'engine':<8}{each.what:<18}{_value(each)}" for each in ordered)
-    return "\n".join([f"{source}: what {engine} says about its memory", "", *rows])
+    return "\n".join([*_wrapped(f"{source}: what {engine} says about its memory", width), "", *rows])
 
 
 def learned_terms(found: Residuals) -> tuple[str, ...]:
@@ -35,9 +35,9 @@ def learned_terms(found: Residuals) -> tuple[str, ...]:
 
 
 def _page(found: Residuals, width: int) -> Iterator[str]:
-    yield f"{found.deployment}: what was planned, and what the engine took"
+    yield from _wrapped(f"{found.deployment}: what was planned, and what the engine took", width)
     version = f" {found.engine_version}" if found.engine_version else ""
-    yield f"{found.engine}{version} on {found.box}, read {found.at[:16].replace('T', ' ')} UTC"
+    yield from _wrapped(f"{found.engine}{version} on {found.box}, read {found.at[:16].replace('T', ' ')} UTC", width)
     yield ""
     yield _row(("", "predicted", "measured", "difference"))
     for names, lines in _groups(found):
@@ -120,4 +120,6 @@ def _value(reading: Reading) -> str:
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> Iterator[str]:
-    yield from textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent)
+    yield from textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -41,6 +41,13 @@ def test_eight_gpus_on_one_page():
     assert learned_terms(found) == ("runtime", "graphs")
 
 
+def test_a_long_name_leaves_no_line_too_long():
+    found = started(vllm_plan(engine_version="0.32.0"), "nothing").model_copy(
+        update={"deployment": "kimi-k2.6-on-the-box-in-the-corner-20261115-101112", "box": "8x-rtx-pro-6000-" * 4}
+    )
+    assert max(map(len, residuals_page(found, 80).splitlines())) <= 80
+
+
 def test_devices_that_differ_are_told_apart():
     first = vllm_plan()
     log = vllm_log(first, runtime_gib=3.4).replace(
@@ -64,7 +71,7 @@ def test_a_log_that_somebody_sent(engine: str, tmp_path: Path):
     (tmp_path / "sent.log").write_text(excerpt["log"])
     done = CliRunner().invoke(command, ["--log", str(tmp_path / "sent.log"), "--engine", engine])
     assert done.exit_code == 0, done.output
-    assert f"what {engine} says about its memory" in done.stdout
+    assert f"what {engine} says about its memory" in " ".join(done.stdout.split())
     assert all(name.split()[0] in done.stdout for name in excerpt["reads"])
     assert max(len(line) for line in done.stdout.splitlines() if "sent.log" not in line) <= 80
     guessed = CliRunner().invoke(command, ["--log", "-"], input=excerpt["log"])

@@ -48,3 +48,9 @@ def test_ctrl_c_during_the_first_imports(tmp_path: Path):
     (tmp_path / "click.py").write_text(f"import os\nos.kill(os.getpid(), {int(signal.SIGINT)})\n")
     done = run(tmp_path, '"$@"', PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', 'src')}")
     assert (done.returncode, done.stderr) == (130, "stopped\n")
+
+
+def test_a_dumb_terminal_gets_no_escapes(tmp_path: Path):
+    done = run(tmp_path, 'script -qec "$*" /dev/null', TERM="dumb")
+    assert "Kimi-K2.6" in done.stdout
+    assert "\x1b" not in done.stdout
