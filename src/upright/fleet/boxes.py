@@ -14,10 +14,12 @@ from upright.errors import EndpointError, LaunchError
 from upright.fleet.directory import Keys
 from upright.fleet.preparing import on_box
 from upright.launching import restart, status
-from upright.line import Prepared, start
+from upright.line import Prepared, measure, start
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState, Router
+from upright.records.plan import Plan
 from upright.records.recipe import Recipe
+from upright.records.residuals import Residuals
 from upright.rendering.container import EVERYWHERE
 from upright.rendering.recipe import LOOPBACK
 from upright.store import DeploymentDir, write_atomically
@@ -78,6 +80,7 @@ def start_box(
         for record in (prepared.box, prepared.model, prepared.plan):
             directory.write(record)
         restart(directory, prepared.recipe, on_change=lambda now: tell(now.state))
+        measure_anew(directory, tell)
         return known
     directory = store.create(f"{fleet.name}-{box.name}")
     for record in (prepared.box, prepared.model, prepared.plan):
@@ -90,6 +93,13 @@ def start_box(
         on = type(on)(**{**vars(on), "port": _free_port()})
     start(prepared, directory, tell=tell, on=on)
     return made
+
+
+def measure_anew(directory: DeploymentDir, tell: Tell) -> None:
+    """After a restart by another plan: what was measured against the one before says nothing of this one."""
+    measure(directory, tell=tell)
+    if directory.has(Residuals) and directory.read(Plan).reference not in directory.read(Residuals).made_from:
+        directory.file(Residuals).unlink()
 
 
 def url_of(fleet: Fleet, deployment: Deployment, recipe: Recipe) -> str:

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright.errors import LaunchError, UprightError
-from upright.fleet.boxes import deployment_of, in_place, refuse_moved, running, same_start, wait_until_idle
+from upright.fleet.boxes import (
+    deployment_of,
+    in_place,
+    measure_anew,
+    refuse_moved,
+    running,
+    same_start,
+    wait_until_idle,
+)
 from upright.fleet.directory import FleetDir, Keys, utc_now
 from upright.fleet.preparing import BoxPlan, plan_fleet, tell_of
 from upright.fleet.starting import admit
@@ -116,6 +124,7 @@ class _Rolling:
             self._step_back(box, here, before, reason, tell)
         for record in (prepared.box, prepared.model, prepared.plan):  # what the recipe it now has was made from
             here.write(record)
+        measure_anew(here, tell)
         self._phase(box, "admitting", before, recipe)
         self._admit(box, tell)
         self._phase(box, "done", before, recipe)

@@ -5,6 +5,7 @@ What cannot be read is said and left out: an engine that serves is never held up
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from upright.endpoint.client import Endpoint
@@ -86,8 +87,13 @@ def cache_of(directory: DeploymentDir) -> Cache:
 
 
 def _edited(directory: DeploymentDir) -> bool:
-    """Whether it was started again by another recipe than its plan's; the older ones are kept by number."""
-    return any(directory.path.glob("recipe-*.json"))
+    """Whether it was started again by another recipe than its plan's; the older ones are kept by number. A new recipe
+    of a new plan is that plan's own."""
+    older = [json.loads(path.read_bytes()).get("made_from", ()) for path in directory.path.glob("recipe-*.json")]
+    if not older:
+        return False
+    plan = directory.read(Plan).reference
+    return plan not in directory.read(Recipe).made_from or any(plan in made_from for made_from in older)
 
 
 @dataclass(frozen=True)

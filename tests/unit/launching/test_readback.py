@@ -97,10 +97,24 @@ def test_an_empty_log_is_said(directory: DeploymentDir):
 
 
 def test_another_recipe_than_the_plans_teaches_nothing(directory: DeploymentDir):
-    (directory.path / "recipe-1.json").write_text("{}")
+    recipe, plan = directory.read(Recipe), directory.read(Plan).reference
+    set_aside = recipe.model_copy(update={"made_from": (plan,)})
+    (directory.path / "recipe-1.json").write_text(set_aside.to_json())
+    for made_from in ((plan,), (set_aside.reference,)):
+        directory.write(recipe.model_copy(update={"made_from": made_from}))
+        found = read_back(directory)
+        assert "the recipe was changed after the plan was made" in found.unread[-1]
+        assert not directory.has(Residuals)
+
+
+def test_a_new_recipe_of_a_new_plan_teaches(directory: DeploymentDir):
+    recipe, plan = directory.read(Recipe), directory.read(Plan).reference
+    older = recipe.model_copy(update={"made_from": ("plan:0",)})
+    (directory.path / "recipe-1.json").write_text(older.to_json())
+    directory.write(recipe.model_copy(update={"made_from": (plan,)}))
     found = read_back(directory)
-    assert "the recipe was changed after the plan was made" in found.unread[-1]
-    assert not directory.has(Residuals)
+    assert found.unread == ()
+    assert directory.read(Residuals) == found
 
 
 def test_what_cannot_be_read_is_told_and_nothing_falls(directory: DeploymentDir):
