@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx2
 import pytest
 
 from tests.scripted.protocol import FAULTS, KEY, MODEL, Fault, serving
@@ -9,7 +10,7 @@ from upright.connecting import CLIENTS
 from upright.endpoint.client import Endpoint
 from upright.proving import prove
 from upright.proving.prompts import prompt_set
-from upright.proving.rung import Target
+from upright.proving.rung import Stand, Target
 from upright.proving.rungs.clients import CHECKS
 from upright.records.evidence import Evidence
 
@@ -58,3 +59,17 @@ def test_a_key_that_is_read_from_one_header_alone_is_a_setting() -> None:
     assert seen["x-api-key"].reason == "HTTP 401: the key is not read from x-api-key"
     assert "ANTHROPIC_AUTH_TOKEN" in seen["for claude-code"].reason
     assert seen["for zed"].reason == "works"
+
+
+@pytest.mark.parametrize(("judges", "verdict"), [(True, "passed"), (False, "failed")])
+def test_keys_are_judged_where_there_is_no_messages_api(judges: bool, verdict: str) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path != "/v1/chat/completions":
+            return httpx2.Response(404)
+        wrong = judges and KEY not in (request.headers.get("Authorization") or request.headers.get("x-api-key"))
+        return httpx2.Response(401 if wrong else 200, json={})
+
+    with Endpoint("http://scripted", MODEL, key=KEY, transport=httpx2.MockTransport(answer)) as endpoint:
+        stand = Stand(Target("scripted", "server:0", context_tokens=4096), endpoint, prompt_set("tiny"))
+        found = [CHECKS[check](stand) for check in ("bearer key", "x-api-key")]
+    assert [each[0] for each in found] == [verdict] * 2, found

@@ -33,18 +33,19 @@ def _x_api_key(stand: Stand) -> Judgement:
 
 
 def _keyed(stand: Stand, header: str, before: str) -> Judgement:
-    endpoint, body = stand.endpoint, message_body(stand.endpoint)
+    endpoint = stand.endpoint
     if endpoint.key is None:
         return "skipped", "the server was given no key"
-    right, said = endpoint.exchange(MESSAGES, body, headers={header: f"{before}{endpoint.key}"})
-    if right == 404:
-        body = {**chat_body(endpoint), "stream": False, "stream_options": None}
-        right, said = endpoint.exchange(CHAT, body, headers={header: f"{before}{endpoint.key}"})
+    path, body = MESSAGES, message_body(endpoint)
+    right, said = endpoint.exchange(path, body, headers={header: f"{before}{endpoint.key}"})
+    if right == 404:  # it has no messages API
+        path, body = CHAT, {**chat_body(endpoint), "stream": False, "stream_options": None}
+        right, said = endpoint.exchange(path, body, headers={header: f"{before}{endpoint.key}"})
     if right in (401, 403):
         return "unsupported", f"HTTP {right}: the key is not read from {header}"
     if right != 200:
         return "failed", f"HTTP {right}: {said[:80]}"
-    wrong, _ = endpoint.exchange(MESSAGES, body, headers={header: f"{before}{_WRONG_KEY}"})
+    wrong, _ = endpoint.exchange(path, body, headers={header: f"{before}{_WRONG_KEY}"})
     return verdict([] if wrong in (401, 403) else [f"a wrong key is answered with HTTP {wrong}"], "read and judged")
 
 
