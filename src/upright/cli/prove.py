@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from upright.records.evidence import Evidence
     from upright.store import DeploymentDir
 
+_ASKED = (
+    "to", "only", "soak", "no_restart", "budget", "prompts", "samples", "context", "tries", "base_url", "model",
+)  # fmt: skip
+
 
 class _Pair(click.ParamType[tuple[float, float]]):
     """300,20: tokens a second, read and written."""
@@ -111,12 +115,12 @@ def command(
         wanted = (MEASURES, only) if only else ()
         return Wish(only or to, chosen or fitting, budget, samples, only=wanted, soak=SoakWish(soak, not no_restart))
 
+    if base_url is not None and (deployment or tries or ways):
+        raise UsageError("--base-url is another's server: no deployment, no --try and no --speculate with it")
     if dry_run:
-        _show_schedule(output, wish(prompt_set("real")), context, rates)
+        _show_schedule(output, wish, deployment, context, tries, rates)
         return
     if base_url is not None:
-        if deployment or tries or ways:
-            raise UsageError("--base-url is another's server: no deployment, no --try and no --speculate with it")
         evidence = _prove_server(base_url, model, key_env, wish(prompt_set("real")), context)
         which = ["--only", only] if only else ["--to", to]
         words = ["prove", "--base-url", base_url, *which, *given("model", "budget", "context", "soak", "no_restart")]
@@ -140,13 +144,21 @@ def _prove_deployment(
     trial: Trial | None,
 ) -> Evidence:
     from upright.proving.climbing import climb_deployment
+
+    wanted, changes = _wanted(directory, wish, context, tries)
+    return climb_deployment(directory, wanted, say, changes, trial)
+
+
+def _wanted(
+    directory: DeploymentDir, wish: Callable[[PromptSet], Wish], context: int | None, tries: tuple[str, ...]
+) -> tuple[Wish, list[Change]]:
+    """The climb with the prompts that fit the model, and what is to be changed after it."""
     from upright.proving.prompts import prompt_set_for
     from upright.proving.stepping import change_of
     from upright.records.model import Model
 
     wanted = wish(prompt_set_for(directory.read(Model)))
-    changes = [*_longer(directory, wanted.prompts, context), *(change_of(text) for text in tries)]
-    return climb_deployment(directory, wanted, say, changes, trial)
+    return wanted, [*_longer(directory, wanted.prompts, context), *(change_of(text) for text in tries)]
 
 
 def _longer(directory: DeploymentDir, prompts: PromptSet, context: int | None) -> list[Change]:
@@ -177,19 +189,42 @@ def _prove_server(base_url: str, model: str | None, key_env: str, wish: Wish, co
         return climb_server(endpoint, wish, say, context)
 
 
-def _show_schedule(output: Output, wish: Wish, context: int | None, rates: tuple[float, float] | None) -> None:
+def _show_schedule(
+    output: Output,
+    wish: Callable[[PromptSet], Wish],
+    deployment: str | None,
+    context: int | None,
+    tries: tuple[str, ...],
+    rates: tuple[float, float] | None,
+) -> None:
+    """Of the deployment that is named; without a name of a server that is not there yet."""
     from upright.cli.evidence_page import schedule_page, schedule_rows
-    from upright.proving.ladder import planned
+    from upright.proving.ladder import planned, target_of
+    from upright.proving.prompts import prompt_set
+    from upright.records.deployment import Deployment
+    from upright.records.recipe import Recipe
 
+    target, changes = None, list["Change"]()
+    if deployment is None:
+        wanted = wish(prompt_set("real"))
+    else:
+        directory = running_or_last(deployment)
+        wanted, changes = _wanted(directory, wish, context, tries)
+        target = target_of(directory.read(Deployment), directory.read(Recipe))
+        context = max(context or 0, target.context_tokens or 0)
     schedule = planned(
-        wish.prompts,
-        to=wish.to,
-        rungs=wish.only or None,
-        budget_seconds=wish.budget_seconds,
-        samples=wish.samples,
-        soak=wish.soak,
+        wanted.prompts,
+        to=wanted.to,
+        rungs=wanted.only or None,
+        budget_seconds=wanted.budget_seconds,
+        samples=wanted.samples,
+        soak=wanted.soak,
         context_tokens=context,
         rates=rates,
+        target=target,
     )
-    output.answer(schedule_rows(schedule), lambda console: schedule_page(console, schedule, wish.budget_seconds, rates))
-    output.next("prove", *given("to", "only", "soak", "no_restart", "budget", "context", "prompts"))
+    budget = wanted.budget_seconds
+    output.answer(schedule_rows(schedule), lambda console: schedule_page(console, schedule, budget, rates))
+    for change in changes:
+        say(f"then a restart and a climb with {change.setting} {change.value or ''}".rstrip())
+    output.next("prove", *([deployment] if deployment else []), *given(*_ASKED))

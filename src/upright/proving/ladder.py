@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from upright.endpoint.client import Endpoint
@@ -98,9 +98,11 @@ def planned(
     samples: int = 1,
     rungs: Iterable[str] | None = None,
     soak: SoakWish = SoakWish(),  # noqa: B008 (frozen)
+    target: Target | None = None,
 ) -> list[Chosen]:
-    """What a climb would do on a server of that context and speed, before there is one."""
-    target = Target("", "", context_tokens or _SAFE_CONTEXT)
+    """What a climb would do on that deployment up to that context; without one on a server that is not there yet."""
+    safe = target or Target("", "", _SAFE_CONTEXT)
+    target = replace(safe, context_tokens=context_tokens or safe.context_tokens)
     stand = Stand(target, Endpoint("http://nobody", ""), prompts, samples=samples, soak=soak)
     if rates is not None:
         stand.rates.learn(prefill=rates[0], decode=rates[1])
