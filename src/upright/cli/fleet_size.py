@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,17 @@ from upright.cli.planned import MACHINE, artifacts_of, box_named, box_options, g
 
 if TYPE_CHECKING:
     from upright.records.benchmark import Benchmark
-    from upright.records.plan import Use
+    from upright.records.box import Box
+    from upright.records.model import Model
+    from upright.records.plan import Parallel, Plan, Use
     from upright.sizing.answer import Serving
     from upright.sizing.capacity import Demand, Promise
 
 USES = ("coding-agent", "chat", "batch", "long-documents")
 CHUNK_TOKENS = 2048
+_AT_ONCE = (1, 2, 4, 8, 16, 32, 64)
+"""Requests at once that a box is planned for, until it has no room for so many."""
+_ENOUGH = {True: "enough", False: "too few"}
 _ENGINE = ("engine", "engine_version", "kv_dtype", "image")
 _ASKED = (
     "users", "use", "evidence", *MACHINE, "context", *_ENGINE, "streams", "pool_tokens", "usage", "price", "host_watts",
@@ -88,7 +94,7 @@ class Pairs(click.ParamType[dict[str, float]]):
 @click.option(
     "--streams",
     type=click.IntRange(1),
-    help="Sequences that an engine runs at once: if evidence does not say, and of llama.cpp.  [default of that: 1]",
+    help="Sequences that an engine runs at once: if evidence does not say, or of llama.cpp instead of the best.",
 )
 @click.option("--pool-tokens", type=Tokens(), help="Tokens that its cache holds, if evidence does not say.")
 @click.option("--usage", type=Pairs(), default={}, help="What your people do instead: turns=40,thinking_seconds=2m,...")
@@ -100,14 +106,15 @@ class Pairs(click.ParamType[dict[str, float]]):
 def command(output: Output, model: str | None, users: int, use: Use, why: bool, **wanted: Any) -> None:
     """Say how many boxes so many people need.
 
-    By simulation of every turn: how one box serves comes from evidence, or from a plan of MODEL with its band. What
+    By simulation of every turn: how one box serves comes from evidence, or from a plan of MODEL with its band: for one
+    request at once, for two, for four, whichever needs the fewest boxes. What
     people do comes from the catalogue (`upright catalog show usages coding-agent`) or from --usage. The answer is no
     (exit code 1) if even one user alone on a box would not be served as promised.
     """
     from upright.catalog import get
     from upright.catalog.rows.usage import UsageRow
     from upright.cli.sizing_page import sizing_page
-    from upright.sizing.answer import sizing
+    from upright.sizing.answer import best_way, sizing
     from upright.sizing.capacity import Demand
     from upright.sizing.habits import figures_of, usage_of
 
@@ -115,10 +122,23 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
     row = get("usages", use)
     assert isinstance(row, UsageRow)
     figures = figures_of(row, wanted["usage"])
-    serving = _serving(model, use, wanted)
-    demand = Demand(users, usage_of(row, figures, serving.context_tokens), promise, wanted["seed"])
-    made = sizing(
-        demand, use, serving, figures, prices=wanted["price"], host_watts=wanted["host_watts"], on_trial=_tell
+    ways = _ways(model, use, wanted)
+    first = next(ways)
+    demand = Demand(users, usage_of(row, figures, first.context_tokens), promise, wanted["seed"])
+    serving, found = best_way(demand, chain([first], ways), on_trial=_tell)
+    made = (
+        None
+        if found is None
+        else sizing(
+            demand,
+            use,
+            serving,
+            figures,
+            prices=wanted["price"],
+            host_watts=wanted["host_watts"],
+            found=found,
+            on_trial=_tell,
+        )
     )
     if made is None:
         _refuse(output, model, demand, serving)
@@ -127,11 +147,13 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
         output.answer(made)
     output.show(sizing_page(made, page_width(), why=why))
     _tell_unused(serving, wanted)
-    if serving.curve.basis != "measured" and model is not None:
-        streams = ["--users", str(wanted["streams"])] if wanted["streams"] else []
-        output.next("plan", model, *given(*MACHINE, "use", "context", *_ENGINE), *streams)
-    else:
+    if serving.at_once is None or model is None:
         output.next("bench")
+    elif Path(model).is_file():
+        output.next("render", model, *given(*MACHINE))
+    else:
+        at_once = ["--users", str(serving.at_once)] if serving.at_once > 1 else []
+        output.next("plan", model, *given(*MACHINE, "use", "context", *_ENGINE), *at_once)
 
 
 def _tell_unused(serving: Serving, wanted: Mapping[str, Any]) -> None:
@@ -152,9 +174,9 @@ def _promise(said: Mapping[str, float]) -> Promise:
     return Promise(said.get("ttft", 5.0), said.get("rate", 20.0), share)
 
 
-def _tell(boxes: int, kept: bool) -> None:
+def _tell(what: str, boxes: int, kept: bool) -> None:
     if sys.stderr.isatty():
-        say(f"tried {boxes:,} box{'es' if boxes > 1 else ''}: {'enough' if kept else 'too few'}")
+        say(f"{what}: {boxes:,} box{'es' if boxes > 1 else ''} {'are' if boxes > 1 else 'is'} {_ENOUGH[kept]}")
 
 
 def _refuse(output: Output, model: str | None, demand: Demand, serving: Serving) -> None:
@@ -182,55 +204,79 @@ def _kept(promise: Promise, first: float, rate: float) -> str:
     return f"ttft={within:g}s,rate={min(promise.tokens_per_second, int(0.8 * rate)):g}{share}"
 
 
-def _serving(model: str | None, use: str, wanted: dict[str, Any]) -> Serving:
+def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[Serving]:
+    """How one box may serve: as it was measured, or planned for one at once, for two, for four, as far as that fits."""
     from upright.errors import UsageError
 
     if wanted["evidence"]:
-        return _measured(wanted)
-    if model is None:
+        yield _measured(wanted)
+    elif model is None:
         raise UsageError(
             "nothing says how one box serves", hint="name a MODEL and --box to plan it, or --evidence DEPLOYMENT"
         )
-    return _planned(model, use, wanted)
+    else:
+        yield from _planned(model, use, wanted)
 
 
-def _planned(model: str, use: str, wanted: dict[str, Any]) -> Serving:
+def _planned(model: str, use: str, wanted: dict[str, Any]) -> Iterator[Serving]:
     from upright.cli.planned import measurements, plan_of_file
     from upright.errors import UprightError, UsageError
     from upright.planning import plan
-    from upright.sizing.answer import Serving, curve_of
-    from upright.sizing.planned import planned_service, takes_what_fits
+    from upright.sizing.planned import takes_what_fits
 
     if wanted["pool_tokens"] is not None:
         raise UsageError("--pool-tokens goes with --evidence: a plan counts its cache itself", hint="leave it out")
-    goal = goal_of({**wanted, "use": use})
-    if of_file := plan_of_file(model):
-        model, goal = of_file
+    goal, box = goal_of({**wanted, "use": use}), wanted["box"]
+    of_file = plan_of_file(model)
+    if of_file is not None:
+        model, box, goal = of_file[0], box or of_file[1], of_file[2]
     if wanted["streams"] is not None:
         goal = goal.model_copy(update={"users": wanted["streams"]})
-    machine, chosen = box_named(*(wanted[name] for name in MACHINE)), artifacts_of(model)
-    best = plan(
-        machine, chosen.model, goal, choose_from=chosen.choose_from, others=chosen.others, measured=measurements()
-    )[0]
-    if not best.fits:
-        raise UprightError(
-            f"{best.model} does not fit on {best.box}: {best.objections[0].message}",
-            hint="upright plan says what would",
-        )
-    if wanted["streams"] is not None and takes_what_fits(best):
-        raise UsageError(
-            f"--streams is not for {best.engine}: it runs as many as its cache has room for",
-            hint="leave it out, or plan --engine llama.cpp",
-        )
-    artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == best.model)
+    is_chosen = of_file is not None or wanted["streams"] is not None
+    machine, chosen = box_named(box, *(wanted[name] for name in MACHINE[1:])), artifacts_of(model)
+    seen: list[tuple[Parallel, int]] = []
+    for at_once in (goal.users,) if is_chosen else _AT_ONCE:
+        best = plan(
+            machine,
+            chosen.model,
+            goal.model_copy(update={"users": at_once}),
+            choose_from=chosen.choose_from,
+            others=chosen.others,
+            measured=measurements(),
+        )[0]
+        if not best.fits and seen:
+            return
+        if not best.fits:
+            raise UprightError(
+                f"{best.model} does not fit on {best.box}: {best.objections[0].message}",
+                hint="upright plan says what would",
+            )
+        if wanted["streams"] is not None and takes_what_fits(best):
+            raise UsageError(
+                f"--streams is not for {best.engine}: it runs as many as its cache has room for",
+                hint="leave it out, or plan --engine llama.cpp",
+            )
+        if (way := (best.parallel, best.kv.planned_tokens if not takes_what_fits(best) else 0)) not in seen:
+            seen.append(way)
+            artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == best.model)
+            yield _serving(best, artifact, machine, at_once)
+
+
+def _serving(best: Plan, artifact: Model, machine: Box, at_once: int) -> Serving:
+    from upright.sizing.answer import Serving, curve_of
+    from upright.sizing.planned import planned_service
+
     found = planned_service(best, artifact, machine)
+    notes = found.notes
+    if at_once > 1:
+        notes = (*notes, f"each box as upright plan --users {at_once} has it, which needs the fewest")
     curve = curve_of(
         found.service,
         basis="derived",
         why=found.why,
         low_factor=found.low_factor,
         high_factor=found.high_factor,
-        notes=found.notes,
+        notes=notes,
     )
     return Serving(
         found.service,
@@ -242,6 +288,7 @@ def _planned(model: str, use: str, wanted: dict[str, Any]) -> Serving:
         box_name=best.box,
         box=machine,
         made_from=best.made_from,
+        at_once=at_once,
     )
 
 

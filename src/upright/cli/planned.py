@@ -162,12 +162,9 @@ def recipe_of_file(text: str) -> Recipe | None:
     return record if isinstance(record, Recipe) else None
 
 
-def plan_of_file(text: str) -> tuple[str, Goal] | None:
-    """The model and the goal of a plan's file; None if the file, or whatever it is, holds none."""
-    if not _is_record(text):
-        return None
-    model, _, goal = _from_plan(text, None)
-    return model, goal
+def plan_of_file(text: str) -> tuple[str, str | None, Goal] | None:
+    """The model, the box and the goal of a plan's file; None if it is no record's file."""
+    return _from_plan(text, None) if _is_record(text) else None
 
 
 def _is_record(text: str) -> bool:

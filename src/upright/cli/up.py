@@ -97,7 +97,7 @@ def _prepared(model: str, on: On, wanted: dict[str, Any]) -> Prepared:
         return prepare_recipe(recipe, host, tell=say, on=on)
     goal = goal_of(wanted)
     if (plan := plan_of_file(model)) is not None:
-        model, goal = plan
+        model, _, goal = plan
     return prepare(model, goal, host, port=engine_port(wanted), tell=say, on=on)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from upright.records.base import Figure
 from upright.records.box import Box
 from upright.records.plan import Use
 from upright.records.sizing import Binds, Curve, Promised, Seen, Sizing
-from upright.sizing.capacity import PART, Demand, OnTrial, Size, down_share, size, spares, trial_of_failure
+from upright.sizing.capacity import PART, Demand, Size, down_share, size, spares, trial_of_failure
 from upright.sizing.costs import costs
 from upright.sizing.outcome import Outcome
 from upright.sizing.service import Service
 
+OnTrial = Callable[[str, int, bool], None]
+"""Hears what is tried, on how many boxes, and whether they are enough."""
 _MUCH, _MOST = 0.05, 0.4
 """Of turns, or of the tokens that are read, from which a cause is named, and from which it is the cause."""
 
@@ -32,6 +35,28 @@ class Serving:
     box_name: str | None = None
     box: Box | None = None
     made_from: tuple[str, ...] = ()
+    at_once: int | None = None
+    """Requests at once that one box is planned for; None where nothing was planned."""
+
+
+def best_way(
+    demand: Demand, ways: Iterable[Serving], *, on_trial: OnTrial | None = None
+) -> tuple[Serving, Size | None]:
+    """The way to serve that needs the fewest boxes, and how many: the first of them, unless a later one saves a box.
+
+    Ways come in order of room for people; one that needs more boxes than the one before ends the search.
+    """
+    chosen, found = None, None
+    for way in ways:
+        size_of = size(demand, way.service, on_trial=_heard(on_trial, _planned_words(way)))
+        if chosen is None or (size_of is not None and (found is None or size_of.boxes < found.boxes)):
+            chosen, found = way, size_of
+        elif size_of is None or found is None or size_of.boxes > found.boxes:
+            break
+        if found is not None and found.boxes == 1:
+            break
+    assert chosen is not None, "there is a way, or an error said why not"
+    return chosen, found
 
 
 def curve_of(service: Service, **rest: object) -> Curve:
@@ -56,14 +81,15 @@ def sizing(
     *,
     prices: Mapping[str, float] | None = None,
     host_watts: float | None = None,
+    found: Size | None = None,
     on_trial: OnTrial | None = None,
 ) -> Sizing | None:
-    """None if one user alone on a box already breaks the promise."""
-    best = size(demand, serving.service, on_trial=on_trial)
+    """None if one user alone on a box already breaks the promise. `found` is the size, if it is known already."""
+    best = found or size(demand, serving.service, on_trial=_heard(on_trial, _planned_words(serving)))
     if best is None:
         return None
-    low = size(demand, serving.fast, on_trial=on_trial) if serving.fast else best
-    high = size(demand, serving.slow, on_trial=on_trial) if serving.slow else best
+    low = size(demand, serving.fast, on_trial=_heard(on_trial, "if faster")) if serving.fast else best
+    high = size(demand, serving.slow, on_trial=_heard(on_trial, "if slower")) if serving.slow else best
     hours, repair = (float(figures[name].value or 0) for name in ("hours_between_failures", "repair_seconds"))
     more = spares(best.boxes, hours, repair)
     failing = trial_of_failure(demand, serving.service, best.boxes + more, repair)
@@ -97,6 +123,14 @@ def sizing(
         costs=tuple(costs(best.boxes + more, demand.users, serving.box, prices or {}, host_watts)),
         simulated_boxes=min(best.boxes, PART),
     )
+
+
+def _planned_words(serving: Serving) -> str:
+    return "as measured" if serving.at_once is None else f"planned for {serving.at_once:,} at once"
+
+
+def _heard(on_trial: OnTrial | None, what: str) -> Callable[[int, bool], None] | None:
+    return None if on_trial is None else partial(on_trial, what)
 
 
 def _binds(found: Size, demand: Demand) -> tuple[Binds, str]:

@@ -51,7 +51,7 @@ def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
     if not takes_what_fits(plan):
         least = best = most = kv.planned_tokens
         each = f"{tokens(plan.context_tokens)} tokens for each stream"
-        notes = (f"{plan.engine} is started with {each}, whatever else would fit: --streams N for more",)
+        notes = (f"{plan.engine} is started with {each}, whatever else would fit",)
     return Planned(
         service=_with_pool(service, best),
         why=f"planned: speeds/{chosen.row.id}, times {1 / high:.2f} to {1 / low:.2f} as long",

@@ -37,6 +37,19 @@ def test_the_page_fits_in_80_columns(upright):
     assert "spare" in done.stdout
 
 
+def test_a_box_is_planned_for_as_many_at_once_as_need_the_fewest_boxes(upright, tmp_path):
+    box = ("--box", "8x-rtx-pro-6000-server")
+    done = upright("fleet", "size", "kimi-k2.6", *box, "--users", "20")
+    assert "1 box (1 to 1) and 1 spare" in done.stdout, "planned for one at once it would be three"
+    assert done.stderr.splitlines()[-1] == f"next: upright plan kimi-k2.6 {' '.join(box)} --users 2"
+    file = tmp_path / "plan.json"
+    assert upright("plan", "kimi-k2.6", *box, "-o", file).returncode == 0
+    sized = upright("fleet", "size", file, "--users", "20")
+    assert "3 boxes (3 to 4) and 1 spare" in sized.stdout, "a plan is sized as it is, on its own box"
+    assert sized.stderr.splitlines()[-1] == f"next: upright render {file}"
+    assert upright("render", file).returncode == 0
+
+
 def test_a_promise_that_nobody_can_keep_is_exit_code_one(upright):
     done = upright(*CHAT, "--users", "5", "--slo", "ttft=5s,rate=5000")
     assert done.returncode == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -20,7 +21,7 @@ from upright.records.loading import load
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
 from upright.records.sizing import Sizing
-from upright.sizing.answer import Serving, curve_of, sizing
+from upright.sizing.answer import Serving, best_way, curve_of, sizing
 from upright.sizing.capacity import Demand, Promise, in_parts, size, spares, trial
 from upright.sizing.costs import costs, unused
 from upright.sizing.habits import NAMES, figures_of, usage_of
@@ -160,7 +161,7 @@ def test_llamacpp_is_simulated_with_the_slots_that_it_is_started_with() -> None:
         assert str(service.streams) == flags["--parallel"] == "3"
         assert str(service.pool_tokens) == flags["--ctx-size"]
     assert made.kv.low_tokens > found.service.pool_tokens  # more would fit, and is not asked for
-    assert "--streams" in found.notes[0]
+    assert "for each stream, whatever else would fit" in found.notes[0]
 
 
 def test_a_prompt_that_is_read_before_it_came_is_refused() -> None:
@@ -187,6 +188,35 @@ def test_a_sizing_says_what_binds_and_what_it_rests_on() -> None:
 
 def trial_p95(boxes: int) -> float:
     return trial(demand(60), SERVICE, boxes).first_token_seconds.quantile(0.95) or 0.0
+
+
+def way(at_once: int, **fields: float) -> Serving:
+    service = replace(SERVICE, **fields)  # type: ignore[arg-type]
+    return Serving(service, curve_of(service, basis="derived", why="by hand"), 65_536, at_once=at_once)
+
+
+def test_the_way_that_needs_the_fewest_boxes_is_taken() -> None:
+    tight, roomy, slow = way(1, pool_tokens=120_000), way(2), way(4, prompt_token_seconds=1 / 100)
+    heard: list[str] = []
+    chosen, found = best_way(demand(60), [tight, roomy, slow, tight], on_trial=lambda what, *_: heard.append(what))
+    assert chosen is roomy
+    assert found is not None
+    assert found.boxes == size(demand(60), roomy.service).boxes < size(demand(60), tight.service).boxes  # type: ignore[union-attr]
+    assert list(dict.fromkeys(heard)) == [f"planned for {count} at once" for count in (1, 2, 4)], "then it got worse"
+    assert best_way(demand(60), [roomy, tight])[0] is roomy
+    never = way(1, prompt_token_seconds=1.0)
+    assert best_way(demand(60), [never]) == (never, None)
+    assert best_way(demand(60), [never, roomy])[0] is roomy
+
+
+def test_one_box_ends_the_search() -> None:
+    def ways() -> Iterator[Serving]:
+        yield way(1)
+        pytest.fail("nothing is better than one box")
+
+    _, found = best_way(demand(2), ways())
+    assert found is not None
+    assert found.boxes == 1
 
 
 def test_boxes_that_fail_often_are_down_as_often_as_the_spares_count_on() -> None:
