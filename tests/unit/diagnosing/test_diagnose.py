@@ -244,6 +244,21 @@ def test_a_missing_library_is_named(engine: str | None):
     assert "ldconfig -p | grep libcudart.so.12" in found.findings[0].remedies[0].commands
 
 
+def test_a_plain_out_of_memory_states_no_cause_that_it_cannot_know():
+    line = "(EngineCore_DP0 pid=9) ERROR 01-29 10:00:09 [core.py:69] torch.OutOfMemoryError: CUDA out of memory."
+    own = f"{line} GPU 0 has 94.97 GiB of which 1.00 GiB is free. This process has 33.00 GiB memory in use."
+    found = told(own).findings[0]
+    assert found.code == "cuda-out-of-memory"
+    assert found.when is None
+    assert "does not say" in found.cause
+    other = told(
+        f"{line} Process 4711 has 60.00 GiB memory in use. This process has 33.00 GiB memory in use."
+    ).findings[0]
+    assert other.code == "cuda-memory-shared"
+    assert "process 4711 is, which holds 60.00 GiB" in other.remedies[0].why
+    assert "ps -o pid,user,lstart,args -p 4711" in other.remedies[0].commands
+
+
 def test_bytes_that_are_no_text_do_not_stop_it():
     log = io.BytesIO(b"\xff\xfe\x00 junk\n" * 10 + b"\x1b[31mCUDA out of memory\x1b[0m\r\n" + b"\xc3")
     assert diagnose(log, subject="log").code == "cuda-out-of-memory"
