@@ -77,23 +77,36 @@ def _log_alone(log: str, engine: str | None, output: Output) -> None:
 
     name, report = _read(_text(log), engine)
     output.answer({"log": log, "engine": name, "readings": [asdict(reading) for reading in report.readings]})
-    if not report.readings:
-        output.show(f"{log}: no engine that is known says anything about its memory there")
-        output.next("diagnose", log)
-        output.no()
+    if name is None or not report.readings:
+        _nothing_said(log, name, output)
+        return
     output.show(report_page(log, name, report, page_width()))
     output.next("residuals", "DEPLOYMENT", "--log", log)
 
 
-def _read(text: str, engine: str | None) -> tuple[str, MemoryReport]:
-    """The engine that was named, or the one that finds most in it."""
+def _nothing_said(log: str, engine: str | None, output: Output) -> None:
+    said = f"{engine} says nothing" if engine else "no engine that is known says anything"
+    output.show(f"{log}: {said} about its memory there")
+    if engine == "llama.cpp":
+        output.show("its buffers are logged only from --log-verbosity 4 up, which `render` sets")
+        output.next("render", "MODEL", "--engine", engine)
+    else:
+        output.next("diagnose", log)
+    output.no()
+
+
+def _read(text: str, engine: str | None) -> tuple[str | None, MemoryReport]:
+    """By the engine that was named or that the lines tell, else by the one that finds most; None if none does."""
+    from upright.diagnosing import engine_of
+    from upright.diagnosing.scan import HEAD_BYTES
     from upright.engines import ENGINES, engine_named
 
-    if engine is not None:
-        return engine, engine_named(engine).memory(text)
+    told = engine or engine_of(text[:HEAD_BYTES])
+    if told is not None:
+        return told, engine_named(told).memory(text)
     found = {name: each.memory(text) for name, each in ENGINES.items()}
     best = max(found, key=lambda name: len(found[name].readings))
-    return best, found[best]
+    return best if found[best].readings else None, found[best]
 
 
 def _text(log: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from tests.unit.planning.test_learning import started, vllm_log, vllm_plan
 from upright.cli.residuals import command
 from upright.cli.residuals_page import learned_terms, residuals_page
+from upright.diagnosing import diagnose_file
 
 LOGS = Path(__file__).parents[2] / "recordings/logs/memory"
 PAGE = """\
@@ -77,3 +79,19 @@ def test_a_log_that_somebody_sent(engine: str, tmp_path: Path):
     guessed = CliRunner().invoke(command, ["--log", "-"], input=excerpt["log"])
     assert guessed.exit_code == 0
     assert engine.removeprefix("ik_") in guessed.stdout
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "ik_llama.cpp"])
+def test_whose_log_it_is_is_told_as_diagnose_tells_it(engine: str):
+    done = CliRunner().invoke(command, ["--log", str(LOGS.parent / f"healthy/{engine}.log"), "--json"])
+    assert json.loads(done.stdout)["engine"] == engine == diagnose_file(LOGS.parent / f"healthy/{engine}.log").engine
+
+
+def test_a_llama_cpp_that_was_started_quiet_is_told_how_to_speak(tmp_path: Path):
+    done = CliRunner().invoke(command, ["--log", str(LOGS.parent / "clean/llama-default.log")])
+    assert done.exit_code == 1
+    assert "llama.cpp says nothing about its memory there" in done.stdout
+    assert "--log-verbosity 4" in done.stdout
+    (tmp_path / "x.log").write_text("hello world")
+    unknown = CliRunner().invoke(command, ["--log", str(tmp_path / "x.log"), "--json"])
+    assert (unknown.exit_code, json.loads(unknown.stdout)["engine"]) == (1, None)
