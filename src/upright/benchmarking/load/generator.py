@@ -131,7 +131,9 @@ class _Generator:
                 self._raise_if_full()
             await self._measure(on_tick, beside)
         finally:
-            await asyncio.gather(*self.openings)
+            for opening in self.openings:
+                opening.cancel()
+            await asyncio.gather(*self.openings, return_exceptions=True)
             for connection in self.connections:
                 connection.exchange = None
                 if connection.transport is not None:
