@@ -83,13 +83,14 @@ class _Bands:
 
 def plan_in_layers(case: LayerCase) -> Plan:
     """The plan, with objections if it does not fit."""
-    bands = _bands(case)
+    bands, roomiest = _bands(case), _job(case)
     job, sure = _placed(case, bands)
     case = replace(case, ubatch_tokens=job.ubatch_tokens)
     shape, limit = job.shape, case.model.architecture.context_limit_tokens
     most = max(limit or 0, case.context_tokens) * max(16, case.goal.users)
-    low = capacity_tokens(job, bands.high, most=min(most, MOST_TOKENS))
-    best = max(low, capacity_tokens(job, bands.best, most=min(most, MOST_TOKENS)))
+    # What another context could have: it would be planned with a shorter ubatch if need be.
+    low = capacity_tokens(roomiest, bands.high, most=min(most, MOST_TOKENS))
+    best = max(low, capacity_tokens(roomiest, bands.best, most=min(most, MOST_TOKENS)))
     plan = Plan(
         made_from=case.made_from,
         engine=case.engine,
@@ -112,7 +113,7 @@ def plan_in_layers(case: LayerCase) -> Plan:
             planned_tokens=padded_context(case.context_tokens) * case.goal.users,
             formula=shape.formula,
         ),
-        objections=_objections(case, job, sure, low),
+        objections=_objections(case, job, sure, low, bands),
         notes=_notes(case, job, sure),
     )
     return finish(plan, case.model)
@@ -248,18 +249,22 @@ def _expert_places(loads: tuple[Load, ...]) -> tuple[ExpertPlace, ...]:
     return tuple(ExpertPlace(device=load.device, layers=load.expert_layers) for load in loads if load.expert_layers)
 
 
-def _objections(case: LayerCase, job: Job, loads: tuple[Load, ...], low: int) -> tuple[Objection, ...]:
+def _objections(case: LayerCase, job: Job, loads: tuple[Load, ...], low: int, bands: _Bands) -> tuple[Objection, ...]:
     found = []
     for load in loads:
         short = over(job, load)
         if short <= 0:
             continue
         where = "main memory" if load.device == HOST else load.device
+        offered, expected = budget_of(job, load.device), sum(line.bytes for line in _lines(case, load, bands))
+        message = f"{memory(short)} too much for {memory(offered)} of {where}"
+        if expected <= offered:
+            message += f" at the upper ends of the figures; by the best ones it takes {memory(expected)}"
         largest = rounded_down(low // case.goal.users, 256)
         found.append(
             Objection(
                 code="does-not-fit",
-                message=f"{memory(short)} too much for {memory(budget_of(job, load.device))} of {where}",
+                message=message,
                 device=load.device,
                 short_bytes=short,
                 remedy=f"--context {largest}" if largest else None,

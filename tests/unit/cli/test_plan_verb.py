@@ -87,6 +87,18 @@ def test_a_speed_out_of_reach_is_the_reason_and_stays_in_what_is_advised(upright
     assert upright(*done.stderr.removeprefix("next: upright ").split()).returncode == 0
 
 
+def test_the_room_is_the_same_whatever_context_is_asked_for_and_can_be_had(upright):
+    words = ("plan", "unsloth/Kimi-K2.6-GGUF:UD-Q8_K_XL", "--box", "1x-rtx-4090", "--host-memory", "768", "--json")
+    room, fits = set(), []
+    for context in ("8k", "16k", "22528", "64k"):
+        answer = json.loads(upright(*words, "--context", context).stdout)
+        room.add(answer["plans"][0]["kv"]["low_tokens"])
+        fits.append(answer["fits"])
+    assert (room, fits) == ({22_528}, [True, True, True, False])
+    no = answer["plans"][0]["objections"][0]["message"]
+    assert "at the upper ends of the figures; by the best ones it takes 18.7 GiB" in no
+
+
 def test_a_million_tokens_do_not_touch_the_next_column(upright):
     done = upright("plan", "glm-5.2", "--box", "8x-rtx-pro-6000-server")
     assert "1,048,576  1,048,576 tokens for each user" in done.stdout
