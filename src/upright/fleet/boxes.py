@@ -77,9 +77,12 @@ def start_box(
     directory = in_place(box, known.deployment)
     if directory is not None:
         assert prepared.recipe is not None
-        for record in (prepared.box, prepared.model, prepared.plan):
-            directory.write(record)
-        restart(directory, prepared.recipe, on_change=lambda now: tell(now.state))
+        try:
+            restart(directory, prepared.recipe, on_change=lambda now: tell(now.state))
+        finally:  # one that was refused keeps its recipe, and what that was made from
+            if directory.read(Recipe) == prepared.recipe:
+                for record in (prepared.box, prepared.model, prepared.plan):
+                    directory.write(record)
         measure_anew(directory, tell)
         return known
     directory = store.create(f"{fleet.name}-{box.name}")

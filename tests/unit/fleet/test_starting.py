@@ -222,3 +222,21 @@ def test_a_box_that_was_stopped_elsewhere_is_begun_anew(pair: Pair, monkeypatch)
     made = boxes.start_box(fleet, fleet.boxes[0], prepared, known, pair.directory.keys(), print, lambda _: None)
     assert made.deployment not in (None, "pair-a")
     assert [(name, on.machine, on.port) for name, on in seen] == [(made.deployment, "far", 41000)]
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_recipe_stays_beside_what_it_was_made_from(pair: Pair, monkeypatch, refused: bool):
+    here, wanted = store.find("pair-a"), pair.recipe(8111)
+    record = pair.fleet.model_copy(update={"drain_seconds": 5})
+    prepared: Any = SimpleNamespace(box=record, model=record, plan=record, recipe=wanted)
+
+    def restart(directory: DeploymentDir, recipe: Any, **_: Any) -> None:
+        if not refused:
+            directory.write(recipe)
+        raise LaunchError("it is not up")
+
+    monkeypatch.setattr(boxes, "restart", restart)
+    box, known = pair.fleet.boxes[0], pair.directory.state().box("a")
+    with pytest.raises(LaunchError, match="it is not up"):
+        boxes.start_box(pair.fleet, box, prepared, known, pair.directory.keys(), print, lambda _: None)
+    assert here.has(Fleet) is not refused
