@@ -44,7 +44,7 @@ options=(
   --env USER=upright
 )
 arguments=(
-  # the artifact that was read and planned
+  # the artifact that was planned, by the catalogue's figures
   --model "$MODEL_PATH"
   # the name that clients use
   --alias "$SERVED_MODEL_NAME"
@@ -64,7 +64,7 @@ arguments=(
   -mla 3
   # MiB for attention's intermediate products while prompts are read [ik_llama.cpp at 8337e4cd, common/common.cpp; Running Kimi-K2.6 Locally (2026-04)]
   -amb 512
-  # every layer's attention on the GPUs; what does not fit is named below
+  # every layer's attention on the GPUs; where the experts are is named below
   --n-gpu-layers 999
   # takes a value in both forks now; bare it eats the next word
   --flash-attn on

@@ -26,7 +26,7 @@ export VLLM_NO_USAGE_STATS=1
 export NCCL_P2P_LEVEL=SYS
 
 arguments=(
-  # the artifact that was read and planned
+  # the artifact that was planned, by the catalogue's figures
   serve "$MODEL_PATH"
   # the name that clients use
   --served-model-name "$SERVED_MODEL_NAME"

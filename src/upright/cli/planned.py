@@ -239,11 +239,14 @@ def box_named(text: str | None, host_memory: float | None = None, host_bandwidth
 
 
 def _path(text: str, artifact: Model) -> str:
-    """The file or folder here, else the repository; of a GGUF that is not here only the name's shape is known."""
+    """The file or folder here, else the repository; of a GGUF that is not here at most the name is known."""
     if Path(text).exists():
         return str(Path(text).absolute())
     if artifact.path:
         return artifact.path
     if artifact.format == "gguf":
-        return f"./{artifact.name.replace(':', '-')}-00001.gguf"
+        from upright.records.recipe import ELSEWHERE, FIRST_FILE
+
+        name = Path(artifact.files[0].name).name if artifact.files else FIRST_FILE
+        return f"{ELSEWHERE}/{name}"
     return artifact.source

@@ -80,6 +80,13 @@ def needs_own_code(row: ModelRow | None) -> bool:
     return row is not None and row.id.startswith("kimi-")
 
 
+def artifact_words(case: Case) -> str:
+    """What `--model` names, and how it is known."""
+    if case.model.basis == "read":
+        return "the artifact that was read and planned"
+    return "the artifact that was planned, by the catalogue's figures"
+
+
 def parser_settings(case: Case, engine: str) -> Iterator[Setting]:
     """Flags of the same name in vLLM and SGLang."""
     found = parsers(case.row, engine)

@@ -16,7 +16,7 @@ from upright.engines.tensor_patterns import experts_pattern
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
 from upright.records.plan import Plan
-from upright.records.recipe import KEY_FILE, KeyWay, Setting
+from upright.records.recipe import ELSEWHERE, KEY_FILE, KeyWay, Setting
 
 SERVER_README = "llama.cpp tools/server/README.md"
 LOCAL_RUN = "Running Kimi-K2.6 Locally (2026-04)"
@@ -64,7 +64,7 @@ class LlamaCpp:
 def where_it_serves(case: Case) -> tuple[Setting, ...]:
     serving = case.serving
     return (
-        Setting(name="--model", value=serving.model_path, reason="the artifact that was read and planned"),
+        Setting(name="--model", value=serving.model_path, reason=knowledge.artifact_words(case)),
         Setting(name="--alias", value=serving.served_name, reason="the name that clients use"),
         Setting(name="--host", value=serving.host, reason="bind loopback unless told otherwise"),
         Setting(name="--port", value=str(serving.port), reason="where clients knock"),
@@ -99,10 +99,13 @@ def on_gpus(case: Case) -> Iterator[Setting]:
     """Layers on the GPUs, and the experts where the plan put them."""
     if not case.box.gpus:
         return
+    elsewhere = knowledge.experts_in_memory(case.plan)
     yield Setting(
         name="--n-gpu-layers",
         value=ALL_LAYERS,
-        reason="every layer's attention on the GPUs; what does not fit is named below",
+        reason="every layer's attention on the GPUs; where the experts are is named below"
+        if elsewhere
+        else "every layer on the GPUs: all of them fit",
     )
     yield Setting(name="--flash-attn", value="on", reason="takes a value in both forks now; bare it eats the next word")
     if case.plan.ubatch_tokens:
@@ -115,14 +118,14 @@ def on_gpus(case: Case) -> Iterator[Setting]:
             source=LOCAL_RUN,
         )
     for place in case.plan.expert_places:
-        if place.device != "host" and knowledge.experts_in_memory(case.plan):
+        if place.device != "host" and elsewhere:
             yield Setting(
                 name="--override-tensor",
                 value=f"{experts_pattern(place.layers)}=CUDA{place.device[3:]}",
                 reason=f"routed experts of {len(place.layers)} layers on {place.device}: what the plan found room for",
                 source=LOCAL_RUN,
             )
-    if knowledge.experts_in_memory(case.plan):
+    if elsewhere:
         yield Setting(
             name="--override-tensor",
             value="exps=CPU",
@@ -173,6 +176,11 @@ def conversation(case: Case) -> Iterator[Setting]:
 
 
 def shared_notes(case: Case) -> Iterator[str]:
+    if case.serving.model_path.startswith(ELSEWHERE):
+        yield (
+            f"Where the weights are is not known: `upright fetch {case.model.source}` brings them and prints the path; "
+            f"say it with --model-path, or write it in place of {case.serving.model_path}."
+        )
     if case.serving.vision and case.model.architecture.vision:
         yield "Images need the projector file (--mmproj), which no plan counts yet: served as text only."
     if any(isinstance(kind, MlaAttention) for kind in case.model.architecture.attention):

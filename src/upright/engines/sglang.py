@@ -61,7 +61,7 @@ def _where_it_serves(case: Case) -> Iterator[Setting]:
         yield Setting(name="serve", reason="SGLang's server, by its own command")
     else:
         yield Setting(name="-m", value="sglang.launch_server", reason="SGLang's server")
-    yield Setting(name="--model-path", value=serving.model_path, reason="the artifact that was read and planned")
+    yield Setting(name="--model-path", value=serving.model_path, reason=knowledge.artifact_words(case))
     yield Setting(name="--served-model-name", value=serving.served_name, reason="the name that clients use")
     yield Setting(name="--host", value=serving.host, reason="bind loopback unless told otherwise")
     yield Setting(name="--port", value=str(serving.port), reason="where clients knock")

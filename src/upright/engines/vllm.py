@@ -80,7 +80,7 @@ def _cpu_environment(plan: Plan) -> Iterator[Setting]:
 
 def _where_it_serves(case: Case) -> Iterator[Setting]:
     serving = case.serving
-    model = Setting(name="serve", value=serving.model_path, reason="the artifact that was read and planned")
+    model = Setting(name="serve", value=serving.model_path, reason=knowledge.artifact_words(case))
     if case.install is not None and case.install.module:
         yield Setting(name="-m", value=case.install.module, reason="vLLM's server, in the interpreter that has it")
         model = model.model_copy(update={"name": "--model"})

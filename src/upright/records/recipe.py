@@ -15,6 +15,10 @@ KEY = "{key}"
 """Stands in a recipe's environment for the key itself, which is never written down in a recipe."""
 KEY_CONFIG = "{key_config}"
 """Stands for a YAML file `api-key: KEY`, for an engine that takes its key in no other hidden way."""
+ELSEWHERE = "/path/to/the/weights"
+"""Stands for the folder of a GGUF that is not on this machine; the person or `upright fetch` knows it."""
+FIRST_FILE = "FIRST-FILE.gguf"
+"""Stands for the name of its first file, where nobody has read the repository."""
 
 KeyWay = Literal["file", "environment", "config"]
 Runtime = Literal["process", "podman", "docker"]

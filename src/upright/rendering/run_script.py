@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upright.records.recipe import Recipe
+from upright.records.recipe import ELSEWHERE, Recipe
 from upright.rendering import script
 from upright.rendering.container import HUB_MOUNT, MODEL_MOUNT, Container, in_container
 from upright.rendering.run_options import Places, run_options
@@ -46,6 +46,10 @@ def _model(inside: Container) -> list[str]:
     if mount.target == HUB_MOUNT:
         return [
             "HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: upright fetch REPOSITORY"
+        ]
+    if mount.source == ELSEWHERE:
+        return [
+            f"MODEL_FOLDER=${{MODEL_FOLDER:?name the folder of the weights on the host}}  # mounted as {MODEL_MOUNT}"
         ]
     return [f"MODEL_FOLDER=${{MODEL_FOLDER:-{shell_path(mount.source)}}}  # on the host; mounted as {MODEL_MOUNT}"]
 

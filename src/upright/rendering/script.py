@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 
-from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
+from upright.records.recipe import ELSEWHERE, FIRST_FILE, KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
 from upright.rendering.text import one_line, shell_path, shell_word
 
 _VARIABLES = {
@@ -42,8 +43,7 @@ def variables(recipe: Recipe, draft: str | None = None) -> list[str]:
     for setting in recipe.arguments:
         name = _VARIABLES.get(setting.name)
         if name and setting.value is not None:
-            value = shell_path(setting.value) if name == "MODEL_PATH" else shell_word(setting.value)
-            lines.append(f"{name}=${{{name}:-{value}}}")
+            lines.append(_model_path(setting.value) if name == "MODEL_PATH" else _default(name, setting.value))
     if draft is not None:
         lines += [
             "ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1 guesses ahead with a draft model: prove the base first",
@@ -95,6 +95,20 @@ def argument(setting: Setting, draft: str | None = None) -> Iterator[str]:
 
 def comment(setting: Setting) -> str:
     return one_line(f"{setting.reason} [{setting.source}]" if setting.source else setting.reason)
+
+
+def _model_path(path: str) -> str:
+    """The script asks for what nobody knows, instead of starting an engine on a name that is nobody's."""
+    folder, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
+    if folder != ELSEWHERE and name != FIRST_FILE:
+        return f"MODEL_PATH=${{MODEL_PATH:-{shell_path(path)}}}"
+    what = "the first file of the weights" if name == FIRST_FILE else shell_word(name)
+    spelling = "by its path" if folder == ELSEWHERE else f"as {folder}/NAME.gguf"
+    return f"MODEL_PATH=${{MODEL_PATH:?name {what}, {spelling}}}"
+
+
+def _default(name: str, value: str) -> str:
+    return f"{name}=${{{name}:-{shell_word(value)}}}"
 
 
 def _quoted(value: str, draft: str | None) -> str:

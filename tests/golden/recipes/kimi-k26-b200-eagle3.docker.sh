@@ -55,7 +55,7 @@ options=(
   --env HF_HUB_OFFLINE=1
 )
 arguments=(
-  # the artifact that was read and planned
+  # the artifact that was planned, by the catalogue's figures
   serve "$MODEL_PATH"
   # the name that clients use
   --served-model-name "$SERVED_MODEL_NAME"

@@ -57,7 +57,7 @@ options=(
 arguments=(
   # SGLang's server
   -m sglang.launch_server
-  # the artifact that was read and planned
+  # the artifact that was planned, by the catalogue's figures
   --model-path "$MODEL_PATH"
   # the name that clients use
   --served-model-name "$SERVED_MODEL_NAME"

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.conftest import Upright
+from upright import catalog
+from upright.catalog.model_records import records
 from upright.cli import check, plan, render
+from upright.cli.planned import _path
 from upright.cli.render import TO
 from upright.errors import UsageError
+from upright.records.model import ModelFile
 
 BOX = ("--box", "8x-rtx-pro-6000-server-dual-socket")
 VLLM = (*BOX, "--engine", "vllm")
@@ -95,3 +101,51 @@ def test_wrong_words_are_met_kindly(upright: Upright):
     assert done.returncode == 2
     assert done.stderr.startswith("error: no-such-box is no box")
     assert "Traceback" not in done.stderr
+
+
+GGUF = ("kimi-k2.6", "--box", "8x-h100")
+
+
+def test_a_gguf_that_nobody_read_has_no_invented_name():
+    done = typed(render, *GGUF, "--to", "shell")
+    assert "upright fetch unsloth/Kimi-K2.6-GGUF:UD-Q4_K_XL" in done.stderr
+    assert "00001" not in done.stdout
+    assert "was read" not in done.stdout
+    assert "named below" not in done.stdout
+    assert "every layer on the GPUs" in done.stdout
+    named = typed(render, *GGUF, "--to", "shell", "--model-path", "/data/kimi.gguf")
+    assert "MODEL_PATH=${MODEL_PATH:-/data/kimi.gguf}" in named.stdout
+    assert "upright fetch" not in named.stderr
+
+
+@pytest.mark.parametrize("to", ["shell", "docker"])
+def test_a_script_asks_for_the_weights_that_it_cannot_name(tmp_path: Path, to: str):
+    file = tmp_path / "start.sh"
+    file.write_text(typed(render, *GGUF, "--to", to).stdout)
+    run = partial(subprocess.run, ["/bin/bash", str(file)], capture_output=True, text=True, timeout=10, check=False)
+    elsewhere = {"PATH": "/nowhere", "HOME": str(tmp_path), "IMAGE": "x"}
+    assert "MODEL_PATH: name the first file of the weights" in run(env=elsewhere).stderr
+    if to == "docker":
+        assert "MODEL_FOLDER: name the folder" in run(env=elsewhere | {"MODEL_PATH": "/model/x.gguf"}).stderr
+
+
+def test_a_name_that_was_read_is_kept_whatever_is_in_it(tmp_path: Path):
+    found = records(catalog.model("kimi-k2.6"))
+    model = next(each for each in found if each.format == "gguf")
+    part = ModelFile(
+        name="Q4/a$(touch x)}-00001-of-00002.gguf",
+        size_bytes=0,
+        header_bytes=0,
+        tensor_bytes=0,
+        padding_bytes=0,
+        tensors=0,
+    )
+    path = _path("unsloth/Kimi-K2.6-GGUF:UD-Q4_K_XL", model.model_copy(update={"files": (part,)}))
+    assert path == "/path/to/the/weights/a$(touch x)}-00001-of-00002.gguf"
+    script = typed(render, *GGUF, "--to", "shell", "--model-path", path).stdout
+    line = next(line for line in script.splitlines() if line.startswith("MODEL_PATH="))
+    done = subprocess.run(
+        ["/bin/bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=10, check=False
+    )
+    assert "name a$(touch x)}-00001-of-00002.gguf, by its path" in done.stderr
+    assert not list(tmp_path.iterdir())
