@@ -39,8 +39,8 @@ def _lines(made: Sizing, width: int) -> Iterator[str]:
     if made.fewer is not None:
         yield _row("one fewer", made.fewer)
     yield _row("with spares, 1 fails", made.failing)
-    cut = made.failing.cut
-    yield f"  {'':<20}  it cuts {cut:,} stream{', which is' if cut == 1 else 's, which are'} asked again elsewhere"
+    if cut := made.failing.cut:
+        yield f"  {'':<20}  it cuts {cut:,} stream{', which is' if cut == 1 else 's, which are'} asked again elsewhere"
     yield ""
     curve = made.curve
     yield from _pair("one box", f"{curve.why} [{curve.basis}]", width)
