@@ -10,7 +10,6 @@ import errno
 import io
 import os
 import sys
-from pathlib import Path
 from typing import TextIO
 
 import click
@@ -152,6 +151,8 @@ def _prepare_streams() -> None:
 
 
 def _nowhere() -> TextIO:
+    from pathlib import Path
+
     return Path(os.devnull).open("w", encoding="utf-8")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from upright import catalog
 from upright.errors import ReadError, UsageError
 from upright.fetching.layout import Layout, cache_layout, folder_layout
 from upright.fetching.room import Room, room_for
@@ -148,9 +149,11 @@ def _named(source: str) -> Named:
     if named is None and (repository := catalogued_repository(source)) is not None:
         named = named_artifact(repository)
     if named is None:
+        close = ", ".join(catalog.near("models", source, 6))
         raise UsageError(
             f"{source} is no repository and not in the catalogue",
-            hint="name owner/repo[@revision][:QUANT], or one of: upright catalog list models",
+            hint=f"{f'near: {close}; or ' if close else ''}name owner/repo[@revision][:QUANT], or one of: "
+            "upright catalog list models",
         )
     return named
 

@@ -36,6 +36,7 @@ NOBODY = "http://127.0.0.1:1/v1"
             ["plan", "kimmi-k2.6", "--box", "hgx-b200"],
             ["error: kimmi-k2.6 is no file", "hint:  near: kimi-k2.6, "],
         ),
+        (["fetch", "kimmi-k2.6"], ["error: kimmi-k2.6 is no repository", "hint:  near: kimi-k2.6, "]),
         (["compare"], ["error: no such verb: compare (did you mean bench --against?)"]),
         (["up", "nosuch.gguf"], ["reading nosuch.gguf", "error: nosuch.gguf is no file"]),
         (["run", "nosuch.gguf"], ["reading nosuch.gguf", "error: nosuch.gguf is no file"]),
