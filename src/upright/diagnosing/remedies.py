@@ -9,6 +9,8 @@ from upright import catalog
 from upright.records.diagnosis import Remedy
 from upright.records.recipe import Recipe, Setting
 
+OF_ANOTHER = "the value of "
+"""How a row's value begins that is another flag's."""
 _PLACE = re.compile(r"\{(\w+)\}")
 _FLOORS = {"--ctx-size": 512, "--max-model-len": 1024, "--context-length": 1024}
 _FRACTION_STEP, _HIGHEST_FRACTION, _LOWEST_FRACTION = 0.03, 0.97, 0.5
@@ -71,6 +73,8 @@ def _find(recipe: Recipe, flag: str | None) -> tuple[int, Setting] | None:
 
 def _set_flag(recipe: Recipe, remedy: Remedy) -> Recipe | None:
     value = _value_of_another(recipe, remedy.value)
+    if value is None and remedy.value is not None:
+        return None
     found = _find(recipe, remedy.name)
     if found is None:
         name = spellings(recipe.engine, remedy.name or "")[0]
@@ -150,10 +154,10 @@ def _on_port(recipe: Recipe, port: int) -> Recipe | None:
 
 
 def _value_of_another(recipe: Recipe, value: str | None) -> str | None:
-    """`the value of -ctk`, as rows say it."""
-    if value is None or not value.startswith("the value of "):
+    """`the value of -ctk`, as rows say it; None if the recipe does not say that one."""
+    if value is None or not value.startswith(OF_ANOTHER):
         return value
-    found = _find(recipe, value.removeprefix("the value of "))
+    found = _find(recipe, value.removeprefix(OF_ANOTHER))
     return found[1].value if found else None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.golden.deployments import recipe
+from upright import catalog
 from upright.diagnosing import apply
-from upright.diagnosing.remedies import for_this_line, spellings
+from upright.diagnosing.remedies import OF_ANOTHER, for_this_line, spellings
 from upright.records.diagnosis import Remedy
 from upright.records.recipe import Recipe
 
@@ -91,6 +92,18 @@ def test_another_port_needs_one_that_is_free():
 def test_the_value_of_another_flag():
     made = apply(LLAMA, remedy("set_flag", "-ctv", "the value of -ctk"))
     assert value(made, "--cache-type-v", "-ctv") == value(LLAMA, "--cache-type-k", "-ctk")
+    assert apply(LLAMA, remedy("set_flag", "-ctv", "the value of --no-such-flag")) is None
+
+
+def test_every_value_of_the_catalogue_is_one_that_an_engine_can_read():
+    edits = [
+        (row.id, each.value.removeprefix(OF_ANOTHER))
+        for row in catalog.failures()
+        for each in row.remedies
+        if each.do in ("set_flag", "set_env") and each.value is not None
+    ]
+    assert len(edits) > 20
+    assert [edit for edit in edits if " " in edit[1] and not edit[1].startswith("{")] == []
 
 
 @pytest.mark.parametrize("do", ["by_hand", "use_artifact"])
