@@ -48,7 +48,7 @@ def plan_page(
     everything: bool = False,
 ) -> str:
     """`instead`: plans of other models, where nothing of this one fits."""
-    lines = [*_lines(plans, chosen, width), *_instead(plans[0], instead, width)]
+    lines = [*_lines(plans, chosen, width), *_instead(plans[0], chosen, instead, width)]
     if why:
         lines += ["", *why_lines(plans[0], width)]
     if everything:
@@ -176,11 +176,17 @@ def _nearest(plan: Plan, width: int) -> Iterator[str]:
         yield from _wrapped(f"{found.change}: {room}", width, "  - ")
 
 
-def _instead(plan: Plan, others: Sequence[Plan], width: int) -> Iterator[str]:
+def _instead(plan: Plan, chosen: Choice, others: Sequence[Plan], width: int) -> Iterator[str]:
+    if not others and (plan.fits or plan.nearest):
+        return
+    short = any(objection.short_bytes for objection in plan.objections)
+    if short and all(each.format != "gguf" for each in (chosen.model, *chosen.choose_from, *chosen.others)):
+        words = "Experts of a GGUF may live in main memory, and the catalogue has no GGUF of this model: "
+        yield from _wrapped(words + "name one, as OWNER/REPO:QUANT.", width)
     if others:
         yield from _wrapped(_none_of_this(plan), width)
-    elif not plan.fits and not plan.nearest:
-        yield "  Nothing in the catalogue fits this box."
+    else:
+        yield from _wrapped("Nothing that the catalogue has of this model, or of smaller ones, fits this box.", width)
     for other in others:
         speed = f"{rate(other.speed.decode)} tok/s, " if plan.goal.minimum_tokens_per_second and other.speed else ""
         room = f"{speed}{tokens(other.context_tokens)} tokens of context, room for {tokens(other.kv.low_tokens)}"

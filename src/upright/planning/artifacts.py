@@ -57,8 +57,11 @@ def choice(text: str, read: Callable[[str], Model]) -> Choice:
             raise UsageError(f"the catalogue has no {text}", hint=f"it has {known}")
         model, rest = _first(row, row.artifacts)
         return Choice(model, choose_from=Lazy(row, rest))
+    others = Lazy(row, [artifact for artifact in row.artifacts if artifact not in named])
+    if all(record(row, artifact) is None for artifact in named):
+        return Choice(read(text), others=others)
     model, _ = _first(row, named)
-    return Choice(model, others=Lazy(row, [artifact for artifact in row.artifacts if artifact not in named]))
+    return Choice(model, others=others)
 
 
 def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
@@ -94,5 +97,5 @@ def _first(row: ModelRow, artifacts: Sequence[Artifact]) -> tuple[Model, Sequenc
             return model, artifacts[index + 1 :]
     raise UsageError(
         f"{row.name}: the catalogue does not know the size of {' or '.join(a.repository for a in artifacts)}",
-        hint=f"upright catalog show models {row.id}",
+        hint=f"name {artifacts[0].repository} itself, and its headers are read from the hub",
     )

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import pytest
+
+from upright.planning.artifacts import choice
+
 
 def test_json_holds_what_a_program_needs(upright):
     done = upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--json")
@@ -97,6 +101,24 @@ def test_the_room_is_the_same_whatever_context_is_asked_for_and_can_be_had(uprig
     assert (room, fits) == ({22_528}, [True, True, True, False])
     no = answer["plans"][0]["objections"][0]["message"]
     assert "at the upper ends of the figures; by the best ones it takes 18.7 GiB" in no
+
+
+def test_a_model_without_a_gguf_asks_for_one_by_its_name(upright):
+    done = upright("plan", "glm-4.6", "--box", "1x-rtx-4090", "--host-memory", "256")
+    assert done.returncode == 1
+    said = " ".join(done.stdout.split())
+    assert "the catalogue has no GGUF of this model: name one, as OWNER/REPO:QUANT." in said
+    assert "Nothing in the catalogue fits" not in said
+
+
+def test_a_model_of_unknown_size_is_read_where_its_repository_is_named(upright):
+    done = upright("plan", "kimi-k3", "--box", "hgx-b200")
+    assert done.returncode == 2
+    assert "hint:  name moonshotai/Kimi-K3 itself, and its headers are read from the hub" in done.stderr
+    asked = []
+    with pytest.raises(LookupError):
+        choice("moonshotai/Kimi-K3", lambda text: asked.append(text) or {}["read"])
+    assert asked == ["moonshotai/Kimi-K3"]
 
 
 def test_a_million_tokens_do_not_touch_the_next_column(upright):
