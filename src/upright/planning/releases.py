@@ -20,13 +20,15 @@ from upright.records.model import Model
 from upright.records.plan import Goal, Note, Objection, Plan
 
 TOO_OLD = "engine-too-old"
+BY_COMMIT = "ik_llama.cpp"
+"""It has no releases: its commits have no order, and its builds are counted apart from llama.cpp's."""
 _RELEASE = r"\d+\.\d+.*"
 _BUILD = r"b\d+"
 _SPELLINGS = {
     "vllm": _RELEASE,
     "sglang": _RELEASE,
     "llama.cpp": _BUILD,
-    "ik_llama.cpp": rf"{_BUILD}|[0-9a-f]{{7,40}}",
+    BY_COMMIT: rf"{_BUILD}|[0-9a-f]{{7,40}}",
 }
 
 
@@ -37,7 +39,7 @@ def check_version(goal: Goal) -> None:
         return
     if goal.engine is None:
         raise UsageError("a version is an engine's, and no engine is named", hint=f"--engine vllm, if {version} is its")
-    if not re.fullmatch(_SPELLINGS[goal.engine], version) or not (_is_commit(goal) or _parsed(version)):
+    if not re.fullmatch(_SPELLINGS[goal.engine], version) or not (goal.engine == BY_COMMIT or _parsed(version)):
         newest = recorded_versions(goal.engine)[-1]
         raise UsageError(f"{version} is no version of {goal.engine}", hint=f"written as in --engine-version {newest}")
 
@@ -93,7 +95,7 @@ def _notes(case: _Case) -> Iterator[Note]:
                 code="known-trouble", message=_words(case, found), remedy=(found.instead or "").rstrip(".") or None
             )
     newest = recorded_versions(case.plan.engine)[-1]
-    if _parsed(newest) and versions.parse(case.version) > versions.parse(newest):
+    if case.plan.engine != BY_COMMIT and versions.parse(case.version) > versions.parse(newest):
         message = f"{case.release} is newer than all that the catalogue knows: planned as {newest}"
         yield Note(code="unknown-release", message=message)
 
@@ -124,10 +126,6 @@ def _needed(case: _Case) -> Iterator[str]:
 def _words(case: _Case, row: CompatRow) -> str:
     where = f"{case.release} on SM {capability(case.box)}"
     return f"{where}, {row.feature}: {row.about.rstrip('.')} (compat/{row.id})"
-
-
-def _is_commit(goal: Goal) -> bool:
-    return goal.engine == "ik_llama.cpp"
 
 
 def _parsed(version: str) -> versions.Version | None:

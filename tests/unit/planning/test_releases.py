@@ -97,3 +97,10 @@ def test_a_version_that_is_none_is_misuse(engine: str, version: str):
 def test_a_version_of_no_engine_is_misuse():
     with pytest.raises(UsageError, match="no engine is named"):
         best("kimi-k2.6", "0.32.0", engine=None)
+
+
+@pytest.mark.parametrize("version", ["b99999", "99999ab"])
+def test_a_commit_is_not_newer_than_another(version: str):
+    gguf = next(each for each in records(catalog.model("kimi-k2.6")) if each.format == "gguf")
+    found = plan(BOX, gguf, Goal(engine="ik_llama.cpp", engine_version=version))[0]
+    assert "unknown-release" not in codes(found)
