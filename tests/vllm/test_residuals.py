@@ -42,7 +42,7 @@ def test_a_second_plan_uses_what_was_measured(standing: Standing):
     assert line["bytes"] == pytest.approx(seen, rel=1e-3)
     assert line["low_bytes"] <= seen <= line["high_bytes"]
     assert "process" in next(note["message"] for note in second["plans"][0]["notes"] if note["code"] == "measured")
-    other = standing.json("plan", standing.model, *SETTING, "--engine-version", "0.31.0+cpu")
+    other = standing.json("plan", standing.model, *SETTING, "--engine", "vllm", "--engine-version", "0.31.0+cpu")
     assert "not-measured" in {note["code"] for note in other["plans"][0]["notes"]}
 
 
