@@ -232,10 +232,10 @@ def _planned(model: str, use: str, wanted: dict[str, Any]) -> Iterator[Serving]:
         model, box, goal = of_file[0], box or of_file[1], of_file[2]
     if wanted["streams"] is not None:
         goal = goal.model_copy(update={"users": wanted["streams"]})
-    is_chosen = of_file is not None or wanted["streams"] is not None
+    tried = (goal.users,) if of_file is not None or wanted["streams"] is not None else _AT_ONCE
     machine, chosen = box_named(box, *(wanted[name] for name in MACHINE[1:])), artifacts_of(model)
     seen: list[tuple[Parallel, int]] = []
-    for at_once in (goal.users,) if is_chosen else _AT_ONCE:
+    for at_once in tried:
         best = plan(
             machine,
             chosen.model,
@@ -259,17 +259,18 @@ def _planned(model: str, use: str, wanted: dict[str, Any]) -> Iterator[Serving]:
         if (way := (best.parallel, best.kv.planned_tokens if not takes_what_fits(best) else 0)) not in seen:
             seen.append(way)
             artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == best.model)
-            yield _serving(best, artifact, machine, at_once)
+            why = "which needs the fewest of those tried" if len(tried) > 1 else "as asked"
+            yield _serving(best, artifact, machine, at_once, why)
 
 
-def _serving(best: Plan, artifact: Model, machine: Box, at_once: int) -> Serving:
+def _serving(best: Plan, artifact: Model, machine: Box, at_once: int, why: str) -> Serving:
     from upright.sizing.answer import Serving, curve_of
     from upright.sizing.planned import planned_service
 
     found = planned_service(best, artifact, machine)
     notes = found.notes
     if at_once > 1:
-        notes = (*notes, f"each box as upright plan --users {at_once} has it, which needs the fewest")
+        notes = (*notes, f"each box as upright plan --users {at_once} has it, {why}")
     curve = curve_of(
         found.service,
         basis="derived",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from upright.proving.journaled import Wish
     from upright.proving.prompts import PromptSet
+    from upright.proving.rung import Target
     from upright.proving.speculating import Trial
     from upright.proving.stepping import Change
     from upright.records.evidence import Evidence
@@ -204,7 +205,8 @@ def _show_schedule(
     from upright.records.deployment import Deployment
     from upright.records.recipe import Recipe
 
-    target, changes = None, list["Change"]()
+    target: Target | None = None
+    changes: list[Change] = []
     if deployment is None:
         wanted = wish(prompt_set("real"))
     else:

@@ -18,6 +18,7 @@ from typing import cast
 
 from upright.benchmarking.load.apis import Target
 from upright.benchmarking.load.exchange import Exchange, Fault
+from upright.benchmarking.load.loops import loop_factory
 from upright.benchmarking.load.open_files import allow_open_files, none_left
 from upright.benchmarking.load.requests import Landing, Load, Request, Source
 from upright.benchmarking.load.tally import Tally
@@ -54,22 +55,6 @@ def run(
     allow_open_files(load.concurrency)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_Generator(target, source, load, Tally(sample_every), on_landing).run(on_tick, beside))
-
-
-def loop_name() -> str:
-    return "uvloop" if _uvloop() is not None else "asyncio"
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    return _uvloop()
-
-
-def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return None
-    return new_event_loop
 
 
 class _Connection(asyncio.Protocol):
@@ -112,7 +97,6 @@ class _Generator:
         self.arrived = False  # all that will; conversations that began go on to their end
         self.reuse = True
         self.refused = 0
-        self.opening = 0
         self.openings: set[asyncio.Task[None]] = set()
         self.full: HostError | None = None
         self._area = 0.0
@@ -229,17 +213,14 @@ class _Generator:
             if not connection.closed:
                 return self._write(connection, request)
         self.waiting.append(request)
-        self.opening += 1
-        opening = self.loop.create_task(self._open_for_waiting())
-        self.openings.add(opening)
-        opening.add_done_callback(self.openings.discard)
+        self.openings.add(self.loop.create_task(self._open_for_waiting()))
         return None
 
     async def _open_for_waiting(self) -> None:
         if self.refused:
             await asyncio.sleep(0.05 * min(self.refused, 10))
         connection = await self._open()
-        self.opening -= 1
+        self.openings.discard(cast(asyncio.Task[None], asyncio.current_task()))
         if self.full is not None:
             self.over = True
             if not self.finished.done():
@@ -376,7 +357,7 @@ class _Generator:
 
     def _end_if_empty(self) -> None:
         arriving = self.load.requests_per_second is not None and not (self.over or self.arrived)
-        if not self.flying and not self.waiting and not self.opening and not arriving and not self.finished.done():
+        if not self.flying and not self.waiting and not self.openings and not arriving and not self.finished.done():
             self.finished.set_result(None)
 
     async def _tick(self, on_tick: Callable[[Tally, int], None] | None) -> None:
