@@ -52,6 +52,11 @@ def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
         least = best = most = kv.planned_tokens
         each = f"{tokens(plan.context_tokens)} tokens for each stream"
         notes = (f"{plan.engine} is started with {each}, whatever else would fit",)
+    if plan.parallel.decode_context > 1 and not chosen.row.sharing_measured:
+        notes = (
+            *notes,
+            "ranks share a cache, which nobody measured on such boxes: its price is assumed, not in the band",
+        )
     return Planned(
         service=_with_pool(service, best),
         why=f"planned: speeds/{chosen.row.id}, times {1 / high:.2f} to {1 / low:.2f} as long",

@@ -164,6 +164,14 @@ def test_llamacpp_is_simulated_with_the_slots_that_it_is_started_with() -> None:
     assert "for each stream, whatever else would fit" in found.notes[0]
 
 
+@pytest.mark.parametrize(("box", "told"), [("hgx-b200", True), ("8x-rtx-pro-6000-server", False)])
+def test_a_shared_cache_that_nobody_measured_is_said_to_be_assumed(box: str, told: bool) -> None:
+    machine, chosen = box_named(box), artifacts_of("kimi-k2.6")
+    shared, own = (plan(machine, chosen.model, Goal(decode_context_parallel=ranks))[0] for ranks in (8, 1))
+    assert any("nobody measured" in words for words in planned_service(shared, chosen.model, machine).notes) is told
+    assert planned_service(own, chosen.model, machine).notes == ()
+
+
 def test_a_prompt_that_is_read_before_it_came_is_refused() -> None:
     with pytest.raises(UsageError, match="less than no time"):
         replace(SERVICE, prompt_token_seconds=-1e-6)
