@@ -165,8 +165,12 @@ def _point(name: str, row: Row, field: str, metric: str, factor: float) -> dict[
 def _curve(points: list[dict[str, Any]], names: list[str], x_words: str, title: str) -> dict[str, Any]:
     xs = sorted({point["x"] for point in points})
     wide = xs[-1] / max(xs[0], 1e-9) > 6
-    most = max(point["high"] for point in points)
-    form = ",.0f" if most >= 20 else ",.1f" if most >= 2 else ",.2f"
+    most, highest = max(point["high"] for point in points), max(point["y"] for point in points)
+    is_cut = (
+        most > 2 * highest
+    )  # two repeats can be very unsure: the interval ends at the edge, the curve keeps its shape
+    top = 1.4 * highest if is_cut else most
+    form = ",.0f" if top >= 20 else ",.1f" if top >= 2 else ",.2f"
     scale: dict[str, Any] = {"type": "log", "base": 2, "nice": False} if wide else {"zero": False, "nice": False}
     scale["padding"] = 14
     x = {
@@ -174,10 +178,9 @@ def _curve(points: list[dict[str, Any]], names: list[str], x_words: str, title: 
         "axis": {"values": xs, "format": "~s" if xs[-1] >= 4096 else ",~g", "labelOverlap": True},
     }  # fmt: skip
     y: dict[str, Any] = {"field": "y", "type": "quantitative", "title": None, "axis": {"format": form, "tickCount": 5}}
-    highest = max(point["y"] for point in points)
-    if most > 2 * highest:  # two repeats can be very unsure: the interval ends at the edge, the curve keeps its shape
-        y["scale"] = {"domain": [0, 1.4 * highest], "nice": False}
-        points = [{**point, "high": min(point["high"], 1.4 * highest)} for point in points]
+    if is_cut:
+        y["scale"] = {"domain": [0, top], "nice": False}
+        points = [{**point, "high": min(point["high"], top)} for point in points]
     colour = _colours(names)
     if len(names) == 1:
         colour = {**colour, "legend": None}

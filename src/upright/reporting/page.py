@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from upright import __version__, units
 from upright.benchmarking.comparison import place_words
 from upright.benchmarking.rows import Row, rows
+from upright.benchmarking.statistics import Mean
 from upright.records.base import Record
 from upright.records.benchmark import Benchmark
 from upright.records.box import Box
@@ -195,17 +196,25 @@ def tiles(subject: Subject) -> list[Tile]:
 def _speeds(clean: list[Row]) -> list[Tile]:
     """Means of the clean repeats, with what was asked; one user's are not averaged over prompts of many lengths."""
     found = []
-    measured = [(mean.value, row.shape) for row in clean if (mean := row.mean("output"))]
+    measured = [(mean, row.shape) for row in clean if (mean := row.mean("output"))]
     if measured:
-        most, shape = max(measured, key=lambda item: item[0])
-        found.append(Tile(f"{most:,.0f}", f"output tokens a second: {place_words(shape)}", "measured"))
+        most, shape = max(measured, key=lambda item: item[0].value)
+        found.append(
+            Tile(f"{most.value:,.0f}{_sure(most)}", f"output tokens a second: {place_words(shape)}", "measured")
+        )
     single = [row for row in clean if row.shape.concurrency == 1 and row.shape.arrival == "closed"]
-    alone = sorted(mean.value for row in single if (mean := row.mean("user")))
+    alone = sorted((mean for row in single if (mean := row.mean("user"))), key=lambda mean: mean.value)
     if alone:
         prompts = sorted(row.shape.prompt_tokens for row in single)
         words = f"tokens a second for one user alone: {_range(prompts[0], prompts[-1])} in"
-        found.append(Tile(_range(alone[0], alone[-1]), words, "measured"))
+        figure = _range(alone[0].value, alone[-1].value) + (_sure(alone[0]) if len(alone) == 1 else "")
+        found.append(Tile(figure, words, "measured"))
     return found
+
+
+def _sure(mean: Mean) -> str:
+    """Half of the interval around it, as the tables below have it."""
+    return "" if mean.high is None else f" ±{mean.high - mean.value:,.0f}"
 
 
 def _range(low: float, high: float) -> str:

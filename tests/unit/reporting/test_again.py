@@ -93,6 +93,6 @@ def test_headlines_are_means_of_clean_repeats_and_name_what_was_asked():
     slower = [cell("a", 1, repeat, 20.0).model_copy(update={"shape": one.shape}) for repeat, one in enumerate(long, 1)]
     found = [(tile.value, tile.words) for tile in tiles(subject(benchmark([*short, *slower])))]
     assert found[1:] == [
-        ("802", "output tokens a second: 256 in, 100 out, 8 at once"),
+        ("802 ±2", "output tokens a second: 256 in, 100 out, 8 at once"),
         ("20 to 102", "tokens a second for one user alone: 256 to 8,192 in"),
     ]
