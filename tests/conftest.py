@@ -38,6 +38,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
 Upright = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    if pluginmanager.is_blocked("cacheprovider"):  # without it nobody knows the option that pyproject.toml sets
+        parser.addini("cache_dir", "where the cache would be, if there were one")
+
+
 @pytest.fixture
 def upright(tmp_path: Path) -> Upright:
     """Runs `upright ARGS...` as a user would, in a subprocess with a home of its own."""
