@@ -8,7 +8,7 @@ from functools import cache
 from upright import catalog
 from upright.catalog.model_records import records, row_of
 from upright.engines import engine_named
-from upright.engines.engine import Case, Serving, accepted
+from upright.engines.contract import Case, Serving, accepted
 from upright.planning import plan
 from upright.records.box import Box
 from upright.records.model import Model

@@ -46,7 +46,7 @@ def test_an_import_upwards_fails(house: Path):
 
 
 def test_an_impure_engine_fails(house: Path):
-    with (house / "src/upright/engines/llamacpp.py").open("a") as file:
+    with (house / "src/upright/engines/llamacpp/flags.py").open("a") as file:
         file.write("\nimport subprocess\n")
     done = lint_imports(house)
     assert done.returncode != 0

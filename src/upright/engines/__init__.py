@@ -1,12 +1,12 @@
-"""One file per engine; `engine_named` finds it. An engine knows its flags and endpoints, and nothing about machines."""
+"""One folder per engine; `engine_named` finds it. An engine knows its flags and logs, and nothing about machines."""
 
 from __future__ import annotations
 
-from upright.engines.engine import Engine
-from upright.engines.ik_llamacpp import IkLlamaCpp
-from upright.engines.llamacpp import LlamaCpp
-from upright.engines.sglang import Sglang
-from upright.engines.vllm import Vllm
+from upright.engines.contract import Engine
+from upright.engines.ik_llamacpp.flags import IkLlamaCpp
+from upright.engines.llamacpp.flags import LlamaCpp
+from upright.engines.sglang.flags import Sglang
+from upright.engines.vllm.flags import Vllm
 from upright.errors import EngineError
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Vllm(), Sglang(), LlamaCpp(), IkLlamaCpp())}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from upright.catalog.model_records import row_of
 from upright.catalog.recorded_flags import recorded_versions
 from upright.engines import engine_named
-from upright.engines.engine import Case, Serving, accepted
+from upright.engines.contract import Case, Serving, accepted
 from upright.errors import EngineError
 from upright.records.box import Box
 from upright.records.model import Model

@@ -11,7 +11,7 @@ import pytest
 from upright import catalog
 from upright.catalog.rows.usage import UsageRow
 from upright.cli.planned import artifacts_of, box_named
-from upright.engines import llamacpp
+from upright.engines.llamacpp import flags as llamacpp
 from upright.errors import UprightError, UsageError
 from upright.planning import plan
 from upright.planning.artifacts import choice

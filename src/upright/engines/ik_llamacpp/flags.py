@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from upright.engines import llamacpp
-from upright.engines.engine import Case
+from upright.engines.contract import Case
+from upright.engines.llamacpp import flags as llamacpp
 from upright.records.model import MlaAttention
 from upright.records.recipe import KeyWay, Setting
 

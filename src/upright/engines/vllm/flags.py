@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from upright.catalog import versions
-from upright.engines import knowledge, silicon, vllm_memory
-from upright.engines.engine import Case
+from upright.engines import knowledge, silicon
+from upright.engines.contract import Case
 from upright.engines.memory_report import MemoryReport
 from upright.engines.speculation import speculative_settings
+from upright.engines.vllm import log
 from upright.records.plan import Plan
 from upright.records.recipe import KEY, KeyWay, Setting
 
@@ -63,8 +64,8 @@ class Vllm:
     def image(self, version: str | None) -> str | None:
         return f"vllm/vllm-openai:v{version.partition('+')[0]}" if version else None
 
-    def memory(self, log: str) -> MemoryReport:
-        return vllm_memory.memory(log)
+    def memory(self, text: str) -> MemoryReport:
+        return log.memory(text)
 
 
 def _cpu_environment(plan: Plan) -> Iterator[Setting]:

@@ -9,7 +9,7 @@ import pytest
 
 from upright import Goal, catalog, plan
 from upright.catalog.model_records import records
-from upright.engines.tensor_patterns import experts_pattern, layers_pattern
+from upright.engines.llamacpp.tensor_patterns import experts_pattern, layers_pattern
 from upright.rendering import render
 from upright.rendering.recipe import Wishes
 

@@ -112,7 +112,7 @@ class Engine(Protocol):
         """Upstream's image of that version; None if there is none."""
         ...
 
-    def memory(self, log: str) -> MemoryReport:
+    def memory(self, text: str) -> MemoryReport:
         """What its log says about its memory; nothing that it does not say."""
         ...
 

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 from upright.catalog import versions
-from upright.engines import knowledge, sglang_memory, silicon
-from upright.engines.engine import Case
+from upright.engines import knowledge, silicon
+from upright.engines.contract import Case
 from upright.engines.memory_report import MemoryReport
+from upright.engines.sglang import log
 from upright.engines.speculation import speculative_settings
 from upright.records.recipe import KEY_CONFIG, KeyWay, Setting
 
@@ -51,8 +52,8 @@ class Sglang:
     def image(self, version: str | None) -> str | None:
         return f"lmsysorg/sglang:v{version.partition('+')[0]}" if version else None
 
-    def memory(self, log: str) -> MemoryReport:
-        return sglang_memory.memory(log)
+    def memory(self, text: str) -> MemoryReport:
+        return log.memory(text)
 
 
 def _where_it_serves(case: Case) -> Iterator[Setting]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from upright.engines import knowledge, llamacpp_memory
-from upright.engines.engine import Case
+from upright.engines import knowledge
+from upright.engines.contract import Case
+from upright.engines.llamacpp import log
+from upright.engines.llamacpp.tensor_patterns import experts_pattern
 from upright.engines.memory_report import MemoryReport
-from upright.engines.tensor_patterns import experts_pattern
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
 from upright.records.plan import Plan
@@ -57,8 +58,8 @@ class LlamaCpp:
         """Nobody publishes an image for a build by its number that we could name and vouch for."""
         return None
 
-    def memory(self, log: str) -> MemoryReport:
-        return llamacpp_memory.memory(log)
+    def memory(self, text: str) -> MemoryReport:
+        return log.memory(text)
 
 
 def where_it_serves(case: Case) -> tuple[Setting, ...]:

@@ -1,0 +1,1 @@
+"""llama.cpp: layers over devices, experts where they fit."""

@@ -1,0 +1,1 @@
+"""SGLang: a rank a GPU, weights and cache in one share."""

@@ -1,0 +1,1 @@
+"""vLLM: a rank a GPU, the cache in what is left of a share."""
