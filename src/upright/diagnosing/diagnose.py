@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from upright import catalog
-from upright.catalog.rows.failure import FailureRow
+from upright.catalog.rows.failure import TELLING, FailureRow
 from upright.diagnosing import lines, marks
 from upright.diagnosing.excerpt import empty_row, excerpt, last_words
-from upright.diagnosing.remedies import for_this_line
+from upright.diagnosing.remedies import filled, for_this_line
 from upright.diagnosing.scan import Hit, Scan, scan
 from upright.records.diagnosis import Diagnosis, Finding, Sighting
 
@@ -51,9 +51,9 @@ def diagnose_file(log: Path, *, subject: str | None = None, around: Around | Non
 def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Diagnosis:
     """One pass; a second one over a part of it only for a cause that no row knows, so `log` must be seekable."""
     around = around or Around()
-    rows = [row for row in catalog.failures() if row.where == "log"]
+    rows = [row for row in catalog.failures() if row.where != "answer"]
     seen = scan(log, rows)
-    engine = around.engine or marks.engine_of(seen.head)
+    engine = around.engine or marks.engine_of(seen.head) or _engine_by_rows(seen)
     hits = _scoped([hit for hit in seen.hits.values() if hit.row.severity != "hang"], engine)
     hits += _machine_hits(around.machine)
     hits += _hang(seen, rows, around)
@@ -128,11 +128,21 @@ def _hang(seen: Scan, rows: Sequence[FailureRow], around: Around) -> list[Hit]:
     return [last] if silent is None or silent >= last.row.silence_seconds else []
 
 
-def _order(hit: Hit, around: Around) -> tuple[int, int, int]:
-    """Weight first, then time. What killed a process from outside comes before what it said inside."""
+def _order(hit: Hit, around: Around) -> tuple[int, int, int, int]:
+    """Weight first, then how much the row knows, then time. What killed a process from outside comes before what it
+    said inside; what falls because something else fell comes last, though its line often stands first."""
     outside = hit.first.where != "log"
     first = 0 if outside == (around.exit_code == _KILLED) else 1
-    return _WEIGHT[hit.row.severity], first, hit.first.number or 0
+    weight = _WEIGHT[hit.row.severity]
+    if hit.row.tells == "consequence":
+        weight = max(weight, _WEIGHT["request"])
+    return weight, first, TELLING[hit.row.tells], hit.first.number or 0
+
+
+def _engine_by_rows(seen: Scan) -> str | None:
+    """Whose line it is, where only one engine prints it."""
+    owners = {hit.row.engines[0] for hit in seen.hits.values() if len(hit.row.engines) == 1 and hit.row.alarms}
+    return owners.pop() if len(owners) == 1 and "any" not in owners else None
 
 
 def _is_failure(hit: Hit) -> bool:
@@ -156,9 +166,9 @@ def _finding(hit: Hit, engine: str | None) -> Finding:
     row = hit.row
     return Finding(
         code=row.id,
-        title=row.title,
+        title=filled(row.title, hit.words),
         severity=row.severity,
-        cause=row.cause,
+        cause=filled(row.cause, hit.words),
         when=row.when,
         seen=hit.first,
         count=hit.count,

@@ -5,17 +5,27 @@ Eight ranks write into one file; containers, journals and terminals each put som
 
 from __future__ import annotations
 
+import json
 import re
 
 _COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-_ENVELOPE = re.compile(
+_STRIPPED_COLOURS = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
+"""A terminal's colours after somebody's editor took the escape character out of them."""
+_ENVELOPES = re.compile(
     r"^(?:[\w.-]+ +\| ?"  # docker compose: `vllm-1  | `
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w@.-]+\[\d+\]: "  # journalctl
-    r"|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-][\d:]+) (?:stdout|stderr) [FP] "  # kubelet
-    r"|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) (?=\S))"  # docker logs -t
+    r"|\[(?:pod|job)/[\w./-]+\] "  # kubectl logs --prefix
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ (?:[\w@.-]+\[\d+\]|kernel): "  # journalctl
+    r"|\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-][\d:]+) \S+ (?:[\w@.-]+\[\d+\]|kernel): "  # journalctl -o short-iso
+    r"|\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-][\d:]+) (?:stdout|stderr) [FP] "  # kubelet
+    r"|\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d) (?=\S)"  # docker logs -t
+    r"|\[ *\d+\.\d{6}\] "  # dmesg
+    r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "  # dmesg -T
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+ \[\w+\] \(\w+\) "  # lemonade
+    r"|> ?)"  # quoted
 )
 _RANKS = (
-    re.compile(r"^\((?P<name>\w+) pid=(?P<pid>\d+)\) ?"),  # vLLM: (Worker_TP3 pid=123), (EngineCore pid=316)
+    re.compile(r"^\((?P<name>\w+)(?: \w+=\d+)* pid=(?P<pid>\d+)(?:, ip=[\d.]+)?\) ?"),
+    # vLLM: (Worker_TP3 pid=123), (VllmWorker rank=1 pid=123); Ray: (RayWorkerWrapper pid=356, ip=10.0.0.1)
     re.compile(r"^(?P<rank>\[rank\d+\]):? ?"),  # torch
     re.compile(
         r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?P<words>(?: [A-Z]{2,3}\d+)+)\] ?"
@@ -24,8 +34,20 @@ _RANKS = (
 )
 _LEVEL = re.compile(
     r"^(?:(?:ERROR|WARNING|INFO|CRITICAL|DEBUG) \d\d-\d\d [\d:.,]+ (?:\[[^\]]*\]|\S+\]) ?"  # vLLM
-    r"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: [A-Z]{2,3}\d+)*\] ?"  # SGLang
-    r"|\d+\.\d\d\.\d{3}\.\d{3} [A-Z] )"  # llama.cpp
+    r"|\[(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?: [A-Z]{2,3}\d+)*\] ?"  # SGLang
+    r"|\d+\.\d\d\.\d{3}\.\d{3} [A-Z] "  # llama.cpp
+    r"|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]?\d* (?:- )?(?:\[?[\w.]+\]? (?:- )?)?"
+    r"\[?(?:ERROR|WARNING|INFO|CRITICAL|DEBUG)\]?:? (?:- )?"  # Python's logging
+    r"|(?:ERROR|WARNING|INFO|CRITICAL|DEBUG): +)"  # uvicorn
+)
+_LOW_LEVEL = re.compile(
+    r"^(?:\([^)]*\) ?)*(?:\[[^\]]*\] ?)?(?:WARNING|INFO|DEBUG)\b|^\d+\.\d\d\.\d{3}\.\d{3} [IWD] "
+    r"|^(?!.{0,120}\b(?:ERROR|CRITICAL)\b).{0,80}?(?<!NCCL)[ \[:-](?:WARN(?:ING)?|INFO|DEBUG)[\]:, ]"
+    r"|^(?:\S+:\d+: )?\S*[Ww]arning: |^(?:\[rank\d+\]:)?\[W\d"
+)
+_GOES_ON = re.compile(
+    r"\b[Ii]gnor(?:e|ed|ing)\b|\b[Ss]kipp(?:ed|ing)\b|\b[Ff]all(?:ing|s) ?back\b|\b[Rr]etrying\b|\bnot fatal\b"
+    r"|\bwill be (?:used|ignored|disabled)\b|\b[Dd]isabling\b|\b[Dd]eprecat|\b[Uu]sing (?:the )?default"
 )
 
 
@@ -40,8 +62,13 @@ def readable(raw: bytes) -> list[str]:
 
 
 def unwrapped(text: str) -> str:
-    """Without what a container, a journal or a kubelet puts before it."""
-    return _ENVELOPE.sub("", text.rstrip(), count=1)
+    """Without what a container, a journal, a kubelet or a terminal puts before it."""
+    text = text.rstrip()
+    if text.startswith('{"log":"'):
+        text = _of_docker(text)
+    if "m" in text and "[" in text:
+        text = _STRIPPED_COLOURS.sub("", text)
+    return _ENVELOPES.sub("", text, count=1)
 
 
 def rank_of(text: str) -> str | None:
@@ -59,6 +86,24 @@ def rank_of(text: str) -> str | None:
 
 def said(text: str) -> str:
     """What the process said, without its name, time and place in the source."""
-    for pattern in (_RANKS[0], _LEVEL, _RANKS[1], _RANKS[3]):
+    for pattern in (_RANKS[0], _RANKS[0], _LEVEL, _RANKS[0], _LEVEL, _RANKS[1], _RANKS[3]):
         text = pattern.sub("", text, count=1)
     return text
+
+
+def begins(text: str) -> bool:
+    """Whether a program began a line here: of a line that was broken in two, the second half has no such beginning."""
+    return any(pattern.match(text) for pattern in (*_RANKS, _LEVEL)) or _ENVELOPES.match(text) is not None
+
+
+def is_harmless(text: str) -> bool:
+    """Whether it says of itself that nothing failed: a warning, or a way out that was taken."""
+    return bool(_LOW_LEVEL.search(text) or _GOES_ON.search(text))
+
+
+def _of_docker(text: str) -> str:
+    """A line of docker's json-file log."""
+    try:
+        return str(json.loads(text)["log"]).rstrip()
+    except (ValueError, KeyError, TypeError):
+        return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import overload
 
 from upright import catalog
 from upright.records.diagnosis import Remedy
@@ -19,19 +20,32 @@ _FRACTION_STEP, _HIGHEST_FRACTION, _LOWEST_FRACTION = 0.03, 0.97, 0.5
 def for_this_line(remedies: Sequence[Remedy], engine: str | None, words: Mapping[str, str]) -> tuple[Remedy, ...]:
     """Those of this engine, with what the line names in the place of `{word}`."""
     ours = [each for each in remedies if engine is None or each.engine in (None, engine)]
-    filled = [
+    fitting = [
         each.model_copy(
             update={
-                "name": _filled(each.name, words),
-                "value": _filled(each.value, words),
-                "why": _filled(each.why, words),
-                "commands": tuple(_filled(command, words) for command in each.commands),
+                "name": filled(each.name, words),
+                "value": filled(each.value, words),
+                "why": filled(each.why, words),
+                "commands": tuple(filled(command, words) for command in each.commands),
                 "engine": None if engine is not None else each.engine,
             }
         )
         for each in ours
     ]
-    return tuple(each for each in filled if not _PLACE.search(f"{each.name} {each.value}"))
+    return tuple(each for each in fitting if not _PLACE.search(f"{each.name} {each.value}"))
+
+
+@overload
+def filled(text: str, words: Mapping[str, str]) -> str: ...
+
+
+@overload
+def filled(text: None, words: Mapping[str, str]) -> None: ...
+
+
+def filled(text: str | None, words: Mapping[str, str]) -> str | None:
+    """What the line names in the place of `{word}`."""
+    return None if text is None else _PLACE.sub(lambda place: words.get(place[1], place[0]), text)
 
 
 def apply(recipe: Recipe, remedy: Remedy, *, free_port: int | None = None) -> Recipe | None:
@@ -60,10 +74,6 @@ def spellings(engine: str, flag: str) -> tuple[str, ...]:
         if flag in row.flags:
             return row.flags
     return (flag,)
-
-
-def _filled(text: str | None, words: Mapping[str, str]) -> str | None:
-    return None if text is None else _PLACE.sub(lambda found: words.get(found[1], found[0]), text)
 
 
 def _find(recipe: Recipe, flag: str | None) -> tuple[int, Setting] | None:

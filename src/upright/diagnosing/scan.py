@@ -13,6 +13,8 @@ from typing import BinaryIO, NamedTuple
 
 from upright.catalog.rows.failure import FailureRow
 from upright.diagnosing import lines, marks
+from upright.diagnosing.matching import Matcher
+from upright.diagnosing.rejoining import rejoined
 from upright.records.diagnosis import Sighting
 
 BLOCK_BYTES = 1 << 20
@@ -22,7 +24,11 @@ _KEPT_RANKS = 64
 _KEPT_SENTENCES = 50_000
 _LONGEST_SENTENCE = 1000
 _DIGITS = b"0123456789"
-_NAMED = re.compile(r"[(][?]P<[a-z_]+>")
+_NUMBERS_MATTER = re.compile(
+    rb"\bXid\b|[Ee]rr(?:or|no)\b|[Ee]xit|[Ss]ignal|[Ss]tatus|[Cc]ode\b|[Cc]apability|\bsm_?\d|\bSM ?\d|compute_\d",
+    re.ASCII,
+)
+"""Lines whose numbers tell what they mean: two that differ in nothing else are not one sentence."""
 
 
 @dataclass
@@ -70,13 +76,14 @@ def scan(log: BinaryIO, rows: Sequence[FailureRow]) -> Scan:
     seen, reader = Scan(), _Reader(rows)
     block = b""
     for block in _blocks(log):
-        if not seen.bytes:
-            seen.head = lines.without_colours(block[:HEAD_BYTES]).decode("utf-8", "replace")
+        if seen.bytes < HEAD_BYTES:
+            seen.head += lines.without_colours(block[: HEAD_BYTES - seen.bytes]).decode("utf-8", "replace")
         reader.read(block, seen)
         seen.bytes += len(block)
         seen.lines += block.count(b"\n")
     seen.lines += bool(block) and not block.endswith(b"\n")
     seen.tail = _last_lines(block)
+    reader.rejoin(seen)
     return seen
 
 
@@ -84,10 +91,8 @@ class _Reader:
     """The rows and the marks, made ready for many lines, and the sentences that are known already."""
 
     def __init__(self, rows: Sequence[FailureRow]) -> None:
-        self.rows = rows
-        self.worth_a_look = re.compile(
-            "|".join(f"(?:{_NAMED.sub('(?:', pattern)})" for pattern in (*(row.pattern for row in rows), *marks.SIGNS))
-        )
+        self.matcher = Matcher(rows)
+        self.signs = re.compile("|".join(f"(?:{pattern})" for pattern in marks.SIGNS))
         self.marks = [(mark.means, re.compile(mark.pattern)) for mark in marks.MARKS]
         self.idle: set[bytes] = set()
         self.loud: dict[bytes, list[Meaning | None]] = {}
@@ -106,19 +111,30 @@ class _Reader:
             meanings = self.loud.get(sentence)
             if meanings is None:
                 meanings = [self.meaning(text) for text in parts]
-                self._remember(sentence, meanings)
+                if not _NUMBERS_MATTER.search(raw[place]):
+                    self._remember(sentence, meanings)
             for text, meaning in zip(parts, meanings, strict=False):
                 if meaning is not None:
                     note(meaning, text, seen.lines + place + 1, seen)
 
     def meaning(self, text: str) -> Meaning | None:
         """None for a line that says nothing about a failure."""
-        if not self.worth_a_look.search(text):
+        rows = self.matcher.claims(text)
+        if not rows and not self.signs.search(text):
             return None
-        rows = tuple(row for row in self.rows if row.matches(text))
         means = frozenset(name for name, pattern in self.marks if pattern.search(text))
         complains = not rows and marks.complains(text)
         return Meaning(rows, means, complains) if rows or means or complains else None
+
+    def rejoin(self, seen: Scan) -> None:
+        """Of a text that somebody pasted, the lines that were broken on the way."""
+        if seen.bytes > HEAD_BYTES or any(hit.row.alarms for hit in seen.hits.values()):
+            return
+        texts = [text for raw in seen.head.encode().split(b"\n") for text in (lines.readable(raw) or [""])[-1:]]
+        for place, text in rejoined(texts):
+            for row in self.matcher.claims(text):
+                if row.id not in seen.hits:
+                    note(Meaning((row,), frozenset(), complains=False), text, place + 1, seen)
 
     def _remember(self, sentence: bytes, meanings: list[Meaning | None]) -> None:
         if len(sentence) > _LONGEST_SENTENCE:
@@ -137,8 +153,9 @@ def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
     if "start" in meaning.marks:  # what an earlier life died of is not the question
         seen.hits, seen.errors, seen.dying, seen.ready, seen.ending = {}, [], None, False, False
         seen.starts += 1
-    if "ready" in meaning.marks:
+    if "ready" in meaning.marks:  # what kills a start did not kill this one
         seen.errors, seen.dying, seen.ready = [], None, True
+        seen.hits = {code: hit for code, hit in seen.hits.items() if hit.row.severity not in ("fatal", "symptom")}
     seen.ending = seen.ending or "shutdown" in meaning.marks
     if seen.ending:  # what falls while it is taken down on request was not the cause of anything
         return

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
@@ -31,8 +33,13 @@ class Seen(Part):
     """Where it was printed."""
 
 
+Tells = Literal["cause", "class", "refusal", "consequence"]
+TELLING: Mapping[Tells, int] = MappingProxyType({"cause": 0, "class": 1, "refusal": 2, "consequence": 3})
+"""Which row is believed first where several claim a line, or a log."""
+
+
 class FailureRow(Row):
-    """One way to fall. Two rows never claim the same line."""
+    """One way to fall. Two rows that tell the same never claim the same line."""
 
     title: Words
     """One line for people."""
@@ -40,6 +47,9 @@ class FailureRow(Row):
     """Whose log it is."""
     versions: Range = "*"
     """Versions that print it."""
+    tells: Tells = "cause"
+    """cause: the line is this failure's own; class: any of its kind; refusal: how engines word that they refuse;
+    consequence: what falls when something else has fallen, and is named only if nothing else is."""
     where: Literal["log", "kernel", "host", "answer"] = "log"
     """The engine's log, the kernel's log, what the machine says when asked, or an answer of the model."""
     severity: Severity
@@ -74,6 +84,9 @@ class FailureRow(Row):
             for word in re.findall(r"\{(\w+)\}", f"{remedy.name or ''} {remedy.value or ''}"):
                 if word not in words:
                     raise ValueError(f"a remedy speaks of {{{word}}}, which the pattern does not name")
+        for word in re.findall(r"\{(\w+)\}", f"{self.title} {self.cause}"):
+            if word not in words:
+                raise ValueError(f"title or cause speaks of {{{word}}}, which the pattern does not name")
         return self
 
     @property

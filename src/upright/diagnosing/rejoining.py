@@ -1,0 +1,35 @@
+"""Lines that somebody's terminal or chat window broke -> the lines as they were, for a text of the size of a paste.
+
+Only the halves that no row claims are put together again, so that nothing is claimed twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from upright.diagnosing import lines
+
+MOST_LINES = 2_000
+_MOST_PIECES = 6
+_OF_A_TRACEBACK = re.compile(r"^(?:Traceback \(most recent call last\)|\s*File \"|\s*[\^~]+\s*$|\s+\w+.*[(=])")
+
+
+def rejoined(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The place of the first half (from 0) and the whole, with a space where it was broken and without one."""
+    for place, text in enumerate(texts[:MOST_LINES]):
+        pieces = [lines.said(text).strip()]
+        for following in texts[place + 1 : place + _MOST_PIECES]:
+            if not _goes_on(following, text):
+                break
+            pieces.append(lines.said(following).strip())
+        if len(pieces) > 1 and pieces[0]:
+            yield place, " ".join(pieces)
+            yield place, "".join(pieces)
+
+
+def _goes_on(following: str, first: str) -> bool:
+    """A half that has no beginning of its own, or the next line of what the same process says."""
+    if not following.strip() or _OF_A_TRACEBACK.match(lines.said(following)):
+        return False
+    return not lines.begins(following) or (lines.begins(first) and lines.rank_of(following) == lines.rank_of(first))
