@@ -18,21 +18,21 @@ import urllib.request
 import zlib
 from pathlib import Path
 
-# guard.wat, assembled and deflated: scripts/make-guard writes it here.
+# guard.c, compiled, wrapped and deflated: scripts/make-guard writes it here.
 GUARD = (
-    "eNrtVc2O40QQrupuu5N0PJuZAYEAIXsWib1Ye0NohURaKFpWg2bRaBHigLLeuCdxfuyM25lMdrRkHoFH4MgF8QRInDhx4FH2wp3y"
-    "T4aZy74A9MHuqq7v6+qq9meI7MIDBPyjDTRFAMD7/LnY0sDtc297a/xADmdbr3BHUCRzOEFdiVvU176SD4W7MIss3zCQuYnm82wE"
-    "0MnSMDfnK2MLYKoy7DJLrQHe+YWJT5Fv74OWU315Hghf+HwaOJ+D7hWB6zu+eyz6GsvJTPcupn14T/nOR+AL9Rni1kefP6YAuKdY"
-    "n/d9PvDIo3EWcGIC4goBfFa/bR6ILijli4H6FQldQWQJkSVE6m3g+e4DBuVD6GumvR6W7IGnbvl/Yrpd+WXp9zSciH650iofXX0t"
-    "fG+qX/My3pvVBJo9AtB/gn4tyf0JA93Sv1fvrsby9a7+qzI/qE06D+2oe9PALTPWoAQ5lfpbuEBA1aOWgUfNAgH1ILxq+eRtV9Y1"
-    "U160KiZZnryMiiRLgdJW7cswWibhzGwoE65+ZN98ffrk8ZfPwi++ejI4eRYeD76D//agBt0qy7dPT48Hp/+XBX5GkUYLA64zXkV5"
-    "jBJRWHKwmIMEns1j5OvIMieaJ+OUC5u8NIJFhcNNGrtiEl0YdEAU5rJAd27ScTFhYp3lMWfZmZBxcnZmcsu4KycmimkqnVG2SgtP"
-    "2Fmy5AFDhiLOUsNEShyMQcsWeZSOTY6VR0oEcZYbCig1TPYwZ1XK1rmI5qQ9qovg1uSc1gd8ictXuSS9oo8ktmIZFRPrkErlG7tL"
-    "gokXWbzhnUa9wiS23TRbh2aZjSbhwq6Vh6XQVatcgPywZuWuLaJiZa92RG5FJNUeQmunfrwF8qmcXRECl3b5araXOw2uoxpcaE2h"
-    "bowojrt7OyMnnb0wXrckJmM5j0bmnjpE8BYZlXMTRqPys+c9kEd4zlujLC2SdGUA3NxMzajAK3DrUNyHqjoN4gBkB/vI6VwOHLof"
-    "U7nwrohTbC3z5cpO6FudsvCMg8C3pCICUZ60TQwPKoY7yv8GCsY4Cv62c8Twzrb0o7lLgqhOGAR2MX40jgqzjjYPF0kcz2mWm/Bf"
-    "oENpHb0pqqZzaO/fcG+ULcg0aRGWtwc7sI/QXHoFB5R2ktokNvg+sjK74S47Vc2bzL7nHWh6P8Tm1olWEzp0dlem1d4hhu2be9GT"
-    "dVeG+017DmTdmOFh0yF8x2GwY7N4Q2L/AX1aZ2k="
+    "eNrtVU+P21QQn3nv+U/y4sTeBSFRCTnmQDhYvS1SL8RCYVkVWrQqQhxQamKzm2wSe21nt2FVkkMPK7SVeubEsd+AXhDXHjkgziDx"
+    "AThw6A3G/9Ku1O4XAEfRm3kz85uf34zngZ/ODEDAH5tAIgIAvs3vGqsXnm9xdVcpJBJEuXLBAZlQMEZEhSMwVccVeo8eCqldF+os"
+    "nEXJkkEzmrtJeLwI0wxAFkoaR/M0BNSS0J9OoxGw5h+C/8VRWbG+rQ0M8KBr8L6t2oYnsonT7gF0O6xf/2zaEN7ppK2gEAKEJH+T"
+    "/hbFdGxz4gLYpvf9+XoNuZzaVtK1aAcnjukZuwZI2/L+wWODe9Bjj3M/x7LbXmtCiXYNblsDg+VJ9G6bYDs5PEG37U4B3fGePIc2"
+    "k65pW7RH4B2CbjH5cjqPXk6n8QIdtqFDmBUd8ltOHGuXCBErvIrVz69mJSXh5CmQyHlPvyPHHbZ+SAupuMP+vCjF8/PC8vvFxvJr"
+    "JT67KCy/VCq7AU8rEd7l6zzsPf6s3umxJ2WKB3kKOhIqJDExbK3g4hWhUodKCJCv8qC/c60r3oeuQkUW1EsP1mCLa5428e4dO6rN"
+    "J46w1T0DcrOteGbm8E8McrH5kWeeUI4+eKsPi7e0xU4JaKsdSa0nfxMMvLUue28KAIP63KS1Qes914/H7lG4BH+RHUbJ+Bs/G0dz"
+    "AO+xLn8Qn326v7f70R33g4/3BrfuuDcHX8B/+qnP4/Pb+zcH+/+fBxP50NRMTJiY+7MwVU78Kc072UJQD0M/CBNO9gGPMb6faDQZ"
+    "qcmCVMR+dpgqNBmTZaqVfikTX0XBkjeriemOg7Q1j07dMI5Gh+4sPZUGglZZuQDtrRKVq2nmZ4v0rAZSCyBNthH0euJyHbTb2tEZ"
+    "RWCcxveP2olSxTVlFeemYSY3ih8ErXatJDTRT0KjlQOTEk/9UdiR2wjGLArGXy9df5R/NtwEzcFjro+ieTaeL0IANQkn4SjDM1BL"
+    "V7SgOJ0qYgu0JvaR03spsK2+Q8eFly4ORr7lhZJb6ntDb+YHzzgIfE2TBCDyN20QQq9AuHTbXAHBGEfBX1cchpfS0qV4GQRR3mLQ"
+    "TWcHNw78LDz1l9dn4yCYkpSE7vNAhWg5V3mVcArl/gnbo2hGajjP3Lx7sAkWgnKw8JMAJWwR7fE8HQchXsPiNh3W7GQhV8y+5E2o"
+    "aj/EquuEXrkOlbpl9EYdMWxs+sLUyqoMrao8W1pZmOF2VSF8Q2FQo6W4AUn/BZXSh3o="
 )
 _FIELD = 272
 _PATIENCE_SECONDS = 120
