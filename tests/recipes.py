@@ -8,7 +8,7 @@ from functools import cache
 from upright import catalog
 from upright.catalog.model_records import records, row_of
 from upright.engines import engine_named
-from upright.engines.contract import Case, Serving, accepted
+from upright.engines.facets.flags import Case, Serving, accepted
 from upright.planning import plan
 from upright.records.box import Box
 from upright.records.model import Model
@@ -67,7 +67,7 @@ def command_lines(engine: str, version: str, *, few: bool = True) -> set[tuple[s
     """Distinct command lines, without the program."""
     found = set()
     for case in cases(engine, version, few=few):
-        settings = engine_named(engine).arguments(case)
+        settings = engine_named(engine).flags.arguments(case)
         found.add(tuple(word for each in settings for word in (each.name, each.value) if word is not None))
     return found
 

@@ -79,7 +79,7 @@ def started(pool: PoolRow) -> Residuals:
         f"(Worker_TP0 pid=1) INFO [x.py:2] Available KV cache memory: {cache / GIB:.2f} GiB\n"
         f"(EngineCore pid=2) INFO [x.py:3] GPU KV cache size: {pool.tokens:,} tokens\n"
     )
-    seen = Seen(engine_named("vllm").memory(log))
+    seen = Seen(engine_named("vllm").log.memory(log))
     return compare(found, seen, deployment=pool.id, at="2026-01-01", box_identity=machine(pool).identity)
 
 

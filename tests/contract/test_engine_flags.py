@@ -30,7 +30,7 @@ def _assert_known(engine: str, version: str, *, few: bool) -> None:
     assert known is not None
     emitted = set()
     for case in recipes.cases(engine, version, few=few):
-        emitted |= {setting.name for setting in engine_named(engine).arguments(case)} - LEADS
+        emitted |= {setting.name for setting in engine_named(engine).flags.arguments(case)} - LEADS
     assert len(emitted) > 10
     assert emitted <= known.flags, sorted(emitted - known.flags)
 
@@ -38,8 +38,8 @@ def _assert_known(engine: str, version: str, *, few: bool) -> None:
 @pytest.mark.parametrize("engine", list(ENGINES))
 def test_settings_have_reasons_no_key_and_valid_json(engine: str) -> None:
     for case in recipes.cases(engine, recorded_versions(engine)[-1]):
-        arguments = engine_named(engine).arguments(case)
-        for setting in (*arguments, *engine_named(engine).environment(case)):
+        arguments = engine_named(engine).flags.arguments(case)
+        for setting in (*arguments, *engine_named(engine).flags.environment(case)):
             assert setting.reason
             assert setting.name != "--api-key"
             if setting.value and setting.value.startswith('{"'):

@@ -66,7 +66,7 @@ def _of_log(directory: DeploymentDir, log: str) -> Residuals:
     from upright.records.plan import Plan
 
     plan = directory.read(Plan)
-    seen = Seen(engine_named(plan.engine).memory(_text(log)))
+    seen = Seen(engine_named(plan.engine).log.memory(_text(log)))
     return compare(plan, seen, deployment=directory.name, at=utc_now(), box_identity=directory.read(Box).identity)
 
 
@@ -103,8 +103,8 @@ def _read(text: str, engine: str | None) -> tuple[str | None, MemoryReport]:
 
     told = engine or engine_of(text[:HEAD_BYTES])
     if told is not None:
-        return told, engine_named(told).memory(text)
-    found = {name: each.memory(text) for name, each in ENGINES.items()}
+        return told, engine_named(told).log.memory(text)
+    found = {name: each.log.memory(text) for name, each in ENGINES.items()}
     best = max(found, key=lambda name: len(found[name].readings))
     return best if found[best].readings else None, found[best]
 

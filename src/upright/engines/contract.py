@@ -1,126 +1,72 @@
-"""The contract that every engine fulfils: Plan -> flags, and where to knock.
+"""The contract that every engine fulfils: who it is, and its facets.
 
-An engine knows its flags, by version; it knows nothing of machines, containers or files. Which spelling a version takes
-is never written down twice: engines ask `Accepted`, which has the recorded flags of that version.
+A facet is read when it is asked for, so that a plan loads no log patterns. One that an engine does not have says so:
+who asks for it answers "not known", and never takes another engine's rule.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from upright.catalog.recorded_flags import nearest_flags
-from upright.catalog.rows.model import ModelRow
-from upright.engines.memory_report import MemoryReport
-from upright.records.box import Box, EngineInstall
-from upright.records.model import Model
-from upright.records.plan import Plan
-from upright.records.recipe import KeyWay, Setting
+if TYPE_CHECKING:
+    from upright.engines.facets.budget import Budget
+    from upright.engines.facets.flags import Flags
+    from upright.engines.facets.http import Http
+    from upright.engines.facets.log import Log
+    from upright.engines.facets.releases import Releases
+    from upright.engines.facets.spread import Spread
 
-
-@dataclass(frozen=True)
-class Serving:
-    """What the person decides about a deployment, beyond the plan."""
-
-    model_path: str
-    served_name: str
-    host: str
-    port: int
-    vision: bool = False
-    """Serve images too; the safe start is text only."""
-    patched: bool = False
-    """The image or build carries the community's SM120 patches."""
-    draft_path: str | None = None
-    """Another draft model than the catalogue's."""
-    node: int = 0
-    """Which of the boxes that hold the model together."""
-    leader: str = "node-0"
-    """Where the first of them is reached by the others."""
+Format = Literal["safetensors", "gguf"]
+LAST = 9
 
 
-@dataclass(frozen=True)
-class Accepted:
-    """The flags that one version of an engine takes."""
-
-    flags: frozenset[str]
-    version: str | None
-    """The version they were recorded from."""
-
-    def __contains__(self, flag: object) -> bool:
-        return not self.flags or flag in self.flags
-
-    def first(self, *spellings: str) -> str | None:
-        """The first spelling that this version takes; None if it takes none."""
-        return next((each for each in spellings if each in self), None)
-
-
-@dataclass(frozen=True)
-class Case:
-    """Everything that decides a command line."""
-
-    plan: Plan
-    model: Model
-    box: Box
-    serving: Serving
-    row: ModelRow | None
-    """What the catalogue knows of the model: parsers, drafts, sampling."""
-    accepted: Accepted
-    install: EngineInstall | None = None
-    """The engine as found on the box; None if it is not there."""
-
-
-class Engine(Protocol):
+class Engine(ABC):
     """One inference engine."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def health_path(self) -> str: ...
-    @property
-    def metrics_path(self) -> str | None: ...
-    @property
-    def metrics_guarded(self) -> bool:
-        """Whether its metrics want the API key."""
-        ...
+    name: ClassVar[str]
+    """As people type it and records keep it."""
+    title: ClassVar[str]
+    """As its makers write it."""
+    loads: ClassVar[tuple[Format, ...]]
+    """Artifacts that it takes."""
+    program: ClassVar[str]
+    """Its bare command."""
+    where_from: ClassVar[str]
+    """What to tell a person who does not have it."""
+    standing: ClassVar[int] = LAST
+    """Which comes first of several plans of which nothing better is known: the lower one."""
+    standing_hybrid: ClassVar[int | None] = None
+    """The same for a model with latent attention whose experts are partly in main memory; None for no difference."""
 
     @property
-    def where_from(self) -> str:
-        """What to tell a person who does not have it."""
-        ...
+    @abstractmethod
+    def flags(self) -> Flags:
+        """Its command line."""
 
     @property
-    def program(self) -> str:
-        """Its bare command."""
-        ...
+    @abstractmethod
+    def http(self) -> Http:
+        """Its server."""
 
     @property
-    def key_way(self) -> KeyWay:
-        """How it takes the API key without showing it in a process listing."""
-        ...
+    def budget(self) -> Budget | None:
+        """What it may use of a GPU; None: not known, nothing can be planned."""
+        return None
 
-    def arguments(self, case: Case) -> tuple[Setting, ...]:
-        """The words in order, each with its reason."""
-        ...
+    @property
+    def spread(self) -> Spread | None:
+        """How a model lies on devices; None: not known, nothing can be planned."""
+        return None
 
-    def environment(self, case: Case) -> tuple[Setting, ...]: ...
+    @property
+    def releases(self) -> Releases | None:
+        """Its versions; None: not known, any text is a version and none is newer than another."""
+        return None
 
-    def notes(self, case: Case) -> tuple[str, ...]:
-        """What was left out or must be known, in sentences."""
-        ...
+    @property
+    def log(self) -> Log:
+        """What it prints; nothing is known by default."""
+        from upright.engines.facets.log import Log
 
-    def image(self, version: str | None) -> str | None:
-        """Upstream's image of that version; None if there is none."""
-        ...
-
-    def memory(self, text: str) -> MemoryReport:
-        """What its log says about its memory; nothing that it does not say."""
-        ...
-
-
-def accepted(engine: str, version: str | None, box: Box) -> Accepted:
-    """What the installed engine says itself, else what was recorded of its version or its nearest older one."""
-    installed = next((found for found in box.engines if found.engine == engine and found.flags), None)
-    if installed is not None and installed.flags:
-        return Accepted(frozenset(installed.flags), installed.version)
-    recorded = nearest_flags(engine, version)
-    return Accepted(recorded.flags, recorded.version) if recorded else Accepted(frozenset(), None)
+        return Log()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from upright.catalog.rows.model import Draft, ModelRow, Parsers
-from upright.engines.contract import Case
+from upright.engines.facets.flags import Case
 from upright.engines.silicon import is_sm12
 from upright.engines.speculation import Candidate
 from upright.records.box import Box

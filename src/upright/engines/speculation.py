@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, Literal, get_args
 
-from upright.engines.contract import Accepted
+from upright.engines.facets.flags import Accepted
 from upright.errors import UsageError
 from upright.records.recipe import Recipe, Setting
 

@@ -46,7 +46,7 @@ def residuals_of(directory: DeploymentDir) -> Residuals:
     """What it says now; the metrics and the processes only if it runs."""
     deployment, plan, recipe = directory.read(Deployment), directory.read(Plan), directory.read(Recipe)
     text = directory.log.read_text(errors="replace") if directory.log.exists() else ""
-    report = engine_named(recipe.engine).memory(text)
+    report = engine_named(recipe.engine).log.memory(text)
     asked = _ask(directory, deployment, recipe)
     process, least, why = _process(deployment, report)
     unread = [*([] if report.readings else [f"the log of {deployment.name} says nothing about memory"]), *asked.unread]
@@ -78,7 +78,7 @@ def cache_of(directory: DeploymentDir) -> Cache:
     """The cache of the engine that runs now: tokens from its metrics, memory from its log."""
     deployment, recipe = directory.read(Deployment), directory.read(Recipe)
     text = directory.log.read_text(errors="replace") if directory.log.exists() else ""
-    report = engine_named(recipe.engine).memory(text)
+    report = engine_named(recipe.engine).log.memory(text)
     said = [found.value for found in report.readings if found.what == "kv_cache"]
     logged = report.of("kv_tokens")
     asked = _ask(directory, deployment, recipe).pool_tokens.value

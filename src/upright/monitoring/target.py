@@ -65,7 +65,7 @@ def deployment_target(deployment: Deployment, recipe: Recipe, key_file: Path) ->
         address=url.netloc,
         path=recipe.metrics_path,
         scheme=url.scheme,
-        key_file=key_file if engine_named(deployment.engine).metrics_guarded else None,
+        key_file=key_file if engine_named(deployment.engine).http.metrics_guarded else None,
         speculates=speculation_of(recipe) is not None,
     )
 

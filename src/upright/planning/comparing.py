@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from upright.engines.memory_report import HOST, MemoryReport, Reading, What
-from upright.planning.fraction import graphs_counted
+from upright.planning.fraction import graphs_counted, share_of
 from upright.records.base import Figure, unknown
 from upright.records.plan import LedgerLine, Plan
 from upright.records.residuals import PoolResidual, Residual, Residuals
@@ -127,29 +127,8 @@ def _runtime(plan: Plan, report: MemoryReport, device: str) -> Reading | None:
     """What is gone on a GPU beside weights, cache and graphs."""
     if (said := report.of("runtime", device)) is not None:
         return said
-    weights, cache = report.of("weights", device), report.of("kv_cache", device)
-    if plan.engine == "sglang":
-        return _gone_before_loading(plan, report, device)
-    if weights is None or cache is None or plan.memory_fraction is None:
-        return None
-    given = report.of("requested", device)
-    offered = given.value if given else float(sum(x.capacity_bytes for x in plan.budgets if x.device == device))
-    reserved = report.of("graphs_reserved", device) if graphs_counted(plan.engine, plan.engine_version) else None
-    parts = [found for found in (weights, cache, reserved, given) if found is not None]
-    taken = sum(found.value for found in parts if found is not given)
-    words = " - ".join(["what it may take", "weights", "cache", *(["graphs as estimated"] if reserved else [])])
-    return Reading("runtime", offered - taken, words, device, sum(found.rounding for found in parts))
-
-
-def _gone_before_loading(plan: Plan, report: MemoryReport, device: str) -> Reading | None:
-    """SGLang's fraction is of what is free before loading: what CUDA shows less that."""
-    free = report.of("free_before", device)
-    budget = next((found.capacity_bytes for found in plan.budgets if found.device == device), None)
-    planned = sum(line.bytes for line in _sum(plan, device, ("runtime",)))
-    if free is None or budget is None or not plan.memory_fraction:
-        return None
-    shown = (budget - planned) / plan.memory_fraction + planned
-    return Reading("runtime", shown - free.value, f"what CUDA shows less: {free.line}", device, free.rounding)
+    share = share_of(plan.engine)
+    return share.runtime(plan, report, device) if share else None
 
 
 def _process(plan: Plan, seen: Seen) -> Residual:

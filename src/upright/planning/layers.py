@@ -1,4 +1,4 @@
-"""Box + Model + Goal -> Plan for the llama.cpp family: whole layers on devices, experts where there is room."""
+"""Box + Model + Goal -> Plan for engines that put whole layers on devices, and experts where there is room."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from upright.catalog.rows.memory import End, OverheadRow
+from upright.engines.facets.budget import Margin
 from upright.planning.answer import exact, finish, rounded_down
 from upright.planning.buffers import COMPUTE_BAND, compute_buffer, padded_context
 from upright.planning.devices import HOST, HOST_RESERVE, UNKNOWN_HOST_BYTES, gpus, host_bytes
 from upright.planning.kvcache import cache_shape
+from upright.planning.offering import fork, refuses_types
 from upright.planning.overhead import AGAIN, overheads
 from upright.planning.placement import Job, Load, Overheads, budget_of, capacity_tokens, feasible, over, place
 from upright.planning.weights import layer_bytes
@@ -18,7 +20,7 @@ from upright.records.base import Basis, Figure
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import DeviceBudget, ExpertPlace, Goal, KvCache, LedgerLine, Note, Objection, Plan
-from upright.units import GIB, memory, tokens
+from upright.units import memory, tokens
 
 if TYPE_CHECKING:
     from upright.planning.learned import Learned, Lessons
@@ -27,8 +29,6 @@ UBATCH_TOKENS = 512
 # With experts in main memory every ubatch copies them to a GPU: the longest that fits reads prompts fastest, and the
 # scratch that it takes is worth half a layer of experts, which is a hundredth of the decode speed.
 HYBRID_UBATCH_TOKENS = (4096, 2048, 1024, 512)
-# llama.cpp's own --fit-target leaves this much of each GPU free.
-GPU_MARGIN_BYTES = GIB
 # Far above any context, so that the search ends.
 MOST_TOKENS = 2**26
 
@@ -41,6 +41,7 @@ class LayerCase:
     model: Model
     goal: Goal
     engine: str
+    margin: Margin
     version: str | None
     context_tokens: int
     dtype: str
@@ -139,7 +140,7 @@ def _job(case: LayerCase) -> Job:
     offered = int(int(host_bytes(case.box).value or UNKNOWN_HOST_BYTES) * (1 - HOST_RESERVE if devices else 1))
     if any(device.unified for device in devices):
         offered = 0
-    budgets = tuple(max(0, device.cuda_bytes - GPU_MARGIN_BYTES) for device in devices)
+    budgets = tuple(max(0, device.cuda_bytes - case.margin.bytes) for device in devices)
     return Job(case.model, shape, devices, budgets, offered, case.goal.users, ubatch)
 
 
@@ -173,7 +174,7 @@ def _budgets(case: LayerCase, job: Job) -> tuple[DeviceBudget, ...]:
             device=device.name,
             capacity_bytes=budget,
             basis=device.basis,
-            why=f"CUDA's {memory(device.cuda_bytes)} less a margin of {memory(GPU_MARGIN_BYTES)}",
+            why=f"CUDA's {memory(device.cuda_bytes)} less a margin of {memory(case.margin.bytes)}",
         )
         for device, budget in zip(job.gpus, job.gpu_budgets, strict=True)
     ]
@@ -270,12 +271,12 @@ def _objections(case: LayerCase, job: Job, loads: tuple[Load, ...], low: int, ba
                 remedy=f"--context {largest}" if largest else None,
             )
         )
-    if case.model.ik_only and case.engine == "llama.cpp":
+    if refuses_types(case.engine, case.model):
         found.append(
             Objection(
                 code="ik-only-types",
-                message=f"{case.model.name} has tensor types that mainline llama.cpp refuses",
-                remedy="--engine ik_llama.cpp",
+                message=f"{case.model.name} has tensor types that mainline {case.engine} refuses",
+                remedy=f"--engine {other}" if (other := fork()) else None,
             )
         )
     return tuple(found)

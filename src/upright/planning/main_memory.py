@@ -1,6 +1,6 @@
-"""Box + Model + Goal -> Plan for vLLM's CPU build: one rank in main memory.
+"""Box + Model + Goal -> Plan for a build of a ranks engine that runs on CPUs: one rank in main memory.
 
-The CPU build is told how large its cache is (`--kv-cache-memory-bytes`), so the pool is exact: whole blocks of tokens.
+Such a build is told how large its cache is, so the pool is exact: whole blocks of tokens.
 """
 
 from __future__ import annotations
@@ -8,8 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from upright.engines import engine_named
+from upright.engines.facets.budget import CpuBuild
 from upright.planning.answer import exact, finish, rounded_down
 from upright.planning.devices import HOST, UNKNOWN_HOST_BYTES, host_bytes
+from upright.planning.fraction import share_of
 from upright.planning.kvcache import CacheShape, cache_shape
 from upright.planning.overhead import line, overheads
 from upright.planning.weights import rank_weights
@@ -21,12 +24,6 @@ from upright.units import memory, tokens
 if TYPE_CHECKING:
     from upright.planning.learned import Lessons
 
-# vLLM's own block on a CPU; the plain MLA kernel takes 16, and a pool of whole 128s is whole in those too
-# (vllm/platforms/cpu.py at 0.32.0).
-BLOCK_TOKENS = 128
-# Guard: block 0 is never given to a request (vllm/v1/core/block_pool.py, null_block).
-NULL_BLOCKS = 1
-
 
 @dataclass(frozen=True)
 class MainMemoryCase:
@@ -35,6 +32,8 @@ class MainMemoryCase:
     box: Box
     model: Model
     goal: Goal
+    engine: str
+    build: CpuBuild
     version: str | None
     context_tokens: int
     dtype: str
@@ -42,8 +41,11 @@ class MainMemoryCase:
     lessons: Lessons | None = None
 
 
-def is_cpu_build(engine: str, version: str | None) -> bool:
-    return engine == "vllm" and (version or "").endswith("+cpu")
+def cpu_build(engine: str, version: str | None) -> CpuBuild | None:
+    """The build, if this version is one."""
+    share = share_of(engine)
+    build = share.cpu_build if share else None
+    return build if build is not None and build.is_build(version) else None
 
 
 def plan_in_main_memory(case: MainMemoryCase) -> Plan:
@@ -52,19 +54,21 @@ def plan_in_main_memory(case: MainMemoryCase) -> Plan:
     fixed = _fixed(case)
     offered = host_bytes(case.box)
     budget = int(offered.value or UNKNOWN_HOST_BYTES)
-    pool_tokens = BLOCK_TOKENS * (case.goal.users * -(-case.context_tokens // BLOCK_TOKENS) + NULL_BLOCKS)
+    block = case.build.block_tokens
+    pool_tokens = block * (case.goal.users * -(-case.context_tokens // block) + case.build.unused_blocks)
     cache = exact(
         HOST,
         "kv_cache",
         pool_tokens * shape.bytes_per_token,
-        f"{case.goal.users} x {tokens(case.context_tokens)} tokens in blocks of {BLOCK_TOKENS}, and vLLM's empty block",
+        f"{case.goal.users} x {tokens(case.context_tokens)} tokens in blocks of {block}, and {case.build.unused_words}",
     )
     best, low = (
-        _tokens_in(budget - taken, shape) for taken in (sum(x.bytes for x in fixed), sum(x.high_bytes for x in fixed))
+        _tokens_in(budget - taken, shape, block)
+        for taken in (sum(x.bytes for x in fixed), sum(x.high_bytes for x in fixed))
     )
     plan = Plan(
         made_from=case.made_from,
-        engine="vllm",
+        engine=case.engine,
         engine_version=case.version,
         goal=case.goal,
         model=case.model.name,
@@ -100,25 +104,26 @@ def _fixed(case: MainMemoryCase) -> tuple[LedgerLine, ...]:
     if stage.absorbed_bytes:
         why = "second copies of kv_b_proj that MLA backends make after loading"
         found.append(exact(HOST, "absorbed_weights", stage.absorbed_bytes, why))
-    process = next(row for row in overheads("vllm", case.version) if row.term == "process")
+    process = next(row for row in overheads(case.engine, case.version) if row.term == "process")
     if case.lessons and (learned := case.lessons.learned(case.model.name, None, draft=case.goal.draft)):
         process = learned.row(process)
     return (*found, line(process, HOST))
 
 
-def _tokens_in(room: int, shape: CacheShape) -> int:
+def _tokens_in(room: int, shape: CacheShape, block: int) -> int:
     if shape.bytes_per_token == 0:
         return 0
-    return max(0, rounded_down(room // shape.bytes_per_token, BLOCK_TOKENS))
+    return max(0, rounded_down(room // shape.bytes_per_token, block))
 
 
 def _objections(case: MainMemoryCase, short: int, low: int) -> tuple[Objection, ...]:
     found = []
     if case.goal.tensor_parallel not in (None, 1) or case.goal.pipeline_parallel not in (None, 1):
-        message = "vLLM's CPU build is planned as one rank: ranks in main memory share nothing but the machine"
+        title = engine_named(case.engine).title
+        message = f"{title}'s CPU build is planned as one rank: ranks in main memory share nothing but the machine"
         found.append(Objection(code="one-rank", message=message, remedy="--tp 1"))
     if short > 0:
-        largest = rounded_down(low // case.goal.users, BLOCK_TOKENS)
+        largest = rounded_down(low // case.goal.users, case.build.block_tokens)
         found.append(
             Objection(
                 code="does-not-fit",

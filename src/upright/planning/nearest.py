@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from upright.planning.answer import rounded_down
-from upright.planning.fraction import HIGHEST_SGLANG, HIGHEST_VLLM
+from upright.planning.fraction import OPTION, share_of
+from upright.planning.offering import shares_cache
 from upright.planning.ranking import faithful
 from upright.planning.wishes import fp8_images
 from upright.records.model import Model
@@ -101,11 +102,10 @@ def _corrections(plan: Plan) -> Iterator[_Change]:
     if "cache-not-supported" in codes:
         bf16 = goal.model_copy(update={"kv_dtype": "bf16"})
         yield _Change("a cache in bf16", bf16, ("--kv-dtype", "bf16"))
-        image = fp8_images()[-1]
-        patched = goal.model_copy(update={"image": image})
-        yield _Change(
-            "the fp8 cache with a community image", patched, ("--kv-dtype", goal.kv_dtype or "fp8", "--image", image)
-        )
+        for image in fp8_images(plan.engine)[-1:]:
+            patched = goal.model_copy(update={"image": image})
+            options = ("--kv-dtype", goal.kv_dtype or "fp8", "--image", image)
+            yield _Change("the fp8 cache with a community image", patched, options)
     if "no-ranks" in codes:
         yield _Change("whole layers on devices", goal.model_copy(update=dict.fromkeys(RANK_WISHES)), ())
 
@@ -125,18 +125,19 @@ def _changes(plan: Plan) -> Iterator[_Change]:
     words: list[str] = []
     options: list[str] = []
     together: dict[str, object] = {}
-    if plan.engine == "vllm" and goal.decode_context_parallel not in (None, plan.parallel.tensor):
+    able = shares_cache(plan.engine, plan.engine_version)
+    if able and goal.decode_context_parallel not in (None, plan.parallel.tensor):
         together["decode_context_parallel"] = plan.parallel.tensor
         words.append(f"the cache shared by all {plan.parallel.tensor} ranks")
         options += ["--dcp", str(plan.parallel.tensor)]
         yield _Change(words[-1], goal.model_copy(update=dict(together)), tuple(options))
-    highest = HIGHEST_SGLANG if plan.engine == "sglang" else HIGHEST_VLLM
-    if plan.memory_fraction is not None and plan.memory_fraction < highest:
+    share = share_of(plan.engine)
+    if share is not None and plan.memory_fraction is not None and plan.memory_fraction < (highest := share.highest):
         change: dict[str, object] = {"memory_fraction": highest, "engine": plan.engine}
         together |= change
         words.append(f"memory fraction {highest}")
-        options += ["--gpu-memory-utilization", str(highest)]
-        yield _Change(words[-1], goal.model_copy(update=change), ("--gpu-memory-utilization", str(highest)))
+        options += [OPTION, str(highest)]
+        yield _Change(words[-1], goal.model_copy(update=change), (OPTION, str(highest)))
     smaller = {"bf16": "fp8", "f16": "q8_0"}.get(plan.kv.dtype)
     if smaller is not None:
         change = {"kv_dtype": smaller}

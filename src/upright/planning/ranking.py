@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from upright.engines import engine_named
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
 from upright.records.plan import Plan, Rate
@@ -21,7 +22,8 @@ NATIVE_BITS = 4.4
 LOSS_COSTS = 0.05
 SHARING_COSTS = 0.02
 ANSWER_TOKENS = 1_000
-_HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "ik-only-types", "too-few-gpus")
+NOT_KNOWN = "engine-not-known"
+_HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "ik-only-types", "too-few-gpus", NOT_KNOWN)
 
 
 def expert_bits(model: Model) -> float:
@@ -54,9 +56,10 @@ def _preference(plan: Plan, artifact: Model) -> int:
     """Between ways of which nothing better is known."""
     hybrid = {place.device == "host" for place in plan.expert_places} == {True, False}
     latent = any(isinstance(kind, MlaAttention) for kind in artifact.architecture.attention)
-    # ik_llama.cpp reads prompts and decodes faster with experts in main memory (20.9 against 15.4 tok/s, 2026-04).
-    preferred = "ik_llama.cpp" if hybrid and latent else "llama.cpp"
-    return {"vllm": 0, "sglang": 1, preferred: 2}.get(plan.engine, 3)
+    engine = engine_named(plan.engine)
+    if hybrid and latent and engine.standing_hybrid is not None:
+        return engine.standing_hybrid
+    return engine.standing
 
 
 def worth(plan: Plan, artifact: Model, native: Model) -> float:

@@ -1,4 +1,4 @@
-"""Box + Model + Goal -> Plan for engines whose ranks each take a fraction of a GPU (vLLM, SGLang).
+"""Box + Model + Goal -> Plan for engines whose ranks each take a share of a GPU.
 
 The engine fills the fraction with cache: what is left of it after weights and overheads is the pool. The plan's ledger
 holds what the goal needs of the pool; the rest is headroom.
@@ -12,12 +12,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from upright.catalog.rows.memory import OverheadRow
+from upright.engines.facets.budget import Share
+from upright.engines.facets.spread import Ranks
 from upright.planning import fraction as fractions
 from upright.planning.answer import exact, finish, rounded_down
 from upright.planning.devices import Device
 from upright.planning.kvcache import CacheShape, cache_shape, copies, rank_share
 from upright.planning.overhead import line, overheads
-from upright.planning.weights import RankWeights, Vision, rank_weights
+from upright.planning.weights import RankWeights, rank_weights
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import DeviceBudget, Goal, KvCache, LedgerLine, Note, Objection, Parallel, Plan
@@ -26,7 +28,6 @@ from upright.units import memory, tokens
 if TYPE_CHECKING:
     from upright.planning.learned import Lessons
 
-BLOCK_TOKENS = {"vllm": 16, "sglang": 1}
 DRAFT_LAYERS = 1
 BATCHED_TOKENS = 8192
 
@@ -39,6 +40,8 @@ class RankCase:
     model: Model
     goal: Goal
     engine: str
+    ranks: Ranks
+    share: Share
     version: str | None
     gpus: tuple[Device, ...]
     parallel: Parallel
@@ -64,12 +67,11 @@ class RankCase:
 
     @cached_property
     def stages(self) -> tuple[RankWeights, ...]:
-        vision: Vision = "divided" if self.engine == "vllm" else "replicated"
         return rank_weights(
             self.model,
             tensor=self.parallel.tensor,
             pipeline=self.parallel.pipeline,
-            vision=vision,
+            vision=self.ranks.vision,
             draft=self.goal.draft,
         )
 
@@ -97,7 +99,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
     """The plan, with objections if it does not fit."""
     ranks = _ranks(case)
     smallest = min(ranks, key=lambda rank: rank.pool_bytes)
-    shape, block = case.shape, BLOCK_TOKENS[case.engine] * case.parallel.decode_context
+    shape, block = case.shape, case.share.block_tokens * case.parallel.decode_context
     band = case.rows["pool-band"].share
     assert band is not None
     best, low, high = (_pool_tokens(smallest, shape, case, share, block) for share in (band.best, band.low, band.high))
@@ -142,7 +144,7 @@ def _ranks(case: RankCase) -> tuple[_Rank, ...]:
         per_token = case.shape.bytes_per_token * share * depth
         fixed = _fixed(case, device, stage)
         runtime = next(found.bytes for found in fixed if found.term == "runtime")
-        budget = fractions.budget(case.engine, device, case.fraction, case.fraction_why, runtime)
+        budget = fractions.budget(case.share, device, case.fraction, case.fraction_why, runtime)
         found.append(_Rank(device, budget, fixed, _outside(case, device), per_token))
     return tuple(found)
 
@@ -161,14 +163,14 @@ def _fixed(case: RankCase, device: Device, stage: RankWeights) -> tuple[LedgerLi
         lines.append(exact(device.name, "absorbed_weights", stage.absorbed_bytes, why))
     rows = case.rows
     terms = ["runtime", "draft"] if case.goal.draft else ["runtime"]
-    if fractions.graphs_counted(case.engine, case.version):
+    if case.share.graphs_counted(case.version):
         terms.append("graphs")
     return (*lines, *(line(rows[term], device.name) for term in terms if term in rows))
 
 
 def _outside(case: RankCase, device: Device) -> tuple[LedgerLine, ...]:
     """What comes on top of the fraction."""
-    if "graphs" in case.rows and not fractions.graphs_counted(case.engine, case.version):
+    if "graphs" in case.rows and not case.share.graphs_counted(case.version):
         return (line(case.rows["graphs"], device.name, "graphs_outside"),)
     return ()
 
@@ -241,7 +243,9 @@ def _weights_too_large(case: RankCase, rank: _Rank, short: int) -> Objection:
 def _notes(case: RankCase, rank: _Rank, best: int, low: int, band: float) -> tuple[Note, ...]:
     found = []
     if best and (
-        note := fractions.unused(case.engine, rank.device, case.fraction, rank.budget, rank.token_bytes, best)
+        note := fractions.unused(
+            case.engine, case.share, rank.device, case.fraction, rank.budget, rank.token_bytes, best
+        )
     ):
         found.append(note)
     if low < case.need_tokens <= best:

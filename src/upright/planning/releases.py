@@ -11,6 +11,8 @@ from upright.catalog import versions
 from upright.catalog.model_records import row_of
 from upright.catalog.recorded_flags import recorded_versions
 from upright.catalog.rows.engine import CompatRow
+from upright.engines import ENGINES, engine_named
+from upright.engines.facets.releases import Releases
 from upright.engines.silicon import capability
 from upright.errors import UsageError
 from upright.planning.speed.predict import image_patches
@@ -20,16 +22,6 @@ from upright.records.model import Model
 from upright.records.plan import Goal, Note, Objection, Plan
 
 TOO_OLD = "engine-too-old"
-BY_COMMIT = "ik_llama.cpp"
-"""It has no releases: its commits have no order, and its builds are counted apart from llama.cpp's."""
-_RELEASE = r"\d+\.\d+.*"
-_BUILD = r"b\d+"
-_SPELLINGS = {
-    "vllm": _RELEASE,
-    "sglang": _RELEASE,
-    "llama.cpp": _BUILD,
-    BY_COMMIT: rf"{_BUILD}|[0-9a-f]{{7,40}}",
-}
 
 
 def check_version(goal: Goal) -> None:
@@ -38,10 +30,21 @@ def check_version(goal: Goal) -> None:
     if version is None:
         return
     if goal.engine is None:
-        raise UsageError("a version is an engine's, and no engine is named", hint=f"--engine vllm, if {version} is its")
-    if not re.fullmatch(_SPELLINGS[goal.engine], version) or not (goal.engine == BY_COMMIT or _parsed(version)):
-        newest = recorded_versions(goal.engine)[-1]
-        raise UsageError(f"{version} is no version of {goal.engine}", hint=f"written as in --engine-version {newest}")
+        known = (name for name, engine in ENGINES.items() if engine.releases and is_version(engine.releases, version))
+        likely = next(known, next(iter(ENGINES)))
+        raise UsageError(
+            "a version is an engine's, and no engine is named", hint=f"--engine {likely}, if {version} is its"
+        )
+    releases = engine_named(goal.engine).releases
+    if releases is not None and not is_version(releases, version):
+        newest = next(reversed(recorded_versions(goal.engine)), None)
+        hint = f"written as in --engine-version {newest}" if newest else None
+        raise UsageError(f"{version} is no version of {goal.engine}", hint=hint)
+
+
+def is_version(releases: Releases, version: str) -> bool:
+    """Whether the engine's makers write versions so."""
+    return bool(re.fullmatch(releases.spelling, version)) and (not releases.ordered or _parsed(version) is not None)
 
 
 def judged(plan: Plan, model: Model, box: Box) -> tuple[tuple[Objection, ...], tuple[Note, ...]]:
@@ -94,8 +97,9 @@ def _notes(case: _Case) -> Iterator[Note]:
             yield Note(
                 code="known-trouble", message=_words(case, found), remedy=(found.instead or "").rstrip(".") or None
             )
-    newest = recorded_versions(case.plan.engine)[-1]
-    if case.plan.engine != BY_COMMIT and versions.parse(case.version) > versions.parse(newest):
+    releases = engine_named(case.plan.engine).releases
+    newest = next(reversed(recorded_versions(case.plan.engine)), None)
+    if releases and releases.ordered and newest and versions.parse(case.version) > versions.parse(newest):
         message = f"{case.release} is newer than all that the catalogue knows: planned as {newest}"
         yield Note(code="unknown-release", message=message)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from upright.planning.fraction import HIGHEST_SGLANG, HIGHEST_VLLM
+from upright.planning.fraction import share_of
+from upright.planning.offering import ranks_of
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan, Rung
 from upright.units import tokens
@@ -16,7 +17,6 @@ from upright.units import tokens
 Planner = Callable[[Goal], Plan]
 CONTEXTS = (98_304, 131_072, 262_144)
 SAFE_CONTEXT_TOKENS = 65_536
-_DRAFTED_ENGINES = ("vllm", "sglang")
 
 
 def rungs(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]:
@@ -27,12 +27,14 @@ def rungs(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]:
     longer = sorted({plan.context_tokens, *(each for each in CONTEXTS if each <= limit), limit})
     found += [_context(plan, context, planner) for context in longer if context > start]
     found += _memory(plan, planner)
-    if plan.engine in _DRAFTED_ENGINES and not plan.goal.draft:
+    ranks = ranks_of(plan.engine)
+    drafts = ranks is not None and ranks.drafts
+    if drafts and not plan.goal.draft:
         drafted = planner(plan.goal.model_copy(update={"draft": True, **_as_it_is(plan)}))
         cost = plan.kv.capacity_tokens - drafted.kv.capacity_tokens
         why = f"a draft model, if it wins on your load; takes about {tokens(max(0, cost))} tokens of the pool"
         found.append(Rung(name="draft", context_tokens=plan.context_tokens, draft=True, fits=drafted.fits, why=why))
-    if model.architecture.vision and plan.engine in _DRAFTED_ENGINES:
+    if model.architecture.vision and drafts:
         why = "pictures: the tower is in the plan; what it needs while it runs is not known"
         found.append(Rung(name="vision", context_tokens=plan.context_tokens, vision=True, fits=plan.fits, why=why))
     return tuple(found)
@@ -44,8 +46,8 @@ def _as_it_is(plan: Plan) -> dict[str, object]:
 
 
 def _memory(plan: Plan, planner: Planner) -> Iterator[Rung]:
-    highest = HIGHEST_SGLANG if plan.engine == "sglang" else HIGHEST_VLLM
-    if plan.memory_fraction is not None and plan.memory_fraction < highest:
+    share = share_of(plan.engine)
+    if share is not None and plan.memory_fraction is not None and plan.memory_fraction < (highest := share.highest):
         more = planner(plan.goal.model_copy(update={"memory_fraction": highest, **_as_it_is(plan)}))
         why = f"memory fraction {highest}: a pool of {tokens(more.kv.capacity_tokens)} tokens"
         yield Rung(name="memory", context_tokens=plan.context_tokens, fits=more.fits, why=why)

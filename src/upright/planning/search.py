@@ -7,30 +7,32 @@ milliseconds do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from upright.engines import engine_named
+from upright.engines.facets.budget import Margin, Share
+from upright.engines.facets.spread import Layers, Ranks
 from upright.planning import fraction as fractions
 from upright.planning.devices import NO_GPU, gpus, same_kind
-from upright.planning.kvcache import PACKED_SPARSE, cache_shape
-from upright.planning.main_memory import MainMemoryCase, is_cpu_build, plan_in_main_memory
+from upright.planning.kvcache import cache_shape
+from upright.planning.main_memory import MainMemoryCase, cpu_build, plan_in_main_memory
 from upright.planning.nearest import nearest
-from upright.planning.ranking import faithful, order
+from upright.planning.offering import engines_for, ranks_of
+from upright.planning.ranking import NOT_KNOWN, faithful, order
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
 from upright.planning.speed.predict import constants, image_patches, known_image, speed
+from upright.planning.unknown import missing_terms, not_known
 from upright.planning.wishes import (
-    FP8_PATCH,
-    LAYER_ENGINES,
-    RANK_ENGINES,
     cache_objection,
     check,
     dense_mla,
     fp8_images,
+    fp8_patch,
     most_ranks,
     rank_objections,
-    shares_cache,
     sparse_mla,
-    wants_ranks,
 )
 from upright.records.box import Box
 from upright.records.model import Model
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
 # Where a deployment starts if nobody says: agents carry a repository, chats a conversation, batches a page.
 START_CONTEXTS: dict[Use, int] = {"coding-agent": 65_536, "chat": 32_768, "batch": 8_192, "long-documents": 131_072}
-LOADS = {"safetensors": RANK_ENGINES, "gguf": LAYER_ENGINES}
 
 
 def plan(
@@ -130,6 +131,19 @@ def start_context(model: Model, use: Use = "coding-agent") -> int:
     return min(wanted, model.architecture.context_limit_tokens or wanted)
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """One artifact for one engine."""
+
+    model: Model
+    goal: Goal
+    engine: str
+    version: str | None
+    context: int
+    made_from: tuple[str, ...]
+    taught: Lessons | None
+
+
 class _Search:
     """One box and what was planned on it: digests are made once."""
 
@@ -152,12 +166,12 @@ class _Search:
     def with_image(self, best: Plan, model: Model) -> Iterator[Note]:
         """What a community image would change, where upstream cannot read an fp8 cache."""
         asked = best.goal.image or best.goal.kv_dtype or best.goal.engine_version or best.engine_version
-        if asked or best.engine != "vllm":
+        if asked or not (images := fp8_images(best.engine)):
             return
-        if not cache_objection(model, self._box, best.goal, "vllm", None, "fp8"):
+        if not cache_objection(model, self._box, best.goal, best.engine, None, "fp8"):
             return
-        image = fp8_images()[-1]
-        other = self.best(model, best.goal.model_copy(update={"image": image, "engine": "vllm"}))
+        image = images[-1]
+        other = self.best(model, best.goal.model_copy(update={"image": image, "engine": best.engine}))
         if other.fits and other.speed and other.speed.decode.best:
             message = (
                 "a community image carries an fp8 cache and its own all-reduce: room for "
@@ -173,19 +187,37 @@ class _Search:
         if model.source not in self._references:
             self._references[model.source] = model.reference
         made_from = (self._box_reference, self._references[model.source])
-        for engine, problem in _engines(model, goal):
+        for engine, problem in engines_for(model, goal):
             version = goal.engine_version or _installed(self._box, engine)
             taught = self._lessons(engine, version)
-            if engine in RANK_ENGINES:
-                found = _on_ranks(self._box, model, goal, engine, version, context, made_from, taught)
-            else:
-                from upright.planning.layers import LayerCase, plan_in_layers
+            for made in self._of_engine(_Wanted(model, goal, engine, version, context, made_from, taught)):
+                yield _objecting(taught.noted(made) if taught else made, (problem,) if problem else ())
 
-                dtype = goal.kv_dtype or "f16"
-                case = LayerCase(self._box, model, goal, engine, version, context, dtype, made_from, lessons=taught)
-                found = iter((plan_in_layers(case),))
-            for each in found:
-                yield _objecting(taught.noted(each) if taught else each, (problem,) if problem else ())
+    def _of_engine(self, wanted: _Wanted) -> Iterator[Plan]:
+        """By what the engine says of itself; what it does not say is not taken from another."""
+        engine = engine_named(wanted.engine)
+        spread, budget = engine.spread, engine.budget
+        lacking = missing_terms(engine, wanted.version)
+        if lacking:
+            yield not_known(self._box, wanted.model, wanted.goal, engine, wanted.version, wanted.context, lacking)
+        elif isinstance(spread, Ranks) and isinstance(budget, Share):
+            yield from _on_ranks(self._box, wanted, spread, budget)
+        elif isinstance(spread, Layers) and isinstance(budget, Margin):
+            from upright.planning.layers import LayerCase, plan_in_layers
+
+            case = LayerCase(
+                self._box,
+                wanted.model,
+                wanted.goal,
+                wanted.engine,
+                budget,
+                wanted.version,
+                wanted.context,
+                wanted.goal.kv_dtype or "f16",
+                wanted.made_from,
+                lessons=wanted.taught,
+            )
+            yield plan_in_layers(case)
 
     def _lessons(self, engine: str, version: str | None) -> Lessons | None:
         if not self._measured:
@@ -212,7 +244,7 @@ class _Search:
             against, notes = by_release(done, model, self._box)
             objections += against
             done = done.model_copy(update={"notes": (*done.notes, *notes)})
-        if goal.image and known_image(goal.image) is None and done.engine in RANK_ENGINES:
+        if goal.image and known_image(goal.image) is None and ranks_of(done.engine):
             message = f"the catalogue does not know the image {goal.image}: planned as upstream"
             done = done.model_copy(update={"notes": (*done.notes, Note(code="unknown-image", message=message))})
         return _too_slow(_objecting(done, objections).model_copy(update={"speed": self._speed(done, model)}))
@@ -226,57 +258,34 @@ class _Search:
         return over_network(done, found, model)
 
 
-def _engines(model: Model, goal: Goal) -> Iterator[tuple[str, Objection | None]]:
-    """Engines that load the artifact, or the one that was asked for with what stands in its way."""
-    able = LOADS[model.format]
-    if goal.engine is not None and goal.engine not in able:
-        message = f"{goal.engine} does not load {model.format}: {model.name} is for {' or '.join(able)}"
-        yield goal.engine, Objection(code="wrong-format", message=message, remedy=f"--engine {able[0]}")
-        return
-    for engine in able:
-        if goal.engine not in (None, engine) or (model.ik_only and engine == "llama.cpp" and goal.engine is None):
-            continue
-        if engine in LAYER_ENGINES and goal.nodes > 1:
-            message = f"{engine} serves from one box"
-            yield engine, Objection(code="one-box", message=message, remedy="--engine vllm, with safetensors")
-        elif engine in LAYER_ENGINES and wants_ranks(goal):
-            message = f"{engine} puts whole layers on devices: it takes no number of ranks, stages or sharing ranks"
-            yield engine, Objection(code="no-ranks", message=message, remedy="leaving out --tp, --pp and --dcp")
-        else:
-            yield engine, None
-
-
-def _on_ranks(
-    box: Box,
-    model: Model,
-    goal: Goal,
-    engine: str,
-    version: str | None,
-    context: int,
-    made_from: tuple[str, ...],
-    taught: Lessons | None,
-) -> Iterator[Plan]:
+def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: Share) -> Iterator[Plan]:
     """One plan for each number of ranks that may share a cache."""
     devices = gpus(box)
-    dtype = goal.kv_dtype or _usual_dtype(model, engine, goal)
-    if not devices and is_cpu_build(engine, version):
-        yield plan_in_main_memory(MainMemoryCase(box, model, goal, version, context, dtype, made_from, taught))
+    model, goal, engine, version = wanted.model, wanted.goal, wanted.engine, wanted.version
+    context, made_from, taught = wanted.context, wanted.made_from, wanted.taught
+    dtype = goal.kv_dtype or _usual_dtype(model, engine, share, goal)
+    if not devices and (build := cpu_build(engine, version)):
+        case = MainMemoryCase(box, model, goal, engine, build, version, context, dtype, made_from, taught)
+        yield plan_in_main_memory(case)
         return
     for tensor, pipeline in _spreads(model, goal, len(devices)):
+        same = same_kind(devices)
         problems = tuple(
-            rank_objections(model, goal, engine, version, len(devices), tensor, pipeline, same=same_kind(devices))
+            rank_objections(model, goal, engine, ranks, version, len(devices), tensor, pipeline, same=same)
         )
         used = devices[: tensor * pipeline] or (NO_GPU,)
-        fraction, why = fractions.choose(engine, goal.memory_fraction, used[0], tensor)
+        fraction, why = fractions.choose(share, goal.memory_fraction, used[0], tensor)
         # Where nobody measured a shared cache it is shared only as far as the goal needs.
         row = constants(box, engine, version, tensor * pipeline, goal.image)
         for_speed = row is not None and row.row.sharing_measured
-        for share in _shares(model, goal, engine, version, tensor):
-            parallel = Parallel(tensor=tensor, pipeline=pipeline, decode_context=share, nodes=goal.nodes)
-            case = RankCase(
-                box, model, goal, engine, version, used, parallel, context, dtype, fraction, why, made_from, taught
-            )
-            done = plan_on_ranks(case)
+        for sharing in _shares(model, goal, ranks, version, tensor):
+            parallel = Parallel(tensor=tensor, pipeline=pipeline, decode_context=sharing, nodes=goal.nodes)
+            done = plan_on_ranks(
+                RankCase(
+                    box, model, goal, engine, ranks, share, version, used, parallel, context, dtype, fraction, why,
+                    made_from, taught,
+                )
+            )  # fmt: skip
             yield _objecting(done, problems)
             if (done.fits and not for_speed) or any(each.code == "weights-too-large" for each in done.objections):
                 break
@@ -293,23 +302,22 @@ def _spreads(model: Model, goal: Goal, count: int) -> Iterator[tuple[int, int]]:
         yield across, 1
 
 
-def _shares(model: Model, goal: Goal, engine: str, version: str | None, tensor: int) -> Sequence[int]:
+def _shares(model: Model, goal: Goal, ranks: Ranks, version: str | None, tensor: int) -> Sequence[int]:
     """Ranks that may share one copy of the cache."""
     if goal.decode_context_parallel is not None:
         return (goal.decode_context_parallel,)
-    if not shares_cache(engine, version):
+    if not ranks.sharing.able(version):
         return (1,)
     shape = cache_shape(model.architecture, "bf16")
     replicas = tensor if shape.heads_shared is None else max(1, tensor // shape.heads_shared)
     return [share for share in range(1, replicas + 1) if tensor % share == 0]
 
 
-def _usual_dtype(model: Model, engine: str, goal: Goal) -> str:
+def _usual_dtype(model: Model, engine: str, share: Share, goal: Goal) -> str:
     """The cache type to start with: fp8 only where the build is known to carry it."""
-    if sparse_mla(model) and engine == "vllm":
-        # Guard: sparse MLA on SM120 needs the packed layout (https://github.com/vllm-project/vllm/pull/43477)
-        return PACKED_SPARSE
-    return "fp8" if dense_mla(model) and FP8_PATCH in image_patches(goal.image) else "bf16"
+    if sparse_mla(model) and share.cache.sparse_latent is not None:
+        return share.cache.sparse_latent
+    return "fp8" if dense_mla(model) and fp8_patch(engine) in image_patches(goal.image) else "bf16"
 
 
 def _too_slow(done: Plan) -> Plan:
@@ -330,7 +338,7 @@ def _objecting(done: Plan, objections: Sequence[Objection]) -> Plan:
 def _within_reach(plan: Plan) -> bool:
     """Whether the weights themselves fit: then settings are the question, not another artifact."""
     return plan.kv.capacity_tokens > 0 and not any(
-        objection.code in ("wrong-format", "no-gpu", "ik-only-types") for objection in plan.objections
+        objection.code in ("wrong-format", "no-gpu", "ik-only-types", NOT_KNOWN) for objection in plan.objections
     )
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from upright import catalog
-from upright.catalog.recorded_flags import nearest_flags, recorded_versions
+from upright.catalog.recorded_flags import recorded_versions
 from upright.catalog.rows.engine import CompatRow
+from upright.engines import ENGINES, engine_named
+from upright.engines.facets.spread import Ranks
 from upright.errors import UsageError
+from upright.planning.fraction import share_of
 from upright.planning.kvcache import CACHE_TYPES
+from upright.planning.offering import sharing_remedy
 from upright.planning.speed.predict import image_patches
 from upright.records.box import Box
 from upright.records.model import GqaAttention, MlaAttention, Model
 from upright.records.plan import Goal, Objection
 
-RANK_ENGINES = ("vllm", "sglang")
-LAYER_ENGINES = ("llama.cpp", "ik_llama.cpp")
-ENGINES = (*RANK_ENGINES, *LAYER_ENGINES)
 FP8_MLA = "fp8 KV with dense MLA"
-FP8_PATCH = "triton-mla-fp8-sm120"
 
 
 def check(goal: Goal) -> None:
@@ -43,11 +43,6 @@ def check(goal: Goal) -> None:
         raise UsageError("acceptance is a draft's, and no draft is asked for", hint="--draft --acceptance 0.4")
 
 
-def wants_ranks(goal: Goal) -> bool:
-    """Whether the person asked for what only engines with ranks have."""
-    return any((goal.tensor_parallel, goal.pipeline_parallel, goal.decode_context_parallel))
-
-
 def heads_divide(model: Model, tensor: int) -> bool:
     kinds = [kind for kind in model.architecture.attention if isinstance(kind, MlaAttention | GqaAttention)]
     return all(kind.heads % tensor == 0 for kind in kinds)
@@ -58,16 +53,17 @@ def most_ranks(model: Model, count: int) -> int:
     return next((ranks for ranks in range(max(1, count), 1, -1) if heads_divide(model, ranks)), 1)
 
 
-def shares_cache(engine: str, version: str | None) -> bool:
-    """Whether ranks of this engine can share one copy of the cache."""
-    if engine == "vllm":
-        return True
-    flags = nearest_flags(engine, version)
-    return flags is not None and "--dcp-size" in flags
-
-
 def rank_objections(
-    model: Model, goal: Goal, engine: str, version: str | None, count: int, tensor: int, pipeline: int, *, same: bool
+    model: Model,
+    goal: Goal,
+    engine: str,
+    ranks: Ranks,
+    version: str | None,
+    count: int,
+    tensor: int,
+    pipeline: int,
+    *,
+    same: bool,
 ) -> Iterator[Objection]:
     if count == 0:
         yield Objection(code="no-gpu", message=f"{engine} needs a GPU for this model, and the box has none")
@@ -91,30 +87,39 @@ def rank_objections(
     if share is not None and tensor % share:
         message = f"{tensor} ranks cannot be divided into groups of {share} that share a cache"
         yield Objection(code="dcp-not-divisor", message=message, remedy=f"--dcp {tensor}")
-    if share is not None and share > 1 and not shares_cache(engine, version):
-        message = f"SGLang {version} has no decode context parallelism: every rank keeps a whole copy of the cache"
-        yield Objection(code="no-dcp", message=message, remedy="--engine-version 0.5.15 or newer, or --engine vllm")
+    if share is not None and share > 1 and not ranks.sharing.able(version):
+        release = " ".join(filter(None, (engine_named(engine).title, version)))
+        message = f"{release} has no decode context parallelism: every rank keeps a whole copy of the cache"
+        yield Objection(code="no-dcp", message=message, remedy=sharing_remedy(engine, ranks))
 
 
 def cache_objection(
     model: Model, box: Box, goal: Goal, engine: str, version: str | None, dtype: str
 ) -> Objection | None:
     """An fp8 cache that this build cannot read on this silicon: the engine would die on its first request."""
-    if engine != "vllm" or not dtype.startswith("fp8") or not dense_mla(model):
+    if not dtype.startswith("fp8") or not dense_mla(model):
         return None
-    if FP8_PATCH in image_patches(goal.image):
+    if fp8_patch(engine) in image_patches(goal.image):
         return None
     row = _known(engine, version, box)
     if row is None or row.status != "fails":
         return None
-    remedy = f"--kv-dtype bf16, with --dcp to make up for it; or --image {fp8_images()[-1]}"
+    images = fp8_images(engine)
+    remedy = "--kv-dtype bf16, with --dcp to make up for it" + (f"; or --image {images[-1]}" if images else "")
     message = f"an fp8 cache does not run here: {row.about[0].lower()}{row.about[1:]} (compat/{row.id})"
     return Objection(code="cache-not-supported", message=message, remedy=remedy)
 
 
-def fp8_images() -> list[str]:
+def fp8_patch(engine: str) -> str | None:
+    """The patch that makes an fp8 cache of dense MLA run; None if the engine has none."""
+    share = share_of(engine)
+    return share.cache.fp8_latent_patch if share else None
+
+
+def fp8_images(engine: str) -> list[str]:
     """Images that carry the patch, the newest last."""
-    return [each.id for each in catalog.images("vllm") if FP8_PATCH in each.patches]
+    patch = fp8_patch(engine)
+    return [image.id for image in catalog.images(engine) if patch in image.patches]
 
 
 def dense_mla(model: Model) -> bool:
@@ -130,5 +135,6 @@ def _known(engine: str, version: str | None, box: Box) -> CompatRow | None:
     capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
     if capability is None:
         return None
-    rows = catalog.compat(engine, version or recorded_versions(engine)[-1], capability, patched=False)
+    newest = next(reversed(recorded_versions(engine)), None)
+    rows = catalog.compat(engine, version or newest, capability, patched=False)
     return next((row for row in rows if row.feature == FP8_MLA), None)

@@ -17,7 +17,7 @@ from upright.benchmarking.sweep import Asked, Watch
 from upright.benchmarking.workload import Workload
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import Metrics, read_metrics
-from upright.engines.contract import accepted
+from upright.engines.facets.flags import accepted
 from upright.engines.speculation import Candidate, candidate, is_speculative, speculation_of, with_speculation
 from upright.errors import LaunchError, UprightError, UsageError
 from upright.fetching import find_weights

@@ -128,7 +128,7 @@ def _boot(recipe: Recipe, way: Way, plan: Plan, folder: Path, found: _Found, tel
             _diagnose(directory.log, recipe.engine, found)
         else:
             found.answered = True
-        report = engine_named(recipe.engine).memory(directory.log.read_text(errors="replace"))
+        report = engine_named(recipe.engine).log.memory(directory.log.read_text(errors="replace"))
     _read_back(report, plan, found)
 
 
@@ -154,7 +154,7 @@ def _dry_run(recipe: Recipe, plan: Plan, host: Host, folder: Path, found: _Found
     words = [word for word in recipe.argv if "{" not in word and word != "--api-key-file"]
     done = host.run([*words, "--dry-run"], timeout_seconds=600)
     (folder / "dry-run.log").write_text(f"{done.out}\n{done.err}")
-    report = engine_named(recipe.engine).memory(f"{done.out}\n{done.err}")
+    report = engine_named(recipe.engine).log.memory(f"{done.out}\n{done.err}")
     found.passed = any(reading.what == "kv_cache" for reading in report.readings)
     _read_back(report, plan, found)
     if not found.passed:

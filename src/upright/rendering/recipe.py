@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from upright.catalog.model_records import row_of
 from upright.catalog.recorded_flags import recorded_versions
 from upright.engines import engine_named
-from upright.engines.contract import Case, Serving, accepted
+from upright.engines.facets.flags import Case, Serving, accepted
+from upright.engines.facets.releases import Releases
 from upright.errors import EngineError
 from upright.records.box import Box
 from upright.records.model import Model
@@ -47,7 +48,7 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
     if install is None and wishes.must_be_installed:
         raise EngineError(f"{plan.engine} is not on {box.name}", hint=f"get it from {engine.where_from}")
     version = plan.engine_version or next(reversed(recorded_versions(plan.engine)), None)
-    image = _image(wishes, engine.image(version))
+    image = _image(wishes, _upstream(engine.releases, version))
     serving = Serving(
         model_path=model_path,
         served_name=wishes.served_name or model.name,
@@ -69,21 +70,21 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         installed=install is not None,
         image=image.reference if image else None,
         image_about=image.about if image else None,
-        key_way=engine.key_way,
-        arguments=engine.arguments(case),
-        environment=engine.environment(case),
+        key_way=engine.http.key_way,
+        arguments=engine.flags.arguments(case),
+        environment=engine.flags.environment(case),
         model_path=model_path,
         served_name=serving.served_name,
         host=serving.host,
         port=port,
         context_tokens=plan.context_tokens,
         users=plan.goal.users,
-        health_path=engine.health_path,
-        metrics_path=engine.metrics_path,
+        health_path=engine.http.health_path,
+        metrics_path=engine.http.metrics_path,
         gpus=_gpus(plan, box),
         nodes=plan.parallel.nodes,
         node=wishes.node,
-        notes=engine.notes(case),
+        notes=engine.flags.notes(case),
     )
 
 
@@ -92,6 +93,10 @@ def _gpus(plan: Plan, box: Box) -> int:
     if plan.memory_fraction is None:
         return len(box.gpus)
     return min(len(box.gpus), plan.parallel.tensor * plan.parallel.pipeline // plan.parallel.nodes)
+
+
+def _upstream(releases: Releases | None, version: str | None) -> str | None:
+    return releases.image(version) if version and releases and releases.image else None
 
 
 def _image(wishes: Wishes, upstream: str | None) -> Image | None:

@@ -38,7 +38,7 @@ def test_what_is_read_is_what_is_there_and_nothing_else(engine: str, excerpt: di
     found = {
         f"{reading.what} {reading.device}" if reading.device else reading.what: reading.value
         / (1 if reading.what in counted else UNITS[engine])
-        for reading in engine_named(engine).memory(excerpt["log"]).readings
+        for reading in engine_named(engine).log.memory(excerpt["log"]).readings
     }
     assert found == pytest.approx(excerpt["reads"])
 
@@ -61,9 +61,9 @@ def test_every_engine_is_here():
 def test_only_the_last_start_of_a_log_counts():
     life = next(found["log"] for found in excerpts("llama.cpp") if "b11669, run by us" in found["source"])
     first = life.replace("1.14 MiB", "7.77 MiB").replace("5.01 MiB", "9.99 MiB")
-    report = engine_named("llama.cpp").memory(first + life)
+    report = engine_named("llama.cpp").log.memory(first + life)
     assert [found.value for found in report.readings] == [
-        found.value for found in engine_named("llama.cpp").memory(life).readings
+        found.value for found in engine_named("llama.cpp").log.memory(life).readings
     ]
     weights = report.of("weights", "host")
     assert weights is not None
@@ -78,7 +78,7 @@ def test_pipeline_stages_are_other_gpus():
         for stage in (0, 1)
         for rank in (0, 1)
     )
-    report = engine_named("vllm").memory(log)
+    report = engine_named("vllm").log.memory(log)
     assert [(found.device, found.value / GIB) for found in report.readings] == [
         ("gpu0", 10), ("gpu1", 11), ("gpu2", 12), ("gpu3", 13),
     ]  # fmt: skip
@@ -87,11 +87,11 @@ def test_pipeline_stages_are_other_gpus():
 
 @pytest.mark.parametrize("engine", UNITS)
 def test_a_healthy_log_is_read_without_surprise(engine: str):
-    for found in engine_named(engine).memory((LOGS / f"healthy/{engine}.log").read_text()).readings:
+    for found in engine_named(engine).log.memory((LOGS / f"healthy/{engine}.log").read_text()).readings:
         assert found.value >= 0
         assert found.line
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8")), st.sampled_from(sorted(UNITS)))
 def test_any_text_is_read(text: str, engine: str):
-    assert engine_named(engine).memory(text).readings == ()
+    assert engine_named(engine).log.memory(text).readings == ()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from upright.catalog.recorded_flags import nearest_flags
-from upright.engines.contract import Accepted
+from upright.engines.facets.flags import Accepted
 from upright.engines.speculation import (
     Candidate,
     candidate,

@@ -39,7 +39,7 @@ def llama_plan(measured=(), artifact: Model | None = None, context: int = 4096, 
 
 
 def started(found: Plan, log: str, machine: Box = GPUS, at: str = "2026-11-15T10:00:00", **seen: object) -> Residuals:
-    report = engine_named(found.engine).memory(log)
+    report = engine_named(found.engine).log.memory(log)
     return compare(found, Seen(report, **seen), deployment="first", at=at, box_identity=machine.identity)
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.planning.planning_examples import box, model
 from upright import Goal, catalog, plan
 from upright.catalog.model_records import records
+from upright.engines.facets.budget import Margin
 from upright.planning.layers import LayerCase, plan_in_layers
 from upright.planning.placement import keep
 from upright.planning.weights import stage_layers
@@ -41,7 +42,7 @@ def test_random_boxes_and_artifacts(seed):
     on, artifact = machine(random_), random_.choice(GGUFS)
     context = random_.choice([4096, 65_536, 131_072])
     goal = Goal(context_tokens=context, users=random_.choice([1, 2]))
-    found = plan_in_layers(LayerCase(on, artifact, goal, "ik_llama.cpp", None, context, "f16", ()))
+    found = plan_in_layers(LayerCase(on, artifact, goal, "ik_llama.cpp", Margin(GIB), None, context, "f16", ()))
     sizes = {line.layer: line.bytes for line in artifact.weights if line.group == "routed_experts"}
     placed = sorted(layer for place in found.expert_places for layer in place.layers)
     assert placed == sorted(sizes)

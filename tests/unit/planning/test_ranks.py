@@ -6,7 +6,7 @@ import pytest
 
 from upright import Goal, UprightError, catalog, plan
 from upright.catalog.model_records import records
-from upright.planning.fraction import sglang_default
+from upright.engines.sglang.budget import default as sglang_default
 from upright.units import GIB, MIB
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")

@@ -158,7 +158,7 @@ def test_what_pays_and_does_not_stand_is_taken_back(directory: DeploymentDir) ->
 
 def test_a_trial_that_was_killed_is_undone(directory: DeploymentDir) -> None:
     """As a kill leaves it: the journal says trying, and the candidate runs."""
-    from upright.engines.contract import Accepted
+    from upright.engines.facets.flags import Accepted
     from upright.engines.speculation import with_speculation
     from upright.launching import restart
 

@@ -1,1 +1,42 @@
 """ik_llama.cpp: a fork of llama.cpp with MLA modes and its own quantisation types."""
+
+from __future__ import annotations
+
+from upright.engines.contract import Engine
+from upright.engines.facets.flags import Flags
+from upright.engines.facets.log import Log
+from upright.engines.facets.releases import BUILD, COMMIT, Releases
+from upright.engines.facets.spread import Layers
+from upright.engines.llamacpp import HTTP, MARGIN
+
+
+class IkLlamaCpp(Engine):
+    """ik_llama.cpp's HTTP server."""
+
+    name = "ik_llama.cpp"
+    title = "ik_llama.cpp"
+    loads = ("gguf",)
+    program = "llama-server"
+    where_from = "a build of your own: https://github.com/ikawrakow/ik_llama.cpp (no registry carries it)"
+    standing = 3
+    standing_hybrid = 2
+    http = HTTP
+    budget = MARGIN
+    spread = Layers(fork_types=True)
+    # It has no releases: its commits have no order, and its builds are counted apart from llama.cpp's.
+    releases = Releases(rf"{BUILD}|{COMMIT}", ordered=False)
+
+    @property
+    def flags(self) -> Flags:
+        from upright.engines.ik_llamacpp.flags import IkLlamaCppFlags
+
+        return IkLlamaCppFlags()
+
+    @property
+    def log(self) -> Log:
+        from upright.engines.llamacpp.log import LOG
+
+        return LOG
+
+
+ENGINE = IkLlamaCpp()

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from upright.engines.contract import Case
+from upright.engines.facets.flags import Case
 from upright.engines.llamacpp import flags as llamacpp
 from upright.records.model import MlaAttention
-from upright.records.recipe import KeyWay, Setting
+from upright.records.recipe import Setting
 
 _SOURCE = "ik_llama.cpp at 8337e4cd, common/common.cpp"
 
 
-class IkLlamaCpp(llamacpp.LlamaCpp):
-    """ik_llama.cpp's HTTP server."""
-
-    name = "ik_llama.cpp"
-    where_from = "a build of your own: https://github.com/ikawrakow/ik_llama.cpp (no registry carries it)"
-    program = "llama-server"
-    key_way: KeyWay = "file"
+class IkLlamaCppFlags:
+    """The words of ik_llama.cpp's HTTP server."""
 
     def arguments(self, case: Case) -> tuple[Setting, ...]:
         return (
@@ -34,6 +29,9 @@ class IkLlamaCpp(llamacpp.LlamaCpp):
             *llamacpp.conversation(case),
             Setting(name="--metrics", reason="counters for proofs and benchmarks", source=llamacpp.SERVER_README),
         )
+
+    def environment(self, case: Case) -> tuple[Setting, ...]:
+        return ()
 
     def notes(self, case: Case) -> tuple[str, ...]:
         return (

@@ -1,1 +1,49 @@
-"""llama.cpp: layers over devices, experts where they fit."""
+"""llama.cpp: whole layers on devices, experts where there is room."""
+
+from __future__ import annotations
+
+from upright.engines.contract import Engine
+from upright.engines.facets.budget import Margin
+from upright.engines.facets.flags import Flags
+from upright.engines.facets.http import Http
+from upright.engines.facets.log import Log
+from upright.engines.facets.releases import BUILD, Releases
+from upright.engines.facets.spread import Layers
+from upright.units import GIB
+
+# Guard: all but /health, /models and the pages want the key (answers 401 at b11669; so does ik_llama.cpp).
+HTTP = Http("/health", "/metrics", metrics_guarded=True, key_way="file")
+# llama.cpp's own --fit-target leaves this much of each GPU free.
+MARGIN = Margin(GIB)
+
+
+class LlamaCpp(Engine):
+    """Mainline llama.cpp's HTTP server."""
+
+    name = "llama.cpp"
+    title = "llama.cpp"
+    loads = ("gguf",)
+    program = "llama-server"
+    where_from = "Debian's llama.cpp-tools, Homebrew's llama.cpp, or https://github.com/ggml-org/llama.cpp/releases"
+    standing = 2
+    # ik_llama.cpp reads prompts and decodes faster with experts in main memory (20.9 against 15.4 tok/s, 2026-04).
+    standing_hybrid = 3
+    http = HTTP
+    budget = MARGIN
+    spread = Layers()
+    releases = Releases(BUILD)
+
+    @property
+    def flags(self) -> Flags:
+        from upright.engines.llamacpp.flags import LlamaCppFlags
+
+        return LlamaCppFlags()
+
+    @property
+    def log(self) -> Log:
+        from upright.engines.llamacpp.log import LOG
+
+        return LOG
+
+
+ENGINE = LlamaCpp()

@@ -10,31 +10,20 @@ import json
 from collections.abc import Iterator
 
 from upright.engines import knowledge
-from upright.engines.contract import Case
-from upright.engines.llamacpp import log
+from upright.engines.facets.flags import Case
 from upright.engines.llamacpp.tensor_patterns import experts_pattern
-from upright.engines.memory_report import MemoryReport
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
 from upright.records.plan import Plan
-from upright.records.recipe import ELSEWHERE, KEY_FILE, KeyWay, Setting
+from upright.records.recipe import ELSEWHERE, KEY_FILE, Setting
 
 SERVER_README = "llama.cpp tools/server/README.md"
 LOCAL_RUN = "Running Kimi-K2.6 Locally (2026-04)"
 ALL_LAYERS = "999"
 
 
-class LlamaCpp:
-    """Mainline llama.cpp's HTTP server."""
-
-    name = "llama.cpp"
-    health_path = "/health"
-    metrics_path: str | None = "/metrics"
-    # Guard: all but /health, /models and the pages want the key (answers 401 at b11669; so does ik_llama.cpp).
-    metrics_guarded = True
-    where_from = "Debian's llama.cpp-tools, Homebrew's llama.cpp, or https://github.com/ggml-org/llama.cpp/releases"
-    program = "llama-server"
-    key_way: KeyWay = "file"
+class LlamaCppFlags:
+    """The words of mainline llama.cpp's HTTP server."""
 
     def arguments(self, case: Case) -> tuple[Setting, ...]:
         return (
@@ -53,13 +42,6 @@ class LlamaCpp:
 
     def notes(self, case: Case) -> tuple[str, ...]:
         return tuple(shared_notes(case))
-
-    def image(self, version: str | None) -> str | None:
-        """Nobody publishes an image for a build by its number that we could name and vouch for."""
-        return None
-
-    def memory(self, text: str) -> MemoryReport:
-        return log.memory(text)
 
 
 def where_it_serves(case: Case) -> tuple[Setting, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from upright.engines.facets.log import Log
 from upright.engines.memory_report import HOST, MemoryReport, counted, in_mebibytes, of_last_start, readings
 
 _BUFFER = r"(?P<device>[A-Za-z]\w*)"
@@ -38,3 +39,6 @@ def _device(_: str, named: str | None) -> str | None:
     if named.startswith(("CPU", "CUDA_Host", "ROCm_Host", "Vulkan_Host", "SYCL_Host", "BLAS", "AMX")):
         return HOST
     return "gpu0" if named.startswith(("Metal", "MTL")) else None
+
+
+LOG = Log(memory=memory)

@@ -1,1 +1,47 @@
-"""SGLang: a rank a GPU, weights and cache in one share."""
+"""SGLang: a rank a GPU; weights and cache together in a share of what is free before loading."""
+
+from __future__ import annotations
+
+from upright.engines.contract import Engine
+from upright.engines.facets.budget import Share
+from upright.engines.facets.flags import Flags
+from upright.engines.facets.http import Http
+from upright.engines.facets.log import Log
+from upright.engines.facets.releases import RELEASE, Releases
+from upright.engines.facets.spread import Ranks, by_flag
+
+
+class Sglang(Engine):
+    """SGLang's OpenAI-compatible server."""
+
+    name = "sglang"
+    title = "SGLang"
+    loads = ("safetensors",)
+    program = "python3"
+    where_from = "pip install sglang, or the image lmsysorg/sglang"
+    standing = 1
+    # Guard: /health, /ready and /metrics answer without a key (sglang/srt/utils/auth.py at 0.5.23).
+    http = Http("/health", "/metrics", metrics_guarded=False, key_way="config")
+    spread = Ranks(vision="replicated", sharing=by_flag("sglang", "--dcp-size"))
+    releases = Releases(RELEASE, image=lambda version: f"lmsysorg/sglang:v{version.partition('+')[0]}")
+
+    @property
+    def flags(self) -> Flags:
+        from upright.engines.sglang.flags import SglangFlags
+
+        return SglangFlags()
+
+    @property
+    def budget(self) -> Share:
+        from upright.engines.sglang.budget import BUDGET
+
+        return BUDGET
+
+    @property
+    def log(self) -> Log:
+        from upright.engines.sglang.log import LOG
+
+        return LOG
+
+
+ENGINE = Sglang()

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 
 from upright.catalog import versions
 from upright.engines import knowledge, silicon
-from upright.engines.contract import Case
-from upright.engines.memory_report import MemoryReport
-from upright.engines.sglang import log
+from upright.engines.facets.flags import Case
 from upright.engines.speculation import speculative_settings
-from upright.records.recipe import KEY_CONFIG, KeyWay, Setting
+from upright.records.recipe import KEY_CONFIG, Setting
 
 _CACHE_TYPES = {"bf16": "bfloat16", "fp8": "fp8_e4m3"}
 _MEET = 20000
@@ -19,17 +17,8 @@ _REPORT = "Kimi K2 on SM120 report (2026-01-29)"
 _COOKBOOK = "sgl-project/sglang docs/cookbook Kimi-K2.6.mdx (2026-08)"
 
 
-class Sglang:
-    """SGLang's OpenAI-compatible server."""
-
-    name = "sglang"
-    health_path = "/health"
-    metrics_path: str | None = "/metrics"
-    # Guard: /health, /ready and /metrics answer without a key (sglang/srt/utils/auth.py at 0.5.23).
-    metrics_guarded = False
-    where_from = "pip install sglang, or the image lmsysorg/sglang"
-    program = "python3"
-    key_way: KeyWay = "config"
+class SglangFlags:
+    """The words of SGLang's OpenAI-compatible server."""
 
     def arguments(self, case: Case) -> tuple[Setting, ...]:
         return (
@@ -48,12 +37,6 @@ class Sglang:
 
     def notes(self, case: Case) -> tuple[str, ...]:
         return tuple(_notes(case))
-
-    def image(self, version: str | None) -> str | None:
-        return f"lmsysorg/sglang:v{version.partition('+')[0]}" if version else None
-
-    def memory(self, text: str) -> MemoryReport:
-        return log.memory(text)
 
 
 def _where_it_serves(case: Case) -> Iterator[Setting]:

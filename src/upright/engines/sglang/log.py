@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from upright.engines.facets.log import Log
 from upright.engines.memory_report import (
     MemoryReport,
     Rank,
@@ -61,3 +62,6 @@ def _weights_by_difference(report: MemoryReport) -> Iterator[Reading]:
         if before and after and not report.of("weights", device):
             line = f"{before.line}, then {after.line}"
             yield Reading("weights", before.value - after.value, line, device, before.rounding + after.rounding)
+
+
+LOG = Log(memory=memory)

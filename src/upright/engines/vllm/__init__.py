@@ -1,1 +1,47 @@
-"""vLLM: a rank a GPU, the cache in what is left of a share."""
+"""vLLM: a rank a GPU; the cache fills what weights and graphs leave of a share."""
+
+from __future__ import annotations
+
+from upright.engines.contract import Engine
+from upright.engines.facets.budget import Share
+from upright.engines.facets.flags import Flags
+from upright.engines.facets.http import Http
+from upright.engines.facets.log import Log
+from upright.engines.facets.releases import RELEASE, Releases
+from upright.engines.facets.spread import Ranks, always
+
+
+class Vllm(Engine):
+    """vLLM's OpenAI-compatible server."""
+
+    name = "vllm"
+    title = "vLLM"
+    loads = ("safetensors",)
+    program = "vllm"
+    where_from = "pip install vllm, or the image vllm/vllm-openai"
+    standing = 0
+    # Guard: the key guards /v1 alone (vllm/entrypoints/serve/middleware/authenticate.py at 0.32.0).
+    http = Http("/health", "/metrics", metrics_guarded=False, key_way="environment")
+    spread = Ranks(vision="divided", sharing=always())
+    releases = Releases(RELEASE, image=lambda version: f"vllm/vllm-openai:v{version.partition('+')[0]}")
+
+    @property
+    def flags(self) -> Flags:
+        from upright.engines.vllm.flags import VllmFlags
+
+        return VllmFlags()
+
+    @property
+    def budget(self) -> Share:
+        from upright.engines.vllm.budget import BUDGET
+
+        return BUDGET
+
+    @property
+    def log(self) -> Log:
+        from upright.engines.vllm.log import LOG
+
+        return LOG
+
+
+ENGINE = Vllm()

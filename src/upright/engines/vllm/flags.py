@@ -8,12 +8,10 @@ from typing import Any
 
 from upright.catalog import versions
 from upright.engines import knowledge, silicon
-from upright.engines.contract import Case
-from upright.engines.memory_report import MemoryReport
+from upright.engines.facets.flags import Case
 from upright.engines.speculation import speculative_settings
-from upright.engines.vllm import log
 from upright.records.plan import Plan
-from upright.records.recipe import KEY, KeyWay, Setting
+from upright.records.recipe import KEY, Setting
 
 _CACHE_TYPES = {"bf16": "bfloat16", "f16": "float16"}
 _RECIPE = "vllm-project/recipes models/moonshotai"
@@ -21,17 +19,8 @@ _LAMBDA = "How to deploy Kimi K2.6 on Lambda (2026)"
 _TRANSFORMERS = "vLLM wheels 0.18.0 to 0.32.0, Requires-Dist"
 
 
-class Vllm:
-    """vLLM's OpenAI-compatible server."""
-
-    name = "vllm"
-    health_path = "/health"
-    metrics_path: str | None = "/metrics"
-    # Guard: the key guards /v1 alone (vllm/entrypoints/serve/middleware/authenticate.py at 0.32.0).
-    metrics_guarded = False
-    where_from = "pip install vllm, or the image vllm/vllm-openai"
-    program = "vllm"
-    key_way: KeyWay = "environment"
+class VllmFlags:
+    """The words of vLLM's OpenAI-compatible server."""
 
     def arguments(self, case: Case) -> tuple[Setting, ...]:
         return (
@@ -60,12 +49,6 @@ class Vllm:
 
     def notes(self, case: Case) -> tuple[str, ...]:
         return tuple(_notes(case))
-
-    def image(self, version: str | None) -> str | None:
-        return f"vllm/vllm-openai:v{version.partition('+')[0]}" if version else None
-
-    def memory(self, text: str) -> MemoryReport:
-        return log.memory(text)
 
 
 def _cpu_environment(plan: Plan) -> Iterator[Setting]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from upright.engines.facets.log import Log
 from upright.engines.memory_report import (
     HOST,
     MemoryReport,
@@ -72,3 +73,6 @@ def _worker(line: str) -> Rank:
     # Guard: until 0.8 the first rank wrote without a name and the others as VllmWorkerProcess without a rank
     # (https://github.com/vllm-project/vllm/issues/14011).
     return Rank(process=int(found["pid"])) if found["name"].startswith("Process") else Rank()
+
+
+LOG = Log(memory=memory)

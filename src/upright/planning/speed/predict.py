@@ -9,6 +9,7 @@ from upright import catalog
 from upright.catalog.rows.engine import ImageRow
 from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.speed import Errors, SpeedRow
+from upright.planning.offering import ranks_of
 from upright.planning.speed.decode import Amount, Step, step_amounts, total
 from upright.planning.speed.layered import Host, Layered, layered_prompt, layered_step
 from upright.planning.speed.prompt import CHUNK_TOKENS, prompt_amounts
@@ -140,7 +141,7 @@ def case_of(plan: Plan, model: Model, box: Box, row: SpeedRow) -> Case | None:
     first = box.gpus[0] if box.gpus else None
     silicon = silicon_of(first) if first else None
     work = rank_work(model, plan.parallel, plan.kv.dtype)
-    if plan.engine in ("vllm", "sglang"):
+    if ranks_of(plan.engine):
         return Case(plan, row, work, silicon, None) if silicon else None
     if first is not None and silicon is None:
         return None

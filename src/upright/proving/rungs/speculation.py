@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from upright import catalog
 from upright.benchmarking.comparison import place_words
 from upright.catalog.recorded_flags import nearest_flags
-from upright.engines.contract import Accepted
+from upright.engines.facets.flags import Accepted
 from upright.engines.speculation import Offer, offers, speculation_of
 from upright.proving.asking import Slot, note, utc_now
 from upright.proving.prompts import PromptSet

@@ -1,0 +1,72 @@
+"""A GPU's memory -> what an engine may use of it, and what of the cache it keeps in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from upright.engines.memory_report import MemoryReport, Reading
+from upright.records.plan import Plan
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What a rank may use of its GPU."""
+
+    capacity_bytes: int
+    why: str
+
+
+@dataclass(frozen=True)
+class CacheForms:
+    """Forms of the cache that hang on silicon and builds."""
+
+    sparse_latent: str | None = None
+    """The type that sparse MLA starts with; None for the usual one."""
+    fp8_latent_patch: str | None = None
+    """The patch without which this engine's upstream may not read an fp8 cache of dense MLA; None if there is none."""
+
+
+@dataclass(frozen=True)
+class CpuBuild:
+    """A build that keeps everything in main memory, and is told how large its cache is."""
+
+    is_build: Callable[[str | None], bool]
+    """By the version."""
+    block_tokens: int
+    unused_blocks: int
+    """Blocks that no request gets."""
+    unused_words: str
+    """What they are."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """The engine takes a share of each GPU, and fills with cache what the rest leaves of it."""
+
+    option: str
+    """As the engine spells it."""
+    highest: float
+    """What people run it with; more is asking for trouble."""
+    start: Callable[[int, int], tuple[float, str]]
+    """Bytes that the driver reports (0 if unknown) and ranks -> the share to start with, and where it comes from."""
+    offered: Callable[[int, float, str, int], Offered]
+    """Bytes that CUDA shows, the share, its origin, and bytes that are gone before loading."""
+    graphs_counted: Callable[[str | None], bool]
+    """Whether a version's pool is what is left after CUDA graphs; of an unknown version as of a new one."""
+    runtime: Callable[[Plan, MemoryReport, str], Reading | None]
+    """A start's log -> what is gone on a GPU beside weights, cache and graphs."""
+    block_tokens: int = 1
+    """Tokens that the cache is given out in."""
+    cache: CacheForms = CacheForms()
+    cpu_build: CpuBuild | None = None
+
+
+@dataclass(frozen=True)
+class Margin:
+    """The engine takes what it is told to place; a margin of each GPU stays free."""
+
+    bytes: int
+
+
+Budget = Share | Margin

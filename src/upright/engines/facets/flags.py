@@ -1,0 +1,91 @@
+"""Case -> the words of an engine's command line, each with its reason.
+
+An engine knows its flags, by version; it knows nothing of machines, containers or files. Which spelling a version takes
+is never written down twice: engines ask `Accepted`, which has the recorded flags of that version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from upright.catalog.recorded_flags import nearest_flags
+from upright.catalog.rows.model import ModelRow
+from upright.records.box import Box, EngineInstall
+from upright.records.model import Model
+from upright.records.plan import Plan
+from upright.records.recipe import Setting
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What the person decides about a deployment, beyond the plan."""
+
+    model_path: str
+    served_name: str
+    host: str
+    port: int
+    vision: bool = False
+    """Serve images too; the safe start is text only."""
+    patched: bool = False
+    """The image or build carries the community's SM120 patches."""
+    draft_path: str | None = None
+    """Another draft model than the catalogue's."""
+    node: int = 0
+    """Which of the boxes that hold the model together."""
+    leader: str = "node-0"
+    """Where the first of them is reached by the others."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The flags that one version of an engine takes."""
+
+    flags: frozenset[str]
+    version: str | None
+    """The version they were recorded from."""
+
+    def __contains__(self, flag: object) -> bool:
+        return not self.flags or flag in self.flags
+
+    def first(self, *spellings: str) -> str | None:
+        """The first spelling that this version takes; None if it takes none."""
+        return next((each for each in spellings if each in self), None)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that decides a command line."""
+
+    plan: Plan
+    model: Model
+    box: Box
+    serving: Serving
+    row: ModelRow | None
+    """What the catalogue knows of the model: parsers, drafts, sampling."""
+    accepted: Accepted
+    install: EngineInstall | None = None
+    """The engine as found on the box; None if it is not there."""
+
+
+class Flags(Protocol):
+    """The facet that no engine can be without."""
+
+    def arguments(self, case: Case) -> tuple[Setting, ...]:
+        """The words in order, each with its reason."""
+        ...
+
+    def environment(self, case: Case) -> tuple[Setting, ...]: ...
+
+    def notes(self, case: Case) -> tuple[str, ...]:
+        """What was left out or must be known, in sentences."""
+        ...
+
+
+def accepted(engine: str, version: str | None, box: Box) -> Accepted:
+    """What the installed engine says itself, else what was recorded of its version or its nearest older one."""
+    installed = next((found for found in box.engines if found.engine == engine and found.flags), None)
+    if installed is not None and installed.flags:
+        return Accepted(frozenset(installed.flags), installed.version)
+    recorded = nearest_flags(engine, version)
+    return Accepted(recorded.flags, recorded.version) if recorded else Accepted(frozenset(), None)

@@ -1,0 +1,58 @@
+"""How an engine spreads a model over devices: ranks that divide every layer, or whole layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from upright.catalog.recorded_flags import nearest_flags, versions_taking
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Whether ranks can share one copy of the cache (decode context parallelism)."""
+
+    able: Callable[[str | None], bool]
+    """By the version; of an unknown one as of the newest."""
+    since: Callable[[], str | None]
+    """The oldest version that can; None if all that are known can."""
+
+
+def always() -> Sharing:
+    return Sharing(lambda _: True, lambda: None)
+
+
+def by_flag(engine: str, flag: str) -> Sharing:
+    """Versions that take the flag."""
+
+    def able(version: str | None) -> bool:
+        recorded = nearest_flags(engine, version)
+        return recorded is not None and flag in recorded
+
+    return Sharing(able, lambda: next(iter(versions_taking(engine, flag)), None))
+
+
+NEVER = Sharing(lambda _: False, lambda: None)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Every layer is divided over GPUs that work together; several boxes may hold a model together."""
+
+    vision: Literal["divided", "replicated"]
+    """What becomes of a vision tower."""
+    sharing: Sharing = NEVER
+    drafts: bool = True
+    """Whether a draft model and pictures are settings that a plan can add."""
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Whole layers on devices, experts where there is room; on one box."""
+
+    fork_types: bool = False
+    """Whether it loads the tensor types that mainline llama.cpp refuses."""
+
+
+Spread = Ranks | Layers

@@ -1,0 +1,76 @@
+"""Goal + Model -> the engines to plan with, and what each of them is known to be able to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from upright.engines import ENGINES, engine_named
+from upright.engines.facets.spread import Layers, Ranks
+from upright.records.model import Model
+from upright.records.plan import Goal, Objection
+
+
+def loading(artifact_format: str) -> tuple[str, ...]:
+    """Engines that load such an artifact."""
+    return tuple(name for name, engine in ENGINES.items() if artifact_format in engine.loads)
+
+
+def ranks_of(engine: str) -> Ranks | None:
+    spread = engine_named(engine).spread
+    return spread if isinstance(spread, Ranks) else None
+
+
+def layers_of(engine: str) -> Layers | None:
+    spread = engine_named(engine).spread
+    return spread if isinstance(spread, Layers) else None
+
+
+def shares_cache(engine: str, version: str | None) -> bool:
+    """Whether ranks of this engine can share one copy of the cache."""
+    ranks = ranks_of(engine)
+    return ranks is not None and ranks.sharing.able(version)
+
+
+def engines_for(model: Model, goal: Goal) -> Iterator[tuple[str, Objection | None]]:
+    """Engines that load the artifact, or the one that was asked for with what stands in its way."""
+    able = loading(model.format)
+    if goal.engine is not None and goal.engine not in able:
+        message = f"{goal.engine} does not load {model.format}: {model.name} is for {' or '.join(able)}"
+        yield goal.engine, Objection(code="wrong-format", message=message, remedy=f"--engine {able[0]}")
+        return
+    for engine in able:
+        if goal.engine not in (None, engine) or (goal.engine is None and refuses_types(engine, model)):
+            continue
+        yield engine, _against(engine, goal)
+
+
+def refuses_types(engine: str, model: Model) -> bool:
+    """Whether the file has tensor types that only a fork loads."""
+    layers = layers_of(engine)
+    return model.ik_only and layers is not None and not layers.fork_types
+
+
+def fork() -> str | None:
+    """The engine that loads them."""
+    return next((name for name in ENGINES if (layers := layers_of(name)) and layers.fork_types), None)
+
+
+def sharing_remedy(engine: str, ranks: Ranks) -> str | None:
+    """A version of it that shares the cache, or another engine that does."""
+    since = ranks.sharing.since()
+    other = next((name for name in ENGINES if name != engine and shares_cache(name, None)), None)
+    ways = (f"--engine-version {since} or newer" if since else None, f"--engine {other}" if other else None)
+    return ", or ".join(way for way in ways if way) or None
+
+
+def _against(engine: str, goal: Goal) -> Objection | None:
+    if layers_of(engine) is None:
+        return None
+    if goal.nodes > 1:
+        other = next((name for name in ENGINES if ranks_of(name)), None)
+        remedy = f"--engine {other}, with {ENGINES[other].loads[0]}" if other else None
+        return Objection(code="one-box", message=f"{engine} serves from one box", remedy=remedy)
+    if any((goal.tensor_parallel, goal.pipeline_parallel, goal.decode_context_parallel)):
+        message = f"{engine} puts whole layers on devices: it takes no number of ranks, stages or sharing ranks"
+        return Objection(code="no-ranks", message=message, remedy="leaving out --tp, --pp and --dcp")
+    return None
