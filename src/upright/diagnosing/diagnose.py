@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -11,9 +11,10 @@ from upright import catalog
 from upright.catalog.rows.failure import TELLING, FailureRow
 from upright.diagnosing import lines, marks
 from upright.diagnosing.excerpt import empty_row, excerpt, last_words
-from upright.diagnosing.remedies import filled, for_this_line
+from upright.diagnosing.remedies import filled, for_this_line, has_already
 from upright.diagnosing.scan import Hit, Scan, scan
 from upright.records.diagnosis import Diagnosis, Finding, Sighting
+from upright.records.recipe import Recipe
 
 _WEIGHT = {"fatal": 0, "crash": 0, "corruption": 0, "hang": 0, "request": 1, "symptom": 2, "slow": 3, "information": 4}
 _FAILURE = 2
@@ -40,6 +41,8 @@ class Around:
     """Since the last line; None if nobody knows."""
     machine: tuple[Sighting, ...] = ()
     """What the machine says when it is asked."""
+    recipe: Recipe | None = None
+    """What it was started with: no remedy is what that has already."""
     notes: tuple[str, ...] = ()
 
 
@@ -54,7 +57,7 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     rows = [row for row in catalog.failures() if row.where != "answer"]
     seen = scan(log, rows)
     engine = around.engine or marks.engine_of(seen.head) or _engine_by_rows(seen)
-    hits = _scoped([hit for hit in seen.hits.values() if hit.row.severity != "hang"], engine)
+    hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
     hits += _machine_hits(around.machine)
     hits += _hang(seen, rows, around)
     hits.sort(key=lambda hit: _order(hit, around))
@@ -73,13 +76,13 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
         failed=failed,
         stood=stood,
         code=cause.row.id if cause is not None and known else None,
-        findings=tuple(_finding(hit, engine) for hit in hits),
+        findings=tuple(_finding(hit, engine, around.recipe) for hit in hits),
         excerpt=pieces,
         row=empty_row(pieces, engine) if failed and not known else None,
         log_lines=seen.lines,
         log_bytes=seen.bytes,
         starts=seen.starts,
-        notes=around.notes,
+        notes=(*around.notes, *_left_out(hits, engine, around.recipe)),
     )
 
 
@@ -91,6 +94,16 @@ def cause_in(log: Path, engine: str) -> str | None:
         return None
     line = lines.said(found.excerpt[-1].text)
     return f"{found.code}: {line}" if found.code else line
+
+
+def _told_apart(seen: Scan) -> list[Hit]:
+    """Of the rows that claim one line, those for whose cause another line speaks; all of them if the log has none."""
+    borne_out = {hit.first.number for hit in seen.hits.values() if hit.row.id in seen.beside}
+    return [
+        hit
+        for hit in seen.hits.values()
+        if hit.row.beside is None or hit.row.id in seen.beside or hit.first.number not in borne_out
+    ]
 
 
 def _scoped(hits: list[Hit], engine: str | None) -> list[Hit]:
@@ -162,8 +175,9 @@ def _stood(seen: Scan) -> bool | None:
     return False if spoken else None
 
 
-def _finding(hit: Hit, engine: str | None) -> Finding:
+def _finding(hit: Hit, engine: str | None, recipe: Recipe | None) -> Finding:
     row = hit.row
+    remedies = for_this_line(row.remedies, engine, hit.words)
     return Finding(
         code=row.id,
         title=filled(row.title, hit.words),
@@ -173,6 +187,13 @@ def _finding(hit: Hit, engine: str | None) -> Finding:
         seen=hit.first,
         count=hit.count,
         ranks=tuple(hit.ranks),
-        remedies=for_this_line(row.remedies, engine, hit.words),
+        remedies=tuple(remedy for remedy in remedies if recipe is None or not has_already(recipe, remedy)),
         sources=row.sources,
     )
+
+
+def _left_out(hits: Sequence[Hit], engine: str | None, recipe: Recipe | None) -> Iterator[str]:
+    for hit in hits if recipe is not None else ():
+        remedies = for_this_line(hit.row.remedies, engine, hit.words)
+        if recipe is not None and remedies and all(has_already(recipe, remedy) for remedy in remedies):
+            yield f"the recipe has every remedy that the catalogue knows for {hit.row.id}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import overload
 
 from upright import catalog
+from upright.catalog import versions
 from upright.records.diagnosis import Remedy
 from upright.records.recipe import Recipe, Setting
 
@@ -66,6 +67,55 @@ def apply(recipe: Recipe, remedy: Remedy, *, free_port: int | None = None) -> Re
     change = changes.get(remedy.do)
     changed = change(recipe, remedy) if change else None
     return None if changed is None or _words(changed) == _words(recipe) else changed
+
+
+def has_already(recipe: Recipe, remedy: Remedy) -> bool:
+    """Whether the recipe is so already: such a remedy is none."""
+    if remedy.engine not in (None, recipe.engine):
+        return False
+    if remedy.do in ("set_flag", "unset_flag", "raise_flag", "lower_flag"):
+        return _flag_is_so(recipe, remedy)
+    environment = {setting.name: setting.value for setting in recipe.environment}
+    match remedy.do:
+        case "set_env":
+            return environment.get(remedy.name or "") == remedy.value
+        case "unset_env":
+            return remedy.name not in environment
+        case "use_image":
+            return recipe.image == remedy.value
+        case "use_engine":
+            return recipe.engine == remedy.value
+        case "use_version":
+            return _is_inside(recipe.engine_version, remedy.value or "*")
+        case _:
+            return False
+
+
+def _flag_is_so(recipe: Recipe, remedy: Remedy) -> bool:
+    place = _find(recipe, remedy.name)
+    if remedy.do == "unset_flag":
+        return place is None
+    if remedy.do == "set_flag":
+        wanted = _value_of_another(recipe, remedy.value)
+        if wanted is None and remedy.value is not None:
+            return True  # it has neither of the two
+        return (place[1].value if place else _default(recipe.engine, remedy.name)) == wanted
+    now, bound = _number(place[1].value or "") if place else None, _number(remedy.value or "")
+    if now is None or bound is None:
+        return False
+    return now >= bound if remedy.do == "raise_flag" else now <= bound
+
+
+def _default(engine: str, flag: str | None) -> str:
+    """What holds without the flag, if the catalogue knows it; a flag that stands alone has no value to hold."""
+    return next((row.default for row in catalog.flags(engine) if flag in row.flags and row.default), "")
+
+
+def _is_inside(version: str | None, wanted: str) -> bool:
+    try:
+        return version is not None and versions.inside(version.partition("+")[0], wanted)
+    except ValueError:  # a commit is no version to compare
+        return False
 
 
 def spellings(engine: str, flag: str) -> tuple[str, ...]:

@@ -50,6 +50,8 @@ class Meaning(NamedTuple):
     marks: frozenset[str]
     complains: bool
     """It looks like a cause, and no row knows it."""
+    beside: frozenset[str] = frozenset()
+    """Rows that are told from their neighbours by this line."""
 
 
 @dataclass
@@ -65,6 +67,8 @@ class Scan:
     ready: bool = False
     ending: bool = False
     """It was asked to stop."""
+    beside: set[str] = field(default_factory=set)
+    """Rows for whose cause another line of this start speaks."""
     starts: int = 0
     lines: int = 0
     bytes: int = 0
@@ -92,7 +96,9 @@ class _Reader:
 
     def __init__(self, rows: Sequence[FailureRow]) -> None:
         self.matcher = Matcher(rows)
-        self.signs = re.compile("|".join(f"(?:{pattern})" for pattern in marks.SIGNS))
+        self.beside = [(row.id, re.compile(row.beside)) for row in rows if row.beside is not None]
+        signs = (*marks.SIGNS, *(pattern.pattern for _, pattern in self.beside))
+        self.signs = re.compile("|".join(f"(?:{pattern})" for pattern in signs))
         self.marks = [(mark.means, re.compile(mark.pattern)) for mark in marks.MARKS]
         self.idle: set[bytes] = set()
         self.loud: dict[bytes, list[Meaning | None]] = {}
@@ -124,7 +130,8 @@ class _Reader:
             return None
         means = frozenset(name for name, pattern in self.marks if pattern.search(text))
         complains = not rows and marks.complains(text)
-        return Meaning(rows, means, complains) if rows or means or complains else None
+        beside = frozenset(name for name, pattern in self.beside if pattern.search(text))
+        return Meaning(rows, means, complains, beside) if rows or means or complains or beside else None
 
     def rejoin(self, seen: Scan) -> None:
         """Of a text that somebody pasted, the lines that were broken on the way."""
@@ -152,10 +159,12 @@ def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
     """What this line changes in what is known."""
     if "start" in meaning.marks:  # what an earlier life died of is not the question
         seen.hits, seen.errors, seen.dying, seen.ready, seen.ending = {}, [], None, False, False
+        seen.beside = set()
         seen.starts += 1
     if "ready" in meaning.marks:  # what kills a start did not kill this one
         seen.errors, seen.dying, seen.ready = [], None, True
         seen.hits = {code: hit for code, hit in seen.hits.items() if hit.row.severity not in ("fatal", "symptom")}
+    seen.beside |= meaning.beside
     seen.ending = seen.ending or "shutdown" in meaning.marks
     if seen.ending:  # what falls while it is taken down on request was not the cause of anything
         return

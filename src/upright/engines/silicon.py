@@ -33,6 +33,10 @@ def is_sm10(box: Box) -> bool:
     return (capability(box) or "").startswith("10.")
 
 
+def has_amx_tiles(box: Box) -> bool:
+    return "amx_tile" in box.cpu.flags
+
+
 def gpus_used(plan: Plan, box: Box) -> int:
     return min(len(box.gpus), plan.parallel.tensor * plan.parallel.pipeline) if box.gpus else 0
 

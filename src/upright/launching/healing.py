@@ -98,6 +98,7 @@ def why(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()
         reason=deployment.reason,
         silent_seconds=_silent_seconds(directory) if running else None,
         machine=(*said, *(machine.ask(host, question) if failed or running else ())),
+        recipe=recipe,
     )
     if not directory.log.exists():
         return diagnose(io.BytesIO(), subject=deployment.name, around=around)
@@ -157,7 +158,7 @@ def _port_held(recipe: Recipe, directory: DeploymentDir, host: Host, error: Laun
     asked = machine.ask(host, machine.Question(since=utc_now(), port=recipe.port))
     held = [each for each in asked if each.text.startswith("ss: port")]
     said = held or [Sighting(where="host", text=f"ss: port {recipe.port} is held by another process")]
-    around = Around(engine=recipe.engine, failed=True, reason=error.message, machine=tuple(said))
+    around = Around(engine=recipe.engine, failed=True, reason=error.message, machine=tuple(said), recipe=recipe)
     return diagnose(io.BytesIO(), subject=directory.name, around=around)
 
 

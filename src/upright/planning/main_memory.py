@@ -16,6 +16,7 @@ from upright.planning.fraction import share_of
 from upright.planning.kvcache import CacheShape, cache_shape
 from upright.planning.overhead import line, overheads
 from upright.planning.weights import rank_weights
+from upright.planning.wishes import dense_mla
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import DeviceBudget, Goal, KvCache, LedgerLine, Objection, Plan
@@ -122,6 +123,10 @@ def _objections(case: MainMemoryCase, short: int, low: int) -> tuple[Objection, 
         title = engine_named(case.engine).title
         message = f"{title}'s CPU build is planned as one rank: ranks in main memory share nothing but the machine"
         found.append(Objection(code="one-rank", message=message, remedy="--tp 1"))
+    if dense_mla(case.model) and case.dtype not in case.build.latent_types:
+        title, only = engine_named(case.engine).title, case.build.latent_types[0]
+        message = f"{title}'s MLA backends for CPUs read a {only} cache, not {case.dtype}"
+        found.append(Objection(code="cache-not-supported", message=message, remedy=f"--kv-dtype {only}"))
     if short > 0:
         largest = rounded_down(low // case.goal.users, case.build.block_tokens)
         found.append(

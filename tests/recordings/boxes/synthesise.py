@@ -13,6 +13,7 @@ from pathlib import Path
 
 from upright.host import Result
 from upright.host.recorded import write
+from upright.probing.engines import engine_questions
 from upright.probing.nvidia import FIELDS
 from upright.probing.rounds import FIRST_ROUND
 
@@ -52,6 +53,7 @@ class Box:
     persistence: str = "Enabled"
     fabric: dict[str, str] = field(default_factory=dict)
     extra: dict[str, Result] = field(default_factory=dict)
+    second_round: list[tuple[tuple[str, ...], Result]] = field(default_factory=list)
 
 
 def ok(text: str) -> Result:
@@ -206,7 +208,9 @@ def answers(box: Box) -> dict[str, Result]:
         "udev-dmi": no_file("/run/udev/data/+dmi:id"),
         "nvidia-query": ok(query(box)),
         "nvidia-long": ok(long_form(box)),
-        "display-devices": ok("\n".join(f"0000:{b}\t0x10de\t{n}" for b, n in zip(box.buses, box.nodes, strict=True))),
+        "display-devices": ok(
+            "\n".join(f"0000:{b}\t0x10de\t{n}" for b, n in zip(box.buses, box.nodes, strict=bool(box.buses)))
+        ),
         "topology": ok(topology(box)),
         "peer-access": ok(peer_access(box)),
         "uname": ok(f"{box.name} 6.8.0-79-generic x86_64"),
@@ -264,6 +268,24 @@ def channels(sockets: int, letters: str) -> list[tuple[str, str]]:
     return [(f"P{socket} CHANNEL {letter}", "DIMM 0") for socket in range(sockets) for letter in letters]
 
 
+def without_gpus() -> dict[str, Result]:
+    tools = ("nvidia-query", "nvidia-long", "topology", "peer-access", "nvidia-ctk")
+    return {
+        **{name: missing("nvidia-smi") for name in tools},
+        "display-devices": ok(""),
+        "driver-module": no_file("/proc/driver/nvidia/version"),
+        "hmm": no_file("/sys/module/nvidia_uvm/parameters/uvm_disable_hmm"),
+    }
+
+
+def with_vllm(folder: str, version: str) -> tuple[Result, list[tuple[tuple[str, ...], Result]]]:
+    """What the two rounds say of a vLLM that is on the PATH there."""
+    places = ok(f"vllm\t{folder}/vllm\t{folder}/python3\npython3\t{folder}/python3\t")
+    (question,) = (argv for name, argv in engine_questions({"engines": places}).items() if name.endswith(" metadata"))
+    return places, [(question, ok(f"vllm\t{version}\nvllm\t{version}"))]
+
+
+VLLM_THERE, VLLM_SAYS = with_vllm("/opt/vllm/bin", "0.32.0+cpu")
 BOXES = [
     Box(
         name="synthetic-8x-rtx-pro-6000-server",
@@ -371,6 +393,33 @@ BOXES = [
             "iommu-groups": ok("    301 identity"),
         },
     ),
+    Box(
+        name="synthetic-xeon-amx",
+        note="A machine without GPUs whose Xeon has AMX, with vLLM's CPU build, as one of ours was when its build "
+        "failed there. The rest is invented.",
+        cpu="INTEL(R) XEON(R) PLATINUM 8570",
+        vendor="GenuineIntel",
+        flags=EMERALD,
+        sockets=1,
+        cores=2,
+        memory_gib=24,
+        dimms=channels(1, "AB"),
+        dimm_gib=12,
+        speed_mts=4800,
+        gpu="",
+        capability="",
+        gpu_mib=0,
+        watts=("", ""),
+        clocks_mhz=(0, 0),
+        buses=[],
+        nodes=[0],
+        paths=[],
+        driver="",
+        cuda="",
+        bar1_mib=0,
+        extra={**without_gpus(), "engines": VLLM_THERE},
+        second_round=VLLM_SAYS,
+    ),
 ]  # fmt: skip
 
 
@@ -379,6 +428,7 @@ def main() -> None:
         said = answers(box)
         assert set(said) <= set(FIRST_ROUND), set(said) - set(FIRST_ROUND)
         entries = [(argv, said[name]) for name, argv in FIRST_ROUND.items() if name in said]
+        entries += box.second_round
         write(HERE / box.name, entries, name=box.name, made_by="synthesise.py", synthetic=True, note=box.note)
 
 

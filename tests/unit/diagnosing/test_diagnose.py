@@ -10,12 +10,12 @@ import pytest
 
 from tests.unit.diagnosing.noise import NOISE, sglang, vllm
 from upright import catalog
-from upright.catalog.rows.failure import FailureRow
+from upright.catalog.rows.failure import FailureRow, Seen
 from upright.diagnosing import Around, cause_in, diagnose
 from upright.records.diagnosis import Diagnosis, Sighting
 
 SEEN = [
-    (row, seen.line)
+    (row, seen)
     for row in catalog.failures()
     if row.seen != "none" and row.where == "log" and row.severity != "hang"
     for seen in row.seen
@@ -26,15 +26,18 @@ def told(*lines: str, around: Around | None = None, end: str = "\n") -> Diagnosi
     return diagnose(io.BytesIO(("\n".join(lines) + end).encode()), subject="log", around=around)
 
 
-@pytest.mark.parametrize(("row", "line"), SEEN, ids=[f"{row.id}-{number}" for number, (row, _) in enumerate(SEEN)])
-def test_every_pattern_is_found_among_five_thousand_lines(row: FailureRow, line: str):
+@pytest.mark.parametrize(("row", "seen"), SEEN, ids=[f"{row.id}-{number}" for number, (row, _) in enumerate(SEEN)])
+def test_every_pattern_is_found_among_five_thousand_lines(row: FailureRow, seen: Seen):
     """With colours, ranks in turn, progress bars that go back, and a last line that was never finished."""
+    line = seen.line
     dice = random.Random(line)
     engine = row.engines[0]
     lines = list(NOISE[engine](5000, seed=dice.randrange(1000)))
     place = dice.randrange(100, 4900)
     wrapped = line if line.startswith(("error", "(", "[", "0.")) else f"\x1b[31m{line}\x1b[0m"
     lines[place:place] = [wrapped]
+    if seen.beside is not None:
+        lines[place - 50] = seen.beside
     found = told(*lines, lines[0][:17], end="", around=Around(engine=None if engine == "any" else engine))
     assert row.id in [finding.code for finding in found.findings]
     finding = next(each for each in found.findings if each.code == row.id)

@@ -7,10 +7,12 @@ import pytest
 from tests.unit.planning.planning_examples import architecture, box, kimi_attention, model
 from upright.planning import plan
 from upright.records.box import Box, EngineInstall
-from upright.records.model import Model
-from upright.records.plan import Goal
+from upright.records.model import Architecture, GqaAttention, Model
+from upright.records.plan import Goal, Plan
+from upright.records.recipe import Setting
 from upright.rendering import render
 
+AMX = ("amx_bf16", "amx_int8", "amx_tile", "avx512_bf16", "avx512f")
 TINY = architecture(kimi_attention(layers=4), hidden_size=256, vocabulary_size=448, context_limit_tokens=8192)
 
 
@@ -19,8 +21,47 @@ def machine(version: str = "0.32.0+cpu", gpus: int = 0) -> Box:
     return box(memory_gib=24, gpus=gpus).model_copy(update={"engines": (install,)})
 
 
-def checkpoint() -> Model:
-    return model(0.01, TINY).model_copy(update={"format": "safetensors"})
+def with_amx(plain: Box) -> Box:
+    return plain.model_copy(update={"cpu": plain.cpu.model_copy(update={"flags": AMX})})
+
+
+def checkpoint(shape: Architecture = TINY) -> Model:
+    return model(0.01, shape).model_copy(update={"format": "safetensors"})
+
+
+def cache_setting(where: Box, what: Model) -> tuple[Plan, Setting]:
+    best = plan(where, what, Goal(engine="vllm", context_tokens=1000, users=3))[0]
+    recipe = render(best, what, where, model_path="/models/toy", port=8000)
+    return best, next(setting for setting in recipe.arguments if setting.name == "--kv-cache-dtype")
+
+
+def test_on_amx_mla_is_told_auto_and_the_bytes_are_those_of_bf16():
+    """vLLM's AMX_MLA asserts the very word; tests/vllm/test_cpu_backends.py asks vLLM itself."""
+    (plain, spelled), (on_amx, auto) = (
+        cache_setting(where, checkpoint()) for where in (machine(), with_amx(machine()))
+    )
+    assert (spelled.value, auto.value) == ("bfloat16", "auto")
+    assert "bf16 as planned: 4,608 bytes a token" in auto.reason
+    assert (plain.kv, plain.ledger) == (on_amx.kv, on_amx.ledger)
+
+
+def test_on_amx_other_attention_and_gpus_are_told_the_type():
+    heads = architecture(
+        GqaAttention(layers=4, heads=4, kv_heads=2, key_head_dim=64, value_head_dim=64),
+        hidden_size=256,
+        vocabulary_size=448,
+        context_limit_tokens=8192,
+    )
+    assert cache_setting(with_amx(machine()), checkpoint(heads))[1].value == "bfloat16"
+    assert cache_setting(with_amx(machine(gpus=1)), checkpoint())[1].value == "bfloat16"
+
+
+@pytest.mark.parametrize("dtype", ["fp8", "f16", "q8_0"])
+@pytest.mark.parametrize("where", [machine(), with_amx(machine())], ids=["plain", "amx"])
+def test_mla_on_a_cpu_has_no_other_cache_than_bf16(where: Box, dtype: str):
+    best = plan(where, checkpoint(), Goal(engine="vllm", kv_dtype=dtype))[0]
+    assert [(no.code, no.remedy) for no in best.objections] == [("cache-not-supported", "--kv-dtype bf16")]
+    assert plan(where, checkpoint(), Goal(engine="vllm", kv_dtype="bf16"))[0].fits
 
 
 def test_the_pool_is_whole_blocks_and_one_that_is_never_given_out():

@@ -31,6 +31,8 @@ class Seen(Part):
     """As the engine printed it."""
     source: Words
     """Where it was printed."""
+    beside: Words | None = None
+    """Another line of the same start, by which a row with `beside` is told from its neighbours."""
 
 
 Tells = Literal["cause", "class", "refusal", "consequence"]
@@ -58,6 +60,8 @@ class FailureRow(Row):
     """Regular expression, searched in a line."""
     silence_seconds: int | None = None
     """A hang: the line is normal, and means something only if nothing follows it for so long."""
+    beside: Annotated[str, AfterValidator(_pattern)] | None = None
+    """Several causes share the line: this one only if another line of the same start matches this expression."""
     when: str | None = None
     """What else is true then; several causes can share a line."""
     cause: Words

@@ -38,6 +38,8 @@ class CpuBuild:
     """Blocks that no request gets."""
     unused_words: str
     """What they are."""
+    latent_types: tuple[str, ...]
+    """Names of the cache types that its MLA backends read, the usual one first."""
 
 
 @dataclass(frozen=True)

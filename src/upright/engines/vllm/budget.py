@@ -59,5 +59,8 @@ BUDGET = Share(
         # Guard: block 0 is never given to a request (vllm/v1/core/block_pool.py, null_block).
         unused_blocks=1,
         unused_words="vLLM's empty block",
+        # CPU_MLA and AMX_MLA read one type, by whatever name: any other dies on the first request
+        # (vllm/v1/attention/backends/mla/cpu_mla.py and amx_mla.py at 0.32.0; failures/vllm-cpu-fp8-cache).
+        latent_types=("bf16", "bfloat16", "auto"),
     ),
 )

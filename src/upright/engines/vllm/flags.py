@@ -145,10 +145,24 @@ def _memory(case: Case) -> Iterator[Setting]:
         )
     else:
         yield from _in_main_memory(plan)
-    dtype = _CACHE_TYPES.get(plan.kv.dtype, plan.kv.dtype)
-    yield Setting(
-        name="--kv-cache-dtype",
-        value=dtype,
+    yield _cache_type(case)
+
+
+def _cache_type(case: Case) -> Setting:
+    plan, name = case.plan, "--kv-cache-dtype"
+    if plan.memory_fraction is None and silicon.dense_mla(case.model) and silicon.has_amx_tiles(case.box):
+        # Guard: AMX_MLA, which every CPU with AMX takes for MLA, asserts this very word when the first token is stored;
+        # `bfloat16` is the same type, and kills the engine after /health said 200.
+        return Setting(
+            name=name,
+            value="auto",
+            reason=f"the model's own type, {plan.kv.dtype} as planned: {plan.kv.bytes_per_token:,} bytes a token; this "
+            "CPU has AMX, and vLLM's MLA backend for it takes no other word",
+            source="vllm/v1/attention/backends/mla/amx_mla.py and platforms/cpu.py at 0.32.0",
+        )
+    return Setting(
+        name=name,
+        value=_CACHE_TYPES.get(plan.kv.dtype, plan.kv.dtype),
         reason=f"the cache type that was planned: {plan.kv.bytes_per_token:,} bytes a token; said aloud, since `auto` "
         "follows the checkpoint",
     )
