@@ -11,10 +11,11 @@ import sys
 from typing import Any
 
 import torch
-from vllm import _custom_ops
 from vllm.platforms.cpu import CpuPlatform
 from vllm.utils.import_utils import resolve_obj_by_qualname
 from vllm.v1.attention.selector import AttentionSelectorConfig
+
+from vllm import _custom_ops
 
 HEAD, ROPE, BLOCK = 576, 64, 128
 
