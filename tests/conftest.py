@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests import command
 from tests.ports import free_port
 from tests.programs import made_by
 
@@ -23,6 +23,7 @@ ROOT = Path(__file__).parent.parent
 SHARED = {path.stem for path in (ROOT / "tests").iterdir()} - {
     "__init__",
     "__pycache__",
+    "command",
     "conftest",
     "ports",
     "programs",
@@ -45,18 +46,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.fixture
 def upright(tmp_path: Path) -> Upright:
-    """Runs `upright ARGS...` as a user would, in a subprocess with a home of its own."""
+    """Runs `upright ARGS...` as a user would, in a process and a home of its own (tests/command says how)."""
 
     def run(*args: str | Path, timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "upright", *map(str, args)],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env={**os.environ, "UPRIGHT_HOME": str(tmp_path / "home"), "NO_COLOR": "1", **env},
-            cwd=tmp_path,
-            check=False,
-        )
+        environment = {**os.environ, "UPRIGHT_HOME": str(tmp_path / "home"), "NO_COLOR": "1", **env}
+        return command.run([*map(str, args)], environment, tmp_path, timeout)
 
     return run
 
