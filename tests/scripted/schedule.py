@@ -14,7 +14,6 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from upright.benchmarking.load import loop_factory
 from upright.benchmarking.schedule import END, Connection, Schedule, Server, Stream, chunk, command, event, serve
 
 
@@ -108,7 +107,7 @@ def faulty(schedule: Schedule, faults: Faults) -> list[str]:
 
 def main() -> None:
     server = FaultyServer(Schedule(**json.loads(sys.argv[1])), Faults(**json.loads(sys.argv[2])))
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with asyncio.Runner() as runner:
         runner.run(serve(server))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 
-from upright.benchmarking.load import Flight, Load, Tally, Target, loop_name, run, spread_of
+from upright.benchmarking.load import Flight, Load, Tally, Target, run, spread_of
 from upright.benchmarking.prompts import Gauge, Prompts
 from upright.benchmarking.sampling import Sampler
 from upright.benchmarking.verdict import marks, notes
@@ -138,7 +138,7 @@ def _cell(
         good_percent=_good_percent(tally, promise),
         engine=view, complaints=found, sampled=sane, complete=not flight.gone,
         machine=Machine(
-            program="upright", version=metadata.version("upright"), loop=loop_name(),
+            program="upright", version=metadata.version("upright"), loop="asyncio",
             cpu_seconds=round(flight.cpu_seconds, 4), lag_seconds=round(flight.lag_seconds, 6),
             memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         ),

@@ -16,7 +16,7 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from upright.benchmarking.load import allow_open_files, loop_factory
+from upright.benchmarking.load import allow_open_files
 
 clock = time.perf_counter
 _TEXT = (
@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self.transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
@@ -339,7 +339,7 @@ def command(schedule: Schedule, module: str = "upright.benchmarking.schedule") -
 
 def main() -> None:
     server = Server(Schedule(**json.loads(sys.argv[1])))
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with asyncio.Runner() as runner:
         runner.run(serve(server))
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import httpx2
 
-from upright.benchmarking.load import Load, Request, Target, loop_name, run, spread_of
+from upright.benchmarking.load import Load, Request, Target, run, spread_of
 from upright.benchmarking.schedule import Schedule, command
 from upright.errors import EndpointError
 from upright.records.benchmark import Api, SelfTest
@@ -41,7 +41,7 @@ def self_test(concurrency: int, *, api: Api = "chat") -> SelfTest:
         throughput_error_percent=100 * (rate / truth["tokens_per_second"] - 1),
         reached=truth["peak"],
         cpu_seconds=flight.cpu_seconds,
-        loop=loop_name(),
+        loop="asyncio",
     )
 
 

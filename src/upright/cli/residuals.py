@@ -60,8 +60,8 @@ def _of(directory: DeploymentDir) -> Residuals:
 
 def _of_log(directory: DeploymentDir, log: str) -> Residuals:
     from upright.engines import engine_named
-    from upright.launching.launch import utc_now
     from upright.planning.comparing import Seen, compare
+    from upright.progress import utc_now
     from upright.records.box import Box
     from upright.records.plan import Plan
 

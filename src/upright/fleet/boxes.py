@@ -15,6 +15,7 @@ from upright.fleet.directory import Keys
 from upright.fleet.preparing import on_box
 from upright.launching import restart, status
 from upright.line import Prepared, measure, start
+from upright.progress import Tell
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState, Router
 from upright.records.plan import Plan
@@ -23,8 +24,6 @@ from upright.records.residuals import Residuals
 from upright.rendering.container import EVERYWHERE
 from upright.rendering.recipe import LOOPBACK
 from upright.store import DeploymentDir, write_atomically
-
-Tell = Callable[[str], None]
 
 
 def deployment_of(state: BoxState) -> DeploymentDir | None:

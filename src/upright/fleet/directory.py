@@ -14,7 +14,6 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from upright.errors import LaunchError, UsageError
@@ -127,10 +126,6 @@ class FleetDir:
 def known_fleets() -> list[FleetDir]:
     found = [FleetDir(path.parent.name) for path in (home() / "fleets").glob(f"*/{FleetState.kind}.json")]
     return sorted(found, key=lambda item: item.name)
-
-
-def utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _referenced(reference: str) -> str:

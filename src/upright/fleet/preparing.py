@@ -12,13 +12,13 @@ from upright.errors import UprightError
 from upright.launching import refuse_missing_runtime
 from upright.line import On, Prepared, prepare, prepare_recipe
 from upright.probing import probe
+from upright.progress import Tell
 from upright.records.box import Box
 from upright.records.fleet import Fleet, FleetBox
 from upright.records.loading import load
 from upright.records.recipe import Recipe
 from upright.rendering.image import image_named
 
-Tell = Callable[[str], None]
 T = TypeVar("T")
 _AT_ONCE = 32
 """Boxes that are spoken to at once."""

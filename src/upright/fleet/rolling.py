@@ -6,7 +6,6 @@ back to the recipe it had, and the roll stops. Every phase is on disk before it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,17 +19,17 @@ from upright.fleet.boxes import (
     same_start,
     wait_until_idle,
 )
-from upright.fleet.directory import FleetDir, Keys, utc_now
+from upright.fleet.directory import FleetDir, Keys
 from upright.fleet.preparing import BoxPlan, plan_fleet, tell_of
 from upright.fleet.starting import admit
 from upright.launching import restart
 from upright.line import Prepared, climb
+from upright.progress import Tell, utc_now
 from upright.proving.stepping import recipe_of
 from upright.records.fleet import Fleet, FleetBox, Phase, Roll, RollStep
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
 
-Tell = Callable[[str], None]
 _UNFINISHED: tuple[Phase, ...] = ("draining", "restarting", "proving", "admitting", "stepping back")
 
 

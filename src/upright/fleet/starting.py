@@ -17,6 +17,7 @@ from upright.fleet.directory import FleetDir, Keys
 from upright.fleet.gateway import RouterFiles, wait_until
 from upright.fleet.preparing import BoxPlan, at_once, plan_fleet, tell_of
 from upright.launching import launch, restart, status, stop
+from upright.progress import Tell
 from upright.proving import prove
 from upright.proving.climbing import telling
 from upright.proving.prompts import prompt_set_for
@@ -29,7 +30,6 @@ from upright.records.recipe import Recipe
 from upright.rendering.router import router_recipe
 from upright.store import DeploymentDir, write_atomically
 
-Tell = Callable[[str], None]
 THROUGH = ("smoke", "clients")
 """Rungs that are climbed through the router."""
 _ADMIT_SECONDS = 60.0

@@ -30,7 +30,7 @@ LIMIT_SECONDS = 90.0
 _BOOT = "import sys; sys.path.append({folder!r}); from payload.__main__ import main; main()"
 Until = Literal["shared", "binary", "value"]
 """How far: to the shared memory, to the binary, or only to what the function returns."""
-Tell = Callable[[int, int], None]
+Counted = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def compile_tasks(
     *,
     limit_seconds: float = LIMIT_SECONDS,
     workers: int | None = None,
-    tell: Tell | None = None,
+    tell: Counted | None = None,
 ) -> list[list[Outcome]]:
     """For each task the outcomes of its launches, in order; only what is not remembered is compiled."""
     keys = [_key(task, target, interpreter) for task in tasks]
@@ -100,7 +100,7 @@ def compile_tasks(
 
 
 def _compiled(
-    group: Mapping[str, Task], target: Target, interpreter: Interpreter, limits: Mapping[str, Any], tell: Tell | None
+    group: Mapping[str, Task], target: Target, interpreter: Interpreter, limits: Mapping[str, Any], tell: Counted | None
 ) -> dict[str, list[Outcome]]:
     """Tasks of one extracted source, in one child interpreter."""
     described = [{"id": key, **task.description()} for key, task in group.items()]
@@ -120,7 +120,7 @@ def _compiled(
     return {key: _outcomes(task, answers.get(key, [])) for key, task in group.items()}
 
 
-def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: Tell | None) -> dict[str, list[Any]]:
+def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: Counted | None) -> dict[str, list[Any]]:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("TRITON", "PYTHON"))},
         "TRITON_CACHE_DIR": str(scratch / "triton"),

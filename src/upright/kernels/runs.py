@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from upright.kernels.compile import LIMIT_SECONDS, Outcome, Task, Tell, compile_tasks
+from upright.kernels.compile import LIMIT_SECONDS, Counted, Outcome, Task, compile_tasks
 from upright.kernels.interpreter import Interpreter
 from upright.kernels.targets import Target
 
@@ -18,7 +18,7 @@ class Compiler:
     limit_seconds: float = LIMIT_SECONDS
     workers: int | None = None
     """Compiles at once; None for one a core."""
-    tell: Tell | None = None
+    tell: Counted | None = None
     """Called with how many launches are done, of how many."""
 
     def outcomes(self, tasks: Sequence[Task], target: Target) -> list[list[Outcome]]:

@@ -17,7 +17,8 @@ from functools import partial
 from upright.diagnosing import Around, apply, diagnose, diagnose_file, machine
 from upright.errors import LaunchError
 from upright.host import Host
-from upright.launching.launch import launch, refuse_taken_port, restart, status, stop, utc_now
+from upright.launching.launch import launch, refuse_taken_port, restart, status, stop
+from upright.progress import utc_now
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.diagnosis import Attempt, Attempts, Diagnosis, Remedy, Sighting
 from upright.records.recipe import Recipe

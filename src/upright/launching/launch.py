@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from upright.launching.locks import supervising
 from upright.launching.places import place_of
 from upright.launching.processes import alive, boot_id, end_group, send
 from upright.launching.runtimes import RUNTIMES
+from upright.progress import utc_now
 from upright.records.deployment import RUNNING, Change, Deployment, Keeping
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir, write_atomically
@@ -168,10 +168,6 @@ def goes_on(directory: DeploymentDir, *, patience_seconds: float = 5) -> bool:
 def changed(deployment: Deployment, **fields: Any) -> Deployment:
     """The same deployment with other fields; a new state is a new line of its history."""
     return deployment.changed(utc_now(), **fields)
-
-
-def utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def address(recipe: Recipe, machine: str | None = None, port: int | None = None) -> str:

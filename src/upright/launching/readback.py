@@ -13,9 +13,9 @@ from upright.endpoint.metrics import Metrics, read_metrics
 from upright.engines import engine_named
 from upright.engines.memory_report import HOST, MemoryReport
 from upright.errors import EndpointError
-from upright.launching.launch import utc_now
 from upright.launching.resident import Resident, resident
 from upright.planning.comparing import Seen, compare
+from upright.progress import utc_now
 from upright.records.base import Figure, unknown
 from upright.records.box import Box
 from upright.records.deployment import RUNNING, Deployment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upright.line.preparing import Tell
+from upright.progress import Tell
 from upright.proving.climbing import climb_deployment
 from upright.proving.journaled import Wish
 from upright.proving.prompts import PromptSet, prompt_set_for

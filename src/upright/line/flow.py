@@ -14,11 +14,12 @@ from upright.fetching import Arriving
 from upright.launching import status, stop
 from upright.launching.locks import trying
 from upright.line.climbing import climb
-from upright.line.preparing import On, Prepared, Tell, prepare
+from upright.line.preparing import On, Prepared, prepare
 from upright.line.rehearsing import check_without_weights, rehearse_without_weights
 from upright.line.starting import register, start
 from upright.line.telling import write_report
 from upright.line.weights import fetched
+from upright.progress import Tell
 from upright.records.deployment import Deployment
 from upright.records.evidence import Evidence
 from upright.records.plan import Goal

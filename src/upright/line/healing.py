@@ -7,8 +7,9 @@ from upright.errors import EngineError, LaunchError
 from upright.launching import launch, restart
 from upright.launching.healing import Healed, Mover, heal
 from upright.launching.locks import trying
-from upright.line.preparing import On, Prepared, Tell, best
+from upright.line.preparing import On, Prepared, best
 from upright.planning import plan
+from upright.progress import Tell
 from upright.proving import prove
 from upright.proving.prompts import prompt_set_for
 from upright.records.deployment import Deployment

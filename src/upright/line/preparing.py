@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from upright.line.weights import Locate, on_disk
 from upright.planning import plan
 from upright.planning.artifacts import Choice, choice
 from upright.probing import probe
+from upright.progress import Tell
 from upright.reading import read
 from upright.records.box import Box
 from upright.records.deployment import Keeping
@@ -21,8 +21,6 @@ from upright.records.plan import Goal, Plan
 from upright.records.recipe import Recipe, Runtime
 from upright.rendering import render
 from upright.rendering.recipe import Wishes
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from pathlib import Path
 from upright.checking import check
 from upright.errors import LaunchError
 from upright.host import Host
-from upright.line.preparing import Prepared, Tell, prepare
+from upright.line.preparing import Prepared, prepare
 from upright.line.weights import repository
+from upright.progress import Tell
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan

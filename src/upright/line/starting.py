@@ -9,7 +9,8 @@ from upright import store
 from upright.errors import LaunchError, UprightError
 from upright.launching import address, launch, refuse_missing_runtime, refuse_taken_port
 from upright.launching.readback import read_back
-from upright.line.preparing import On, Prepared, Tell
+from upright.line.preparing import On, Prepared
+from upright.progress import Tell
 from upright.records.deployment import Deployment
 from upright.records.residuals import Residuals
 from upright.store import DeploymentDir

@@ -7,12 +7,12 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from upright.endpoint.client import Answer
 from upright.endpoint.guards import complaints
 from upright.errors import EndpointError
+from upright.progress import utc_now
 from upright.proving.prompts import Mode
 from upright.proving.rung import Stand
 from upright.records.evidence import Observation, Verdict
@@ -160,10 +160,6 @@ def kept(request: dict[str, Any]) -> dict[str, Any]:
 def text_of(seen: Observation) -> str:
     """The answer's text, as an observation holds it."""
     return Answer({}, seen.response or {}, 0).text
-
-
-def utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _request(stand: Stand, asked: Asked) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -14,6 +14,7 @@ from upright.errors import LaunchError, UprightError
 from upright.launching import restart, status
 from upright.launching.footprint import Meter
 from upright.launching.readback import residuals_of
+from upright.progress import Tell
 from upright.proving.estimating import Chosen, total_seconds
 from upright.proving.journaled import Listener, Wish, climb
 from upright.proving.ladder import target_of
@@ -28,7 +29,6 @@ from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
 from upright.store import DeploymentDir
 
-Tell = Callable[[str], None]
 _NAMED = 4
 """Groups that are named one by one; more are counted."""
 _LONG_SECONDS = 5

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from upright.endpoint.client import Endpoint
-from upright.proving.asking import utc_now
+from upright.progress import utc_now
 from upright.proving.estimating import Chosen
 from upright.proving.ladder import prove
 from upright.proving.prompts import PromptSet

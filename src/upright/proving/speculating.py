@@ -26,8 +26,8 @@ from upright.launching import restart, status
 from upright.launching.healing import why
 from upright.launching.locks import changing
 from upright.launching.readback import Cache, cache_of
+from upright.progress import Tell, utc_now
 from upright.proving import speculation_verdict as verdict
-from upright.proving.asking import utc_now
 from upright.proving.ladder import prove, target_of
 from upright.proving.prompts import PromptSet
 from upright.proving.rungs.speculation import offered
@@ -40,7 +40,6 @@ from upright.records.recipe import Recipe
 from upright.records.speculation import TRIAL, Outcome, Speculation, Tried
 from upright.store import DeploymentDir
 
-Tell = Callable[[str], None]
 SETTING = TRIAL
 """What a step of several flags is called in the journal."""
 NO_CACHE, NOTHING_COUNTED = Cache(None, None), Metrics()

@@ -14,7 +14,7 @@ from pathlib import Path
 from upright.errors import LaunchError, UsageError
 from upright.launching import restart, status
 from upright.launching.locks import changing
-from upright.proving.asking import utc_now
+from upright.progress import utc_now
 from upright.proving.estimating import is_left_out
 from upright.proving.journaled import unfinished_step
 from upright.records.base import from_json

@@ -70,7 +70,7 @@ class Machine(Part):
     version: str | None
     """Its version."""
     loop: str | None = None
-    """The event loop: uvloop or asyncio."""
+    """The event loop: asyncio; uvloop in older evidence."""
     cpu_seconds: float | None = None
     """Processor time of the generator during the cell."""
     lag_seconds: float | None = None
@@ -237,7 +237,7 @@ class SelfTest(Part):
     cpu_seconds: float
     """Processor time of the generator."""
     loop: str
-    """uvloop or asyncio."""
+    """asyncio; uvloop in older evidence."""
 
 
 class Started(Entry):

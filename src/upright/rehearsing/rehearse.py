@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from upright.engines.memory_report import MemoryReport
 from upright.errors import LaunchError
 from upright.host import Host
 from upright.launching import launch, stop
+from upright.progress import Tell
 from upright.records.deployment import Deployment, Keeping
 from upright.records.model import Model
 from upright.records.plan import Plan
@@ -27,7 +28,6 @@ from upright.rehearsing.allocator import allocator, allot
 from upright.rehearsing.husk import Husk
 from upright.store import DeploymentDir
 
-Tell = Callable[[str], None]
 _DUMMY = Setting(
     name="--load-format",
     value="dummy",

@@ -10,7 +10,7 @@ from upright.records.benchmark import AS_IT_IS, WITH_TOOL, Benchmark, Shape
 from upright.records.speculation import TRIAL
 
 if TYPE_CHECKING:
-    from upright.reporting.page import Subject
+    from upright.reporting.subject import Subject
 
 
 def reproduce(subject: Subject) -> list[str]:

@@ -18,37 +18,14 @@ from upright.benchmarking.rows import Row, rows
 from upright.benchmarking.statistics import Mean
 from upright.records.base import Record
 from upright.records.benchmark import Benchmark
-from upright.records.box import Box
-from upright.records.deployment import Deployment
-from upright.records.diagnosis import Attempts
 from upright.records.evidence import Evidence
-from upright.records.model import Model
-from upright.records.plan import Plan
-from upright.records.recipe import Recipe
-from upright.records.residuals import Residuals
-from upright.records.speculation import Speculation
 from upright.reporting import charts, views
 from upright.reporting.again import reproduce
 from upright.reporting.speculation import Guessed, guessed
+from upright.reporting.subject import Subject as Subject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What a page is about: the records of one deployment."""
-
-    box: Box
-    model: Model
-    plan: Plan
-    recipe: Recipe
-    deployment: Deployment
-    evidence: Evidence | None
-    benchmarks: tuple[Benchmark, ...] = ()
-    attempts: Attempts | None = None
-    residuals: Residuals | None = None
-    speculation: Speculation | None = None
 
 
 @dataclass(frozen=True)

@@ -106,11 +106,6 @@ def test_conversations_that_began_at_random_times_go_on_to_their_end():
     assert tally.succeeded == 12
 
 
-def test_without_uvloop_it_works_too(url: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "uvloop", None)
-    assert load(url, 8, 10, Load(4)).succeeded == 8
-
-
 @pytest.fixture
 def few_files() -> Iterator[None]:
     """As in a shell with its usual limit, scaled down."""

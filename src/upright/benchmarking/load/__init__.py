@@ -4,8 +4,6 @@ from upright.benchmarking.load.apis import Message as Message
 from upright.benchmarking.load.apis import Target as Target
 from upright.benchmarking.load.generator import Flight as Flight
 from upright.benchmarking.load.generator import run as run
-from upright.benchmarking.load.loops import loop_factory as loop_factory
-from upright.benchmarking.load.loops import loop_name as loop_name
 from upright.benchmarking.load.open_files import allow_open_files as allow_open_files
 from upright.benchmarking.load.requests import Landing as Landing
 from upright.benchmarking.load.requests import Load as Load

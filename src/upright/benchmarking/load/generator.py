@@ -18,7 +18,6 @@ from typing import cast
 
 from upright.benchmarking.load.apis import Target
 from upright.benchmarking.load.exchange import Exchange, Fault
-from upright.benchmarking.load.loops import loop_factory
 from upright.benchmarking.load.open_files import allow_open_files, none_left
 from upright.benchmarking.load.requests import Landing, Load, Request, Source
 from upright.benchmarking.load.tally import Tally
@@ -53,7 +52,7 @@ def run(
     """Run to the end. `on_tick` hears of it twice a second, `on_landing` of every request when it has ended;
     `beside` starts a task that runs along and is cancelled."""
     allow_open_files(load.concurrency)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with asyncio.Runner() as runner:
         return runner.run(_Generator(target, source, load, Tally(sample_every), on_landing).run(on_tick, beside))
 
 
@@ -71,7 +70,7 @@ class _Connection(asyncio.Protocol):
         """Whether it has carried a whole answer."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self.owner.received(self, clock(), data)

@@ -13,7 +13,8 @@ from upright.benchmarking.comparison import place_words
 from upright.catalog.recorded_flags import nearest_flags
 from upright.engines.facets.flags import Accepted
 from upright.engines.speculation import Offer, offers, speculation_of
-from upright.proving.asking import Slot, note, utc_now
+from upright.progress import utc_now
+from upright.proving.asking import Slot, note
 from upright.proving.prompts import PromptSet
 from upright.proving.rung import Probe, Rung, Stand
 from upright.records.evidence import Observation, Verdict

@@ -1,0 +1,32 @@
+"""The records of one deployment, as a page wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upright.records.benchmark import Benchmark
+from upright.records.box import Box
+from upright.records.deployment import Deployment
+from upright.records.diagnosis import Attempts
+from upright.records.evidence import Evidence
+from upright.records.model import Model
+from upright.records.plan import Plan
+from upright.records.recipe import Recipe
+from upright.records.residuals import Residuals
+from upright.records.speculation import Speculation
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a page is about: the records of one deployment."""
+
+    box: Box
+    model: Model
+    plan: Plan
+    recipe: Recipe
+    deployment: Deployment
+    evidence: Evidence | None
+    benchmarks: tuple[Benchmark, ...] = ()
+    attempts: Attempts | None = None
+    residuals: Residuals | None = None
+    speculation: Speculation | None = None
