@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from typing import Any
 import anthropic
 import openai
 
+from tests.command import command
 from tests.sdk_clients import CITY, GREEDY, QUESTION, WEATHER
 
 RECORDINGS = Path(__file__).parent / "recordings/conformance"
@@ -24,7 +24,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def upright(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "upright", *words],
+        [*command(), *words],
         capture_output=True,
         text=True,
         env={**os.environ, **env},

@@ -27,12 +27,13 @@ def command() -> list[str]:
     return [sys.executable, "-IS", str(_HERE / "client.py"), _server()]
 
 
-def program(folder: Path) -> Path:
-    """A file named `upright` in the folder, for a PATH."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "upright"
-    path.write_text(f'#!/bin/sh\nexec {" ".join(command())} "$@"\n')
-    path.chmod(0o755)
+def program() -> Path:
+    """A file named `upright`, alone in its folder, for a PATH."""
+    path = Path(_server()).with_name("bin") / "upright"
+    if not path.exists():
+        path.parent.mkdir()
+        path.write_text(f'#!/bin/sh\nexec {" ".join(command())} "$@"\n')
+        path.chmod(0o755)
     return path
 
 

@@ -24,7 +24,7 @@ AT_START = ("PYTHON", "LC_", "LANG", "MALLOC_", "LD_")
 
 def alike(environment: dict[str, str], other: dict[str, str]) -> bool:
     """Whether an interpreter would start the same way in both."""
-    names = {name for name in (*environment, *other) if name.startswith(AT_START) and name != "PYTEST_CURRENT_TEST"}
+    names = {name for name in (*environment, *other) if name.startswith(AT_START)}
     return all(environment.get(name) == other.get(name) for name in names)
 
 

@@ -85,8 +85,7 @@ def test_what_an_interpreter_reads_as_it_starts_makes_a_real_one(upright: Uprigh
 
 
 def test_a_program_of_that_name_speaks_on_its_callers_streams(tmp_path: Path) -> None:
-    path = command.program(tmp_path / "bin")
-    script = f"echo A line that no engine wrote | {path} diagnose - 2>&1 | head -n 1"
+    script = f"echo A line that no engine wrote | {command.program()} diagnose - 2>&1 | head -n 1"
     environment = {**os.environ, "UPRIGHT_HOME": str(tmp_path)}
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, check=False)
     assert (done.stderr, done.stdout) == ("", "this is no engine's log: what was piped in\n")

@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.command import program
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _EXIT = re.compile(r"\[exit (\d+)\]")
@@ -42,12 +45,13 @@ def steps(page: Path) -> list[Step]:
 
 def run_page(page: Path, folder: Path, environment: dict[str, str]) -> list[str]:
     """Run every command of the page in order, in one folder; returns what does not agree."""
-    complaints = []
+    complaints, path = [], f"{environment.get('PATH', os.environ['PATH'])}:{Path(sys.executable).parent}"
+    environment = {**environment, "PATH": f"{program().parent}:{path}", "NO_COLOR": "1", "COLUMNS": "80"}
     for step in steps(page):
         done = subprocess.run(
             ["bash", "-c", step.command],
             cwd=folder,
-            env={**os.environ, **environment, "NO_COLOR": "1", "COLUMNS": "80"},
+            env={**os.environ, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

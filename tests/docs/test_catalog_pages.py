@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,10 +14,6 @@ from tests.docs.sessions import run_page, steps
 def test_the_page_does_what_it_shows(name: str, least: int, tmp_path: Path) -> None:
     page = ROOT / "docs" / name
     assert len(steps(page)) >= least
-    program = tmp_path / "bin/upright"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m upright "$@"\n')
-    program.chmod(0o755)
-    environment = {"UPRIGHT_HOME": str(tmp_path / "home"), "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    environment = {"UPRIGHT_HOME": str(tmp_path / "home")}
     complaints = run_page(page, tmp_path, environment)
     assert not complaints, "\n\n".join(complaints)

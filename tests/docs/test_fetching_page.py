@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -28,16 +26,11 @@ def test_the_page_does_what_it_shows(tmp_path: Path) -> None:
         "chart.png": "",
     }.items():
         (repository / name).write_text(text)
-    program = tmp_path / "bin/upright"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m upright "$@"\n')
-    program.chmod(0o755)
     with LoopbackHub(repository).running() as hub:
         environment = {
             "UPRIGHT_HOME": str(tmp_path / "home"),
             "HF_HOME": str(tmp_path / "hf"),
             "HF_ENDPOINT": hub.hub_url,
-            "PATH": f"{program.parent}:{os.environ['PATH']}",
         }
         complaints = run_page(page, tmp_path, environment)
     assert not complaints, "\n\n".join(complaints)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,11 @@ def test_the_page_does_what_it_shows(llama_server, llama_image, ssh_command, tin
     page = ROOT / "docs/launching.md"
     assert len(steps(page)) >= 14
     shutil.copy(tiny_model, tmp_path)
-    program = tmp_path / "bin/upright"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m upright "$@"\n')
-    program.chmod(0o755)
     environment = {
         **llama_image[1],
         "UPRIGHT_HOME": str(tmp_path / "home"),
         "UPRIGHT_SSH_COMMAND": " ".join(ssh_command),
-        "PATH": f"{program.parent}:{llama_server.parent}:{os.environ['PATH']}",
+        "PATH": f"{llama_server.parent}:{os.environ['PATH']}",
     }
     complaints = run_page(page, tmp_path, environment)
     assert not complaints, "\n\n".join(complaints)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -43,7 +42,7 @@ def test_the_pages_sessions_do_what_they_show(page: Path, llama_server: Path, ti
     assert steps(page), "a page without a session proves nothing"
     environment = {
         "UPRIGHT_HOME": str(tmp_path / "home"),
-        "PATH": f"{llama_server.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{llama_server.parent}:{os.environ['PATH']}",
     }
     complaints = run_page(page, tmp_path, environment)
     assert not complaints, "\n\n".join(complaints)

@@ -7,7 +7,6 @@ import os
 import resource
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.command import command
 from tests.ports import free_port
 from upright import store
 from upright.diagnosing import Around, diagnose_file
@@ -187,7 +187,7 @@ def recipe(llama_server: Path, tiny_model: Path, tmp_path_factory: pytest.TempPa
     """What `upright up` would start, before anything is broken in it."""
     home, path = tmp_path_factory.mktemp("home"), f"{llama_server.parent}:{os.environ['PATH']}"
     words = ("up", tiny_model, "--context", "2k", "--port", str(free_port()), "--dry-run", "--json")
-    argv = [sys.executable, "-m", "upright", *map(str, words)]
+    argv = [*command(), *map(str, words)]
     environment = {**os.environ, "UPRIGHT_HOME": str(home), "PATH": path}
     done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -20,6 +20,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.command import command
 from tests.conftest import TINY_MODEL
 from tests.engines.streams import Streams
 from tests.engines.test_line import answer, left_running
@@ -67,7 +68,7 @@ class Four:
         self.router = f"http://127.0.0.1:{self.ports[4]}"
 
     def __call__(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "upright", "fleet", *map(str, words)]
+        argv = [*command(), "fleet", *map(str, words)]
         return subprocess.run(argv, capture_output=True, text=True, timeout=500, env=self.environment, cwd=self.folder)
 
     def key(self, name: str) -> str:
@@ -339,7 +340,7 @@ def test_a_roll_that_was_killed_goes_on(four: Four):
     assert roll["outcome"] == "done"
     assert {step["box"]: step["phase"] for step in roll["steps"]} == {"a": "done"}
     assert four("status", "four").returncode == 0
-    argv = [sys.executable, "-m", "upright", "store", "check"]
+    argv = [*command(), "store", "check"]
     checked = subprocess.run(argv, capture_output=True, text=True, env=four.environment)
     assert checked.returncode == 0, checked.stdout
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.command import command
 from tests.conftest import TINY_MODEL
 from tests.engines.test_line import answer
 from tests.ports import free_port
@@ -147,7 +148,7 @@ class Operator:
         }  # fmt: skip
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "upright", "fleet", *words]
+        argv = [*command(), "fleet", *words]
         return subprocess.run(
             argv, capture_output=True, text=True, timeout=500, env=self.environment, cwd=self.folder, check=False
         )

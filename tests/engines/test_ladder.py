@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.command import command
 from tests.conftest import ROOT, Upright
 from tests.engines.test_line import answer, box  # noqa: F401 (a fixture)
 from tests.ports import free_port
@@ -185,9 +186,7 @@ def test_a_climb_killed_while_it_tries_goes_back(box: Upright, tiny_model: Path,
     answer(box("up", tiny_model, "--context", "1k", "--port", str(free_port()), "--json"))
     environment = {**os.environ, "UPRIGHT_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
     words = ["prove", "--to", "smoke", "--try=--rope-freq-base=1000"]
-    climb = subprocess.Popen(
-        [sys.executable, "-m", "upright", *words], env=environment, stderr=subprocess.PIPE, text=True
-    )
+    climb = subprocess.Popen([*command(), *words], env=environment, stderr=subprocess.PIPE, text=True)
     assert climb.stderr is not None
     for line in climb.stderr:
         if line.startswith("trying"):

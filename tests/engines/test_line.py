@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.command import command
 from tests.conftest import Upright
 from tests.ports import free_port
 from upright.launching.processes import identify
@@ -207,9 +208,7 @@ def test_an_engine_killed_during_the_proof_fails_the_rung(box: Upright, tiny_mod
     engine = deployment["process"]["pid"]
     os.kill(engine, signal.SIGSTOP)  # the proof now waits for its first answer
     environment = {**os.environ, "UPRIGHT_HOME": str(tmp_path / "home")}
-    proof = subprocess.Popen(
-        [sys.executable, "-m", "upright", "prove", "--json"], env=environment, stdout=subprocess.PIPE, text=True
-    )
+    proof = subprocess.Popen([*command(), "prove", "--json"], env=environment, stdout=subprocess.PIPE, text=True)
     while not connected_to(port):
         assert proof.poll() is None
         time.sleep(0.05)
@@ -317,7 +316,7 @@ def test_ctrl_c_detaches_from_up_and_ends_run(box: Upright, tiny_model: Path, ll
         "PATH": f"{slow.parent}:{os.environ['PATH']}",
     }
     for verb, code, after in (("up", 0, "ready"), ("run", 130, "stopped")):
-        argv = [sys.executable, "-m", "upright", verb, str(tiny_model), "--context", "1k", "--port", str(free_port())]
+        argv = [*command(), verb, str(tiny_model), "--context", "1k", "--port", str(free_port())]
         go.unlink(missing_ok=True)
         process = subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True)
         wait_for_state(box, "loading", name="tiny-kimi" if verb == "up" else "tiny-kimi-2")
@@ -348,7 +347,7 @@ def test_down_while_the_first_question_is_not_answered(box: Upright, tiny_model:
     mute.chmod(0o755)
     environment = {**os.environ, "UPRIGHT_HOME": str(tmp_path / "home"), "UPRIGHT_LLAMA_SERVER": str(mute)}
     port = free_port()
-    argv = [sys.executable, "-m", "upright", "up", str(tiny_model), "--context", "1k", "--port", str(port)]
+    argv = [*command(), "up", str(tiny_model), "--context", "1k", "--port", str(port)]
     waiting = subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True)
     while not connected_to(port):
         assert waiting.poll() is None, waiting.communicate()

@@ -8,7 +8,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.conftest import ROOT
+from tests.command import command
 from tests.ports import free_port
 from tests.prometheus import Prometheus, empty, panels, watching
 
@@ -51,7 +50,7 @@ class Standing:
         )
 
     def words(self, *args: str) -> list[str]:
-        return [sys.executable, "-m", "upright", *args]
+        return [*command(), *args]
 
     def answer(self, *args: str) -> Any:
         done = self.run(*args, "--json")
@@ -72,7 +71,7 @@ def standing(
     boxes = "".join(f"  - {{name: {name}, port: {port}}}\n" for name, port in zip(BOXES, engines, strict=True))
     (folder / "fleet.yaml").write_text(FLEET.format(router, metrics) + boxes)
     path = f"{llama_server.parent}:{smg.parent}:{os.environ['PATH']}"
-    ours = {"UPRIGHT_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT / "src"), "PATH": path}
+    ours = {"UPRIGHT_HOME": str(folder / "home"), "PATH": path}
     fleet = Standing(folder, {**os.environ, **ours}, router, tuple(engines))
     done = fleet.run("fleet", "up")
     try:

@@ -7,12 +7,12 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 import zlib
 from pathlib import Path
 
 import pytest
 
+from tests.command import command
 from tests.ports import free_port
 
 pytestmark = pytest.mark.engine
@@ -45,7 +45,7 @@ def page(llama_server: Path, tiny_model: Path, tmp_path_factory: pytest.TempPath
     path = f"{llama_server.parent}:{os.environ['PATH']}"
 
     def upright(*args: str | Path) -> None:
-        argv = [sys.executable, "-m", "upright", *map(str, args)]
+        argv = [*command(), *map(str, args)]
         environment = {**os.environ, "UPRIGHT_HOME": str(folder / "home"), "PATH": path}
         done = subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=folder, check=False)
         assert done.returncode == 0, done.stderr

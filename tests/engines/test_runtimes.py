@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from unittest import mock
 
 import pytest
 
+from tests.command import command
 from tests.conftest import Upright
 from tests.engines.test_line import answer, last_line, left_running
 from tests.ports import free_port
@@ -113,7 +113,7 @@ def test_a_life_in_a_container(box: Any, tiny_model: Path, tmp_path: Path):
     assert "listening on http://0.0.0.0" in box("logs").stdout
     followed = tmp_path / "followed"
     with followed.open("w") as out:
-        argv = [sys.executable, "-m", "upright", "logs", "--follow"]
+        argv = [*command(), "logs", "--follow"]
         follower = subprocess.Popen(argv, env=box.environment, stdout=out, stderr=subprocess.PIPE, text=True)
     while "listening on" not in followed.read_text():
         assert follower.poll() is None, follower.communicate()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, TINY_MODEL, Upright
+from tests.command import command
+from tests.conftest import TINY_MODEL, Upright
 from tests.engines.test_line import answer, box  # noqa: F401 (a fixture)
 from tests.ports import free_port
 from tests.twins import TWINS
@@ -87,12 +87,10 @@ def test_drafts_that_slow_or_harm_are_taken_back(box: Upright, tmp_path: Path) -
 @pytest.mark.slow  # tests/unit/proving/test_speculating.py undoes one as a kill leaves it
 def test_a_trial_that_is_killed_goes_back(box: Upright, tmp_path: Path) -> None:  # noqa: F811
     up(box)
-    ours = {"UPRIGHT_HOME": str(tmp_path / "home"), "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
+    ours = {"UPRIGHT_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
     environment = {**os.environ, **ours}
     words = ["prove", "--only", "smoke", "--speculate", f"draft={DRAFT}", "--cells", "128x1"]
-    trial = subprocess.Popen(
-        [sys.executable, "-m", "upright", *words], env=environment, stderr=subprocess.PIPE, text=True
-    )
+    trial = subprocess.Popen([*command(), *words], env=environment, stderr=subprocess.PIPE, text=True)
     assert trial.stderr is not None
     for line in trial.stderr:
         if line.startswith("  b "):

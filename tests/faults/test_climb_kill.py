@@ -7,13 +7,13 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.command import command
 from tests.scripted.engine import Fault, ScriptedEngine
 from upright.proving.ladder import rung_names
 from upright.proving.prompts import prompt_set
@@ -27,7 +27,7 @@ TO = "context"
 def start(url: str, home: Path, to: str = TO) -> subprocess.Popen[str]:
     words = ["prove", "--base-url", url, "--model", "tiny-kimi", "--prompts", "tiny", "--to", to, "--json"]
     return subprocess.Popen(
-        [sys.executable, "-m", "upright", *words],
+        [*command(), *words],
         env={**os.environ, "UPRIGHT_HOME": str(home)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, TINY_FOLDER, Upright
+from tests.command import command
+from tests.conftest import TINY_FOLDER, Upright
 from tests.planted import leak_beside
 from tests.ports import free_port
 from tests.programs import made_by
@@ -118,11 +118,11 @@ def in_home(vllm_bin: Path) -> Callable[[Path], Upright]:
         def run(*args: str | Path, timeout: float = 600, **env: str) -> subprocess.CompletedProcess[str]:
             ours = {"UPRIGHT_HOME": str(home), "NO_COLOR": "1", "PATH": f"{vllm_bin}:{os.environ['PATH']}"}
             return subprocess.run(
-                [sys.executable, "-m", "upright", *map(str, args)],
+                [*command(), *map(str, args)],
                 capture_output=True,
                 text=True,
                 timeout=timeout,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **ours, **env},
+                env={**os.environ, **ours, **env},
                 cwd=home.parent,
                 check=False,
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.conftest import ROOT, TINY_MODEL, Upright
+from tests.command import command
+from tests.conftest import TINY_MODEL, Upright
 from tests.paced import paced_llama_server, paced_vllm
 from tests.ports import free_port
 from tests.vllm.conftest import CONTEXT, USERS, Standing, answer, stop_all
@@ -142,8 +142,7 @@ def _box(folder: Path, engine: Path) -> Iterator[Box]:
     def upright(*args: str | Path) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "UPRIGHT_HOME": str(folder / "home"), "NO_COLOR": "1"}
         environment["PATH"] = f"{engine.parent}:{os.environ['PATH']}"
-        environment["PYTHONPATH"] = str(ROOT / "src")
-        argv = [sys.executable, "-m", "upright", *map(str, args)]
+        argv = [*command(), *map(str, args)]
         return subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=folder, check=False)
 
     try:
