@@ -257,3 +257,20 @@ def test_a_log_is_followed_over_starts(engine: Scripted, monkeypatch: pytest.Mon
         else:
             state = Deployment.model_construct(state="stopped")
     assert got == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("allowed", [1, 2])
+def test_it_is_started_again_as_often_as_allowed_and_not_once_more(engine: Scripted, allowed: int):
+    engine.is_("ok")
+    engine.launch(IMPATIENT.model_copy(update={"restarts": allowed}))
+    for done in range(allowed + 1):
+        ready = engine.until("ready")
+        assert ready.restarts == done
+        assert ready.process is not None
+        os.kill(ready.process.pid, signal.SIGKILL)
+        while status(engine.directory).process == ready.process and status(engine.directory).state == "ready":
+            time.sleep(0.02)
+    ended = engine.until("failed")
+    assert ended.restarts == allowed
+    assert ended.reason is not None
+    assert ended.reason.endswith(f"(after {allowed} restarts)")

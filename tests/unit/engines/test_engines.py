@@ -52,6 +52,14 @@ def test_sm120_and_sm100_are_different_worlds():
     assert words(datacentre)["--compilation-config"] == '{"pass_config":{"fuse_allreduce_rms":true}}'
 
 
+@pytest.mark.parametrize(("gpus", "off"), [(1, False), (2, False), (3, True), (4, True), (8, True)])
+def test_the_custom_all_reduce_is_off_from_three_gpus_on_pcie(gpus: int, off: bool):
+    box = catalog.box_record(SM120)
+    made, _ = planned(box, engine="vllm")
+    spread = made.model_copy(update={"parallel": made.parallel.model_copy(update={"tensor": gpus})})
+    assert bool(silicon.custom_all_reduce_is_off(spread, box, "--flag")) is off
+
+
 def test_the_draft_follows_the_silicon():
     row = catalog.model("kimi-k2.6")
     for box, attention in ((SM120, "mla"), (SM100, "mha")):

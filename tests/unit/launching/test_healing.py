@@ -18,9 +18,9 @@ from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError
 from upright.host import LocalHost
 from upright.launching import status, stop
-from upright.launching.healing import Mover, heal
+from upright.launching.healing import MOST_STEPS, Mover, _Tried, heal
 from upright.records.deployment import Deployment
-from upright.records.diagnosis import Attempts, Remedy, Sighting
+from upright.records.diagnosis import Attempts, Diagnosis, Finding, Remedy, Sighting
 from upright.records.recipe import Recipe, Setting
 from upright.store import DeploymentDir
 
@@ -205,3 +205,18 @@ def test_a_bound_is_kept_and_no_recipe_is_started_twice(directory: DeploymentDir
     healed = heal(world.recipe("main", "K2.5-INT4"), directory, LocalHost(), movers=endless, most=3)
     assert len(healed.way.attempts) == 1 + 3
     assert healed.way.stopped == "3 attempts were made, and none stands"
+
+
+def test_one_remedy_is_taken_so_many_steps_and_not_one_more(tmp_path: Path):
+    """Each step is another recipe, so that only the limit of steps can end it."""
+    world = World(tmp_path)
+    again = Remedy(do="use_image", value="next", why="scripted")
+    seen = Sighting(where="log", text="scripted")
+    failure = Finding(code="c", title="t", severity="fatal", cause="c", seen=seen, remedies=(again,))
+    diagnosis = Diagnosis.model_construct(findings=(failure,), code="c", failed=True)
+    tried = _Tried({"use_image": lambda recipe, remedy: world.recipe(f"{recipe.image}x", recipe.model_path)})
+    recipe, taken = world.recipe("main", "K2.5-INT4"), 0
+    while (step := tried.next(recipe, diagnosis)) is not None:
+        recipe, taken = step[1], taken + 1
+        assert taken <= MOST_STEPS
+    assert taken == MOST_STEPS

@@ -17,7 +17,7 @@ from tests.unit.store.samples import observation
 from upright.errors import RecordError, StoreError
 from upright.records.evidence import Observation
 from upright.store import DeploymentDir, Journal
-from upright.store.journal import NO_DIGEST, last, read_head
+from upright.store.journal import NO_DIGEST, DamageError, last, lines, read_head, sealed
 
 
 def test_what_is_appended_is_read_back_in_order(directory: DeploymentDir) -> None:
@@ -274,3 +274,17 @@ def _next_line(directory: DeploymentDir) -> bytes:
     directory.evidence_file.write_bytes(before)
     (directory.path / "evidence.head").write_bytes(head)
     return line
+
+
+def test_reading_notices_a_line_that_does_not_follow_the_one_before_it(directory: DeploymentDir) -> None:
+    """Each line is whole by its own digest; only the link between them is wrong."""
+    for number in range(3):
+        directory.append(observation(number))
+    path = directory.evidence_file
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    read = list(lines(path))[1]
+    relinked, _ = sealed(2, NO_DIGEST, read.kind, read.schema, read.content)
+    assert relinked.rstrip() != second.rstrip()
+    path.write_bytes(first + relinked.rstrip() + b"\n" + third)
+    with pytest.raises(DamageError, match=r"line 2.*does not follow the line before it"):
+        list(lines(path))
