@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from upright.benchmarking.load import Target
+from upright.engines import has_slots
 from upright.errors import LaunchError, StoreError, UsageError
 from upright.home import home
 from upright.launching import restart, status
@@ -87,7 +88,7 @@ def of_deployment(directory: DeploymentDir, api: Api = "chat") -> tuple[Known, D
         engine_version=deployment.engine_version,
         recipe=recipe.digest,
         metrics_path=recipe.metrics_path,
-        pool_tokens=recipe.context_tokens * recipe.users if "llama" in recipe.engine else None,
+        pool_tokens=recipe.context_tokens * recipe.users if has_slots(recipe.engine) else None,
         context_tokens=deployment.context_tokens,
         made_from=(deployment.reference, recipe.reference),
     )

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from upright.benchmarking.load import allow_open_files
+from upright.endpoint.metrics import spellings
 
 clock = time.perf_counter
 _TEXT = (
@@ -87,10 +88,10 @@ class Server:
     def metrics(self) -> str:
         record = self.record
         rows = {
-            "vllm:num_requests_running": self.running,
-            "vllm:num_requests_waiting": len(self.queue),
-            "vllm:prompt_tokens_total": record.prompt_tokens,
-            "vllm:generation_tokens_total": record.tokens,
+            spellings("running")[0]: self.running,
+            spellings("waiting")[0]: len(self.queue),
+            spellings("prompt_tokens")[0]: record.prompt_tokens,
+            spellings("generation_tokens")[0]: record.tokens,
         }
         kinds = {name: "counter" if name.endswith("_total") else "gauge" for name in rows}
         return "".join(f'# TYPE {name} {kinds[name]}\n{name}{{engine="0"}} {value}\n' for name, value in rows.items())

@@ -337,6 +337,7 @@ def _benchmarks(text: str) -> tuple[list[Benchmark], dict[str, Any]]:
         return [load(Path(text), Benchmark)], {}
     from upright import store
     from upright.benchmarking.bench import kept
+    from upright.engines import has_slots
     from upright.records.box import Box
     from upright.records.recipe import Recipe
 
@@ -349,6 +350,6 @@ def _benchmarks(text: str) -> tuple[list[Benchmark], dict[str, Any]]:
         "context": recipe.context_tokens,
         "box": directory.read(Box) if (directory.path / "box.json").exists() else None,
     }
-    if "llama" in recipe.engine:
+    if has_slots(recipe.engine):
         known |= {"streams": recipe.users, "pool": recipe.context_tokens * recipe.users}
     return records, known

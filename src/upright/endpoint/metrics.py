@@ -1,18 +1,20 @@
 """Prometheus text -> what an engine counts about itself, by names that are the same for every engine.
 
-Spellings are rows, newest first: vLLM renamed its gauges in 0.10, SGLang's gateway writes `_` for `:`. What an engine
-does not export is None; a counter that it exports and has not moved is 0.
+How each engine spells a figure is its own to say (`engines.facets.metrics`). What an engine does not export is None; a
+counter that it exports and has not moved is 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from math import isfinite
 from typing import Any
 
+from upright.engines import ENGINES
+from upright.engines.facets.metrics import Labelled, MetricNames
 from upright.errors import EndpointError
-from upright.units import GIB
 
 # Guard: ranks of one engine repeat each other's figures; replicas (`engine`, `dp_rank`) add up. With data-parallel
 # attention a replica of SGLang has no rank 0 of its own: `tp_rank` counts through all of them, and the first of each
@@ -106,73 +108,36 @@ _COUNTERS = (
     "first_token_seconds",
 )  # fmt: skip
 
-# Field -> spellings, the first that is there counts. Sources: vLLM 0.8 to 0.32 v1/metrics/loggers.py and
-# v1/spec_decode/metrics.py; SGLang 0.4 to 0.5.23 metrics_collector.py; llama.cpp b11669 and ik_llama.cpp 8337e4cd
-# server.cpp; smg 1.13.0 /metrics.
-SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "running": (
-        "vllm:num_requests_running",
-        "sglang:num_running_reqs",
-        "llamacpp:requests_processing",
-        "smg_worker_requests_active",  # a router's: what its workers have of it
-    ),
-    "waiting": ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"),
-    "kv_usage": (
-        "vllm:kv_cache_usage_perc",
-        "vllm:gpu_cache_usage_perc",
-        "sglang:token_usage",
-        "llamacpp:kv_cache_usage_ratio",
-    ),
-    "kv_tokens": ("sglang:max_total_num_tokens",),
-    "kv_blocks": ("sglang:num_pages",),
-    "kv_block_tokens": ("sglang:page_size",),
-    "prompt_tokens": ("vllm:prompt_tokens_total", "sglang:prompt_tokens_total"),
-    "cached_tokens": (
-        "vllm:prompt_tokens_cached_total",
-        "vllm:prefix_cache_hits_total",
-        "vllm:gpu_prefix_cache_hits_total",
-        "sglang:cached_tokens_total",
-        "llamacpp:prompt_tokens_cached_total",
-    ),
-    "computed_tokens": ("llamacpp:prompt_tokens_total",),
-    "generation_tokens": (
-        "vllm:generation_tokens_total",
-        "sglang:generation_tokens_total",
-        "llamacpp:tokens_predicted_total",
-    ),
-    "preemptions": ("vllm:num_preemptions_total", "sglang:num_retracted_requests_total"),
-    "finished": ("vllm:request_success_total", "sglang:num_requests_total"),
-    "prompt_seconds": ("vllm:request_prefill_time_seconds_sum", "llamacpp:prompt_seconds_total"),
-    "generation_seconds": ("vllm:request_decode_time_seconds_sum", "llamacpp:tokens_predicted_seconds_total"),
-    "drafts": (
-        "vllm:spec_decode_num_drafts_total",
-        "sglang:spec_verify_calls_total",
-        "llamacpp:spec_decode_num_drafts_total",
-    ),
-    "draft_tokens": ("vllm:spec_decode_num_draft_tokens_total", "llamacpp:spec_decode_num_draft_tokens_total"),
-    "accepted_tokens": ("vllm:spec_decode_num_accepted_tokens_total", "llamacpp:spec_decode_num_accepted_tokens_total"),
-    "accept_length": ("sglang:spec_accept_length",),
-    "accept_rate": ("sglang:spec_accept_rate",),
-    "first_tokens": ("vllm:time_to_first_token_seconds_count", "sglang:time_to_first_token_seconds_count"),
-    "first_token_seconds": ("vllm:time_to_first_token_seconds_sum", "sglang:time_to_first_token_seconds_sum"),
-    "weights_bytes": ("sglang:weight_memory_usage_gb",),
-    "kv_bytes": ("sglang:kv_cache_memory_usage_gb",),
-    "graphs_bytes": ("sglang:graph_memory_usage_gb",),
-}
 LARGEST = frozenset({"kv_usage", "kv_block_tokens", "accept_length", "accept_rate"})
-RESPONSES: Mapping[str, str] = {
-    "sglang:http_responses_total": "status_code",
-    "smg_http_responses_total": "status_code",
-    "http_requests_total": "status",  # vLLM's, which writes 5xx for all of them
-}
-"""Counters of a web server's answers -> the label that holds the status; the first that is there counts."""
-_OF_ONE_RANK = frozenset({"weights_bytes", "kv_bytes", "graphs_bytes"})
-"""In GiB, as SGLang writes them."""
-_PER_POSITION = (
-    "vllm:spec_decode_num_accepted_tokens_per_pos_total",
-    "llamacpp:spec_decode_num_accepted_tokens_per_pos_total",
+# A router's figures are of what its workers have of it (smg 1.13.0 /metrics).
+ROUTER_NAMES = MetricNames(
+    title="smg",
+    prefix="smg_",
+    fields={"running": ("smg_worker_requests_active",)},
+    histograms={"request": ("smg_http_request_duration_seconds",)},
+    responses={"smg_http_responses_total": "status_code"},
 )
-_CACHE_CONFIG = "vllm:cache_config_info"
+_FIELDS = tuple(field.name for field in fields(Metrics) if field.name not in ("errors", "accepted_at"))
+
+
+@cache
+def names() -> tuple[MetricNames, ...]:
+    """Every engine's, and the router's; a fork that writes its origin's names is not asked twice."""
+    kinds = {id(engine.metrics): engine.metrics for engine in ENGINES.values()}
+    return (*kinds.values(), ROUTER_NAMES)
+
+
+@cache
+def spellings(field: str) -> tuple[str, ...]:
+    """Every name of a field; the first that is there counts."""
+    return tuple(name for known in names() for name in known.fields.get(field, ()))
+
+
+@cache
+def responses() -> Mapping[str, str]:
+    """Counters of a web server's answers -> the label that holds the status; names of one's own come first."""
+    own = {name: label for known in names() for name, label in known.responses.items() if name.startswith(known.prefix)}
+    return own | {name: label for known in names() for name, label in known.responses.items()}
 
 
 def read_metrics(text: str) -> Metrics:
@@ -180,13 +145,13 @@ def read_metrics(text: str) -> Metrics:
     samples: dict[str, list[_Sample]] = {}
     for sample in _once(_samples(text)):
         samples.setdefault(sample.name, []).append(sample)
-    found: dict[str, float | tuple[float, ...] | None] = {
-        field: _value(field, next((samples[name] for name in names if name in samples), ()))
-        for field, names in SPELLINGS.items()
-    }
-    found |= _vllm_cache(samples.get(_CACHE_CONFIG, ()))
+    found: dict[str, float | tuple[float, ...] | None] = {field: _figure(field, samples) for field in _FIELDS}
+    for known in names():
+        if known.labelled is not None:
+            found |= _labelled(known.labelled, samples.get(known.labelled.metric, ()))
     found["errors"] = _errors(samples)
-    found["accepted_at"] = _positions(next((samples[name] for name in _PER_POSITION if name in samples), ()))
+    positions = (name for known in names() for name in known.positions if name in samples)
+    found["accepted_at"] = _positions(samples[name] if (name := next(positions, "")) else ())
     return Metrics(**_completed(found))  # type: ignore[arg-type]
 
 
@@ -203,12 +168,21 @@ def _samples(text: str) -> Iterator[_Sample]:
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                name = sample.name
-                if name.startswith("sglang_"):
-                    name = "sglang:" + name.removeprefix("sglang_")
-                yield _Sample(name, sample.labels, float(sample.value))
+                yield _Sample(_named(sample.name), sample.labels, float(sample.value))
     except (ValueError, KeyError, IndexError) as error:
         raise EndpointError(f"the engine's metrics are not Prometheus text: {error}") from None
+
+
+def _named(name: str) -> str:
+    for written, prefix in _prefixes():
+        if name.startswith(written):
+            return prefix + name.removeprefix(written)
+    return name
+
+
+@cache
+def _prefixes() -> tuple[tuple[str, str], ...]:
+    return tuple(pair for known in names() for pair in known.written.items())
 
 
 def _once(samples: Iterator[_Sample]) -> Iterable[_Sample]:
@@ -223,13 +197,19 @@ def _once(samples: Iterator[_Sample]) -> Iterable[_Sample]:
     return (sample for _, sample in first.values())
 
 
-def _value(field: str, samples: list[_Sample] | tuple[()]) -> float | None:
-    known = [sample for sample in samples if isfinite(sample.value)]
-    if not known:
+def _figure(field: str, samples: Mapping[str, list[_Sample]]) -> float | None:
+    name = next((name for name in spellings(field) if name in samples), None)
+    known = [sample for sample in samples[name] if isfinite(sample.value)] if name else []
+    if not known or name is None:
         return None
-    if field in _OF_ONE_RANK:
-        return GIB * max(_by_replica(known).values())
+    if (unit := _units().get(name)) is not None:
+        return unit * max(_by_replica(known).values())
     return max(sample.value for sample in known) if field in LARGEST else sum(sample.value for sample in known)
+
+
+@cache
+def _units() -> Mapping[str, float]:
+    return {name: unit for known in names() for name, unit in known.units.items()}
 
 
 def _by_replica(samples: Iterable[_Sample]) -> dict[str | None, float]:
@@ -242,25 +222,18 @@ def _by_replica(samples: Iterable[_Sample]) -> dict[str | None, float]:
 
 
 def _errors(samples: Mapping[str, list[_Sample]]) -> float | None:
-    for name, label in RESPONSES.items():
+    for name, label in responses().items():
         if name in samples:
             return sum(each.value for each in samples[name] if each.labels.get(label, "").startswith("5"))
     return None
 
 
-def _vllm_cache(samples: list[_Sample] | tuple[()]) -> dict[str, float | tuple[float, ...] | None]:
-    """vLLM says how large its cache is in the labels of a gauge that is always 1."""
+def _labelled(names: Labelled, samples: list[_Sample] | tuple[()]) -> dict[str, float | tuple[float, ...] | None]:
+    """Figures that an engine writes into labels; nothing if it does not."""
     if not samples:
         return {}
-    found = {
-        "kv_tokens": "kv_cache_size_tokens",
-        "kv_blocks": "num_gpu_blocks",
-        "kv_bytes": "kv_cache_memory_bytes",  # only where a person set it
-    }
-    said: dict[str, float | tuple[float, ...] | None] = {
-        field: _sum_of_labels(samples, label) for field, label in found.items()
-    }
-    return {**said, "kv_block_tokens": _number(samples[0].labels.get("block_size"))}
+    summed = {field: _sum_of_labels(samples, label) for field, label in names.summed.items()}
+    return {**summed, **{field: _number(samples[0].labels.get(label)) for field, label in names.first.items()}}
 
 
 def _sum_of_labels(samples: list[_Sample], label: str) -> float | None:

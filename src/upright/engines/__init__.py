@@ -53,6 +53,12 @@ def engine_named(name: str) -> Engine:
     return ENGINES[name]
 
 
+def has_slots(name: str) -> bool:
+    """Whether each request has a slot with a context of its own; never of a router, which is no engine."""
+    engine = ENGINES.get(name)
+    return engine is not None and engine.http.slots
+
+
 def _brought(extension: Extension) -> Engine:
     """Another package's code runs here, because a person installed it; what it breaks bears its name."""
     from upright.engines.contract import Engine

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from upright.engines.facets.flags import Flags
     from upright.engines.facets.http import Http
     from upright.engines.facets.log import Log
+    from upright.engines.facets.metrics import MetricNames
     from upright.engines.facets.releases import Releases
     from upright.engines.facets.spread import Spread
 
@@ -70,3 +71,10 @@ class Engine(ABC):
         from upright.engines.facets.log import Log
 
         return Log()
+
+    @property
+    def metrics(self) -> MetricNames:
+        """How it spells what it counts; nothing is known by default."""
+        from upright.engines.facets.metrics import NOT_KNOWN
+
+        return NOT_KNOWN

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import Metrics, read_metrics
-from upright.engines import engine_named
+from upright.engines import engine_named, has_slots
 from upright.engines.memory_report import HOST, MemoryReport
 from upright.errors import EndpointError
 from upright.launching.resident import Resident, resident
@@ -24,11 +24,6 @@ from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
 from upright.store import DeploymentDir
 from upright.units import memory
-
-# Engines whose weights the kernel maps from the file: they are no memory that a process made.
-_MAPS_WEIGHTS = ("llama.cpp", "ik_llama.cpp")
-# llama.cpp clears its cache when it makes it; the CPU build of vLLM touches a block when it is first used.
-_CLEARS_CACHE = ("llama.cpp", "ik_llama.cpp")
 
 
 def read_back(directory: DeploymentDir) -> Residuals:
@@ -111,7 +106,7 @@ def _ask(directory: DeploymentDir, deployment: Deployment, recipe: Recipe) -> _A
         with Endpoint(deployment.base_url, deployment.served_name, key=directory.key(), timeout_seconds=20) as endpoint:
             said = read_metrics(endpoint.text(recipe.metrics_path)) if recipe.metrics_path else Metrics()
             tokens = _figure(said.kv_tokens, f"{recipe.metrics_path}")
-            if tokens.value is None and recipe.engine in _MAPS_WEIGHTS:
+            if tokens.value is None and has_slots(recipe.engine):
                 tokens = _slots(endpoint)
     except EndpointError as error:
         return _Asked(unknown(error.message), unknown(error.message), (error.message,))
@@ -155,8 +150,9 @@ def _process(deployment: Deployment, report: MemoryReport) -> tuple[Figure, int 
 def _beside_buffers(engine: str, found: Resident, report: MemoryReport) -> tuple[int, int]:
     """Buffers are surely resident where the engine writes to them when it makes them; scratch may never be touched."""
     weights, cache, scratch = (_on_host(report, what) for what in ("weights", "kv_cache", "compute"))
-    mapped = min(found.file_bytes, weights) if engine in _MAPS_WEIGHTS else 0
-    touched = cache if engine in _CLEARS_CACHE else 0
+    log = engine_named(engine).log
+    mapped = min(found.file_bytes, weights) if log.maps_weights else 0
+    touched = cache if log.clears_cache else 0
     most = max(0, _total(found) - mapped - touched)
     return most, max(0, most - scratch - (cache - touched))
 

@@ -1,6 +1,6 @@
 """Target -> PromQL for each figure that every engine has, under names that are the same for all of them.
 
-Spellings are those of `endpoint.metrics`; one is only used if the version's recorded list has it. A figure that an
+Spellings are those of the engines' facets; one is only used if the version's recorded list has it. A figure that an
 engine does not export has no rule, so that a panel is never drawn for nothing.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from upright.endpoint.metrics import LARGEST, RANKS, RESPONSES, SPELLINGS
+from upright.endpoint.metrics import LARGEST, RANKS, names, responses, spellings
+from upright.engines import ENGINES
 from upright.monitoring.target import Target
 from upright.rendering.container import ROUTER
 
@@ -17,27 +18,7 @@ BY = "deployment, model, software"
 """What is left of the labels: ranks and replicas of one deployment are one series."""
 QUANTILES = ("0.5", "0.95")
 
-_HISTOGRAMS = {
-    "first_token": ("vllm:time_to_first_token_seconds", "sglang:time_to_first_token_seconds"),
-    "token": (
-        "vllm:inter_token_latency_seconds",
-        "vllm:time_per_output_token_seconds",
-        "sglang:inter_token_latency_seconds",
-    ),
-    "request": (
-        "vllm:e2e_request_latency_seconds",
-        "sglang:e2e_request_latency_seconds",
-        "smg_http_request_duration_seconds",
-    ),
-    "queue": ("vllm:request_queue_time_seconds", "sglang:queue_time_seconds"),
-}
-# What moves with every step of the engine, also inside one long request: llama.cpp counts a request's tokens when it
-# ends. Sources: as in endpoint.metrics; for llama.cpp b11669 tools/server/server-context.cpp `on_decoded`.
-_STEPS = (
-    "vllm:iteration_tokens_total_count",
-    "sglang:realtime_tokens_total",
-    "llamacpp:n_decode_total",
-)
+HISTOGRAMS = ("first_token", "token", "request", "queue")
 
 
 @dataclass(frozen=True)
@@ -61,10 +42,12 @@ class Scope:
 
     def once(self, vector: str) -> str:
         """Ranks of one engine repeat each other."""
-        return f"max without ({', '.join(RANKS)}) ({vector})" if self.target.software == "sglang" else vector
+        software = self.target.software
+        repeats = software in ENGINES and ENGINES[software].metrics.ranks_repeat
+        return f"max without ({', '.join(RANKS)}) ({vector})" if repeats else vector
 
     def spelling(self, field: str) -> str | None:
-        return self.first(SPELLINGS[field])
+        return self.first(spellings(field))
 
     def first(self, names: tuple[str, ...]) -> str | None:
         return next((name for name in names if name in self.target.metrics), None)
@@ -89,8 +72,9 @@ def rules_for(target: Target, window: str) -> Iterator[Rule]:
         text = expression(scope)
         if text is not None:
             yield Rule(f"upright:{record}", text)
-    for what, names in _HISTOGRAMS.items():
-        name = scope.first(tuple(f"{each}_bucket" for each in names))
+    for what in HISTOGRAMS:
+        known = (name for engine in names() for name in engine.histograms.get(what, ()))
+        name = scope.first(tuple(f"{name}_bucket" for name in known))
         if name is not None:
             buckets = f"sum by ({BY}, le) ({scope.once(f'rate({scope.series(name)}[{window}])')})"
             for quantile in QUANTILES:
@@ -139,20 +123,20 @@ def _requests(scope: Scope) -> str | None:
 
 def _errors(scope: Scope) -> str | None:
     """0 is said too: a counter of errors is only exported once there was one."""
-    name = scope.first(tuple(RESPONSES))
+    name = scope.first(tuple(responses()))
     if name is None:
         return None
-    errors = scope.rate_of(name, f',{RESPONSES[name]}=~"5.*"')
+    errors = scope.rate_of(name, f',{responses()[name]}=~"5.*"')
     return f"{errors} or 0 * {scope.rate_of(name)}"
 
 
 def _error_ratio(scope: Scope) -> str | None:
-    name, errors = scope.first(tuple(RESPONSES)), _errors(scope)
+    name, errors = scope.first(tuple(responses())), _errors(scope)
     return f"({errors}) / ({scope.rate_of(name)} > 0)" if name and errors else None
 
 
 def _steps(scope: Scope) -> str | None:
-    name = scope.first(_STEPS)
+    name = scope.first(tuple(name for engine in names() for name in engine.steps))
     return None if name is None else scope.rate_of(name)
 
 

@@ -16,6 +16,7 @@ from typing import Protocol, Self
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import Metrics, read_metrics
 from upright.endpoint.slots import read_slots
+from upright.engines import ENGINES
 from upright.errors import EndpointError, UprightError
 
 PATIENCE_SECONDS = 5.0
@@ -23,7 +24,6 @@ PATIENCE_SECONDS = 5.0
 _SMOOTH_SECONDS = 5.0
 """Rates are means over at least this: an engine that counts at the end of a request would jump."""
 _REMEMBERED = 600
-_LLAMA = "llamacpp:"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class EngineSource:
             self._endpoint = Endpoint(self.base_url, "", key=self.key, timeout_seconds=PATIENCE_SECONDS)
         page = self._endpoint.text(self.path)
         metrics = read_metrics("".join(line for line in page.splitlines(keepends=True) if "_bucket{" not in line))
-        return self._with_slots(metrics) if page.startswith(_LLAMA) or f"\n{_LLAMA}" in page else metrics
+        return self._with_slots(metrics) if _has_slots(page) else metrics
 
     def _with_slots(self, metrics: Metrics) -> Metrics:
         assert self._endpoint is not None
@@ -108,6 +108,12 @@ class EngineSource:
         tokens = None if tokens is None else tokens + slots.decoded_tokens
         usage = slots.usage if metrics.kv_usage is None else metrics.kv_usage
         return replace(metrics, generation_tokens=tokens, kv_usage=usage)
+
+
+def _has_slots(page: str) -> bool:
+    """Whether an engine wrote it that gives each request a slot, and tells of them elsewhere."""
+    prefixes = {engine.metrics.prefix for engine in ENGINES.values() if engine.http.slots} - {""}
+    return any(page.startswith(prefix) or f"\n{prefix}" in page for prefix in prefixes)
 
 
 class Station:

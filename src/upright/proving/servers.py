@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from upright.endpoint.client import Endpoint
+from upright.engines import ENGINES
 from upright.errors import EndpointError
 from upright.proving.rung import Target
 
@@ -28,10 +29,13 @@ def server(endpoint: Endpoint, context_tokens: int | None = None) -> Target:
 
 def _engine(endpoint: Endpoint, card: dict[str, Any], props: dict[str, Any]) -> tuple[str | None, str | None]:
     owner = str(card.get("owned_by") or "").lower()
-    if "llama" in owner or "build_info" in props:
-        return "llama.cpp", _text(props.get("build_info"))
+    said = {name: engine.http for name, engine in ENGINES.items() if engine.http.owner is not None}
+    for name, http in said.items():
+        # One with slots tells its build where it tells of them; the first of a family stands for its forks.
+        if http.slots and ("build_info" in props or str(http.owner) in owner):
+            return name, _text(props.get("build_info"))
     version = _text(_asked(endpoint, "/version").get("version"))
-    return (owner if owner in ("vllm", "sglang") else None), version
+    return next((name for name, http in said.items() if http.owner == owner), None), version
 
 
 def _context(card: dict[str, Any], props: dict[str, Any]) -> int | None:

@@ -18,3 +18,9 @@ class Http:
     """Whether its metrics want the API key."""
     key_way: KeyWay
     """How it takes the API key without showing it in a process listing."""
+    owner: str | None = None
+    """The word by which it is known in `owned_by` of a model that it lists; None if it does not say."""
+    slots: bool = False
+    """Whether each request has a slot with a context of its own, told at /slots and /props as llama-server does."""
+    reads_x_api_key: bool | None = None
+    """Whether it takes the key in Anthropic's own header; None: not known."""

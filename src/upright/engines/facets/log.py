@@ -18,3 +18,7 @@ class Log:
 
     memory: Callable[[str], MemoryReport] = _nothing
     """What its log says about its memory; nothing that it does not say."""
+    maps_weights: bool = False
+    """Whether the kernel maps its weights from the file: they are no memory that a process made."""
+    clears_cache: bool = False
+    """Whether it writes to its cache when it makes it; else a block is touched when it is first used."""

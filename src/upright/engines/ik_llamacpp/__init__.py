@@ -5,6 +5,7 @@ from __future__ import annotations
 from upright.engines.contract import Engine
 from upright.engines.facets.flags import Flags
 from upright.engines.facets.log import Log
+from upright.engines.facets.metrics import MetricNames
 from upright.engines.facets.releases import BUILD, COMMIT, Releases
 from upright.engines.facets.spread import Layers
 from upright.engines.llamacpp import HTTP, MARGIN
@@ -37,6 +38,12 @@ class IkLlamaCpp(Engine):
         from upright.engines.llamacpp.log import LOG
 
         return LOG
+
+    @property
+    def metrics(self) -> MetricNames:
+        from upright.engines.llamacpp.metrics import METRICS
+
+        return METRICS
 
 
 ENGINE = IkLlamaCpp()

@@ -7,12 +7,13 @@ from upright.engines.facets.budget import Margin
 from upright.engines.facets.flags import Flags
 from upright.engines.facets.http import Http
 from upright.engines.facets.log import Log
+from upright.engines.facets.metrics import MetricNames
 from upright.engines.facets.releases import BUILD, Releases
 from upright.engines.facets.spread import Layers
 from upright.units import GIB
 
 # Guard: all but /health, /models and the pages want the key (answers 401 at b11669; so does ik_llama.cpp).
-HTTP = Http("/health", "/metrics", metrics_guarded=True, key_way="file")
+HTTP = Http("/health", "/metrics", metrics_guarded=True, key_way="file", owner="llama", slots=True)
 # llama.cpp's own --fit-target leaves this much of each GPU free.
 MARGIN = Margin(GIB)
 
@@ -44,6 +45,12 @@ class LlamaCpp(Engine):
         from upright.engines.llamacpp.log import LOG
 
         return LOG
+
+    @property
+    def metrics(self) -> MetricNames:
+        from upright.engines.llamacpp.metrics import METRICS
+
+        return METRICS
 
 
 ENGINE = LlamaCpp()

@@ -41,4 +41,4 @@ def _device(_: str, named: str | None) -> str | None:
     return "gpu0" if named.startswith(("Metal", "MTL")) else None
 
 
-LOG = Log(memory=memory)
+LOG = Log(memory=memory, maps_weights=True, clears_cache=True)

@@ -7,6 +7,7 @@ from upright.engines.facets.budget import Share
 from upright.engines.facets.flags import Flags
 from upright.engines.facets.http import Http
 from upright.engines.facets.log import Log
+from upright.engines.facets.metrics import MetricNames
 from upright.engines.facets.releases import RELEASE, Releases
 from upright.engines.facets.spread import Ranks, by_flag
 
@@ -21,7 +22,7 @@ class Sglang(Engine):
     where_from = "pip install sglang, or the image lmsysorg/sglang"
     standing = 1
     # Guard: /health, /ready and /metrics answer without a key (sglang/srt/utils/auth.py at 0.5.23).
-    http = Http("/health", "/metrics", metrics_guarded=False, key_way="config")
+    http = Http("/health", "/metrics", metrics_guarded=False, key_way="config", owner="sglang")
     spread = Ranks(vision="replicated", sharing=by_flag("sglang", "--dcp-size"))
     releases = Releases(RELEASE, image=lambda version: f"lmsysorg/sglang:v{version.partition('+')[0]}")
 
@@ -42,6 +43,12 @@ class Sglang(Engine):
         from upright.engines.sglang.log import LOG
 
         return LOG
+
+    @property
+    def metrics(self) -> MetricNames:
+        from upright.engines.sglang.metrics import METRICS
+
+        return METRICS
 
 
 ENGINE = Sglang()

@@ -7,6 +7,7 @@ from upright.engines.facets.budget import Share
 from upright.engines.facets.flags import Flags
 from upright.engines.facets.http import Http
 from upright.engines.facets.log import Log
+from upright.engines.facets.metrics import MetricNames
 from upright.engines.facets.releases import RELEASE, Releases
 from upright.engines.facets.spread import Ranks, always
 
@@ -21,7 +22,9 @@ class Vllm(Engine):
     where_from = "pip install vllm, or the image vllm/vllm-openai"
     standing = 0
     # Guard: the key guards /v1 alone (vllm/entrypoints/serve/middleware/authenticate.py at 0.32.0).
-    http = Http("/health", "/metrics", metrics_guarded=False, key_way="environment")
+    http = Http(
+        "/health", "/metrics", metrics_guarded=False, key_way="environment", owner="vllm", reads_x_api_key=False
+    )
     spread = Ranks(vision="divided", sharing=always())
     releases = Releases(RELEASE, image=lambda version: f"vllm/vllm-openai:v{version.partition('+')[0]}")
 
@@ -42,6 +45,12 @@ class Vllm(Engine):
         from upright.engines.vllm.log import LOG
 
         return LOG
+
+    @property
+    def metrics(self) -> MetricNames:
+        from upright.engines.vllm.metrics import METRICS
+
+        return METRICS
 
 
 ENGINE = Vllm()
