@@ -9,18 +9,22 @@ from click import style
 
 from upright.catalog.explaining.rows import remedy_words
 from upright.catalog.loader import user_folder
+from upright.engines import ENGINES
 from upright.records.diagnosis import Attempts, Diagnosis, Finding, Remedy, Sighting
 from upright.units import duration
 
 _LABEL = 8
 _LONGEST_LINE = 400
-_NO_LOG = (
-    "No line of it has the shape of one of vLLM's, SGLang's, llama.cpp's or ik_llama.cpp's, and none is in the "
-    "catalogue of failures."
-)
 _JUST_ENDS = (
     "The engine is still loading, it was ended from outside (SIGKILL leaves no line), or its last words went elsewhere."
 )
+
+
+def _no_log() -> str:
+    """Names the engines whose lines are known."""
+    *others, last = [f"{engine.title}'s" for engine in ENGINES.values() if engine.log.shape]
+    known = f"{', '.join(others)} or {last}"
+    return f"No line of it has the shape of one of {known}, and none is in the catalogue of failures."
 
 
 def diagnosis_page(found: Diagnosis, width: int) -> str:
@@ -105,7 +109,7 @@ def _unknown(found: Diagnosis, width: int) -> Iterator[str]:
 def _unanswered(found: Diagnosis, width: int) -> Iterator[str]:
     """No line names a failure, and none shows an engine that stands."""
     if found.stood is None and found.log_bytes:
-        yield from _wrapped("why", _NO_LOG, width)
+        yield from _wrapped("why", _no_log(), width)
         return
     yield from _wrapped("why", _JUST_ENDS, width)
     if found.excerpt:

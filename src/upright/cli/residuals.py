@@ -85,10 +85,13 @@ def _log_alone(log: str, engine: str | None, output: Output) -> None:
 
 
 def _nothing_said(log: str, engine: str | None, output: Output) -> None:
+    from upright.engines import ENGINES
+
     said = f"{engine} says nothing" if engine else "no engine that is known says anything"
     output.show(f"{log}: {said} about its memory there")
-    if engine == "llama.cpp":
-        output.show("its buffers are logged only from --log-verbosity 4 up, which `render` sets")
+    hint = ENGINES[engine].log.silent_hint if engine else None
+    if engine and hint:
+        output.show(hint)
         output.next("render", "MODEL", "--engine", engine)
     else:
         output.next("diagnose", log)

@@ -15,7 +15,7 @@ from upright.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.engines.speculation import Candidate
+    from upright.engines.facets.speculation import Candidate
     from upright.proving.speculating import Trial
     from upright.records.evidence import Evidence
     from upright.store import DeploymentDir

@@ -97,9 +97,9 @@ class _Reader:
     def __init__(self, rows: Sequence[FailureRow]) -> None:
         self.matcher = Matcher(rows)
         self.beside = [(row.id, re.compile(row.beside)) for row in rows if row.beside is not None]
-        signs = (*marks.SIGNS, *(pattern.pattern for _, pattern in self.beside))
+        signs = (*marks.signs(), *(pattern.pattern for _, pattern in self.beside))
         self.signs = re.compile("|".join(f"(?:{pattern})" for pattern in signs))
-        self.marks = [(mark.means, re.compile(mark.pattern)) for mark in marks.MARKS]
+        self.marks = [(mark.means, re.compile(mark.pattern)) for mark in marks.marks()]
         self.idle: set[bytes] = set()
         self.loud: dict[bytes, list[Meaning | None]] = {}
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from upright.engines.facets.log import Log
     from upright.engines.facets.metrics import MetricNames
     from upright.engines.facets.releases import Releases
+    from upright.engines.facets.speculation import Speculation
     from upright.engines.facets.spread import Spread
 
 Format = Literal["safetensors", "gguf"]
@@ -78,3 +79,8 @@ class Engine(ABC):
         from upright.engines.facets.metrics import NOT_KNOWN
 
         return NOT_KNOWN
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """How it guesses ahead; None: it does not, as far as is known."""
+        return None

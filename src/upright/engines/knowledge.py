@@ -10,8 +10,8 @@ from typing import Any
 
 from upright.catalog.rows.model import Draft, ModelRow, Parsers
 from upright.engines.facets.flags import Case
+from upright.engines.facets.speculation import Candidate
 from upright.engines.silicon import is_sm12
-from upright.engines.speculation import Candidate
 from upright.records.box import Box
 from upright.records.plan import Plan
 from upright.records.recipe import Setting

@@ -1,32 +1,21 @@
 """A line of an engine's or a runtime's log -> what it is doing, and how far it has come.
 
-Loaders of vLLM and SGLang draw the same bars (tqdm), llama.cpp prints a dot for each percent: what they say is taken,
-and nothing is reckoned where they say nothing.
+Loaders draw bars (tqdm), or a dot for each percent; whose sentences are which is in the engines' own folders. What they
+say is taken, and nothing is reckoned where they say nothing.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal
 
+from upright.engines import ENGINES
 from upright.records.deployment import Phase, Progress
 
 _BAR = re.compile(
     r"(?P<percent>\d{1,3})%(?: Completed |\|[^|]*)\| *(?P<done>\d+)/(?P<of>\d+) \[(?P<spent>[\d:]+)<(?P<left>[\d:]+|\?)"
-)
-_BARS: tuple[tuple[re.Pattern[str], Phase], ...] = (
-    (re.compile(r"\b[Ll]oading (?:\w+ )*(?:checkpoint )?shards:|\bLoading safetensors using [\w ]+:"), "weights"),
-    (re.compile(r"\bCapturing (?:CUDA graph|batches|num tokens)"), "graphs"),
-    (re.compile(r"\bDeepGEMM warmup\b|\bDeepGEMM JIT\b"), "compile"),
-)
-_WORDS: tuple[tuple[re.Pattern[str], Phase], ...] = (
-    (
-        re.compile(r"Starting to load model |Load weight begin\.|(?:llm_)?load_tensors: loading model tensors"),
-        "weights",
-    ),
-    (re.compile(r"Dynamo bytecode transform time|Compiling a graph for|for vLLM's torch\.compile"), "compile"),
-    (re.compile(r"Capture cuda graph begin|Capturing cudagraphs for decoding|Capturing the model for CUDA"), "graphs"),
-    (re.compile(r"warming up the model with an empty run|Graph capturing finished|Capture cuda graph end"), "warmup"),
 )
 _SURE_PERCENT = 3
 """Below this a rate is a guess."""
@@ -38,7 +27,7 @@ _BLOB = re.compile(r"Copying blob (?:sha256:)?(?P<blob>[0-9a-f]{12,64})(?P<what>
 def reading(line: str) -> Progress | None:
     """What one line says by itself; None if it is about something else."""
     bar = _BAR.search(line)
-    for pattern, phase in _BARS if bar is not None else ():
+    for pattern, phase in _patterns("bars") if bar is not None else ():
         if bar is not None and pattern.search(line[: bar.start()]):
             done, of = int(bar["done"]), int(bar["of"])
             left = None if bar["left"] == "?" or done == 0 else _seconds(bar["left"])
@@ -50,13 +39,20 @@ def reading(line: str) -> Progress | None:
                 seconds=float(_seconds(bar["spent"])),
                 seconds_left=left,
             )
-    for pattern, phase in _WORDS:
+    for pattern, phase in _patterns("phases"):
         if pattern.search(line):
             return Progress(phase=phase)
-    if _DOTS.fullmatch(line.strip()):
+    if _DOTS.fullmatch(line.strip()) and any(engine.log.dots for engine in ENGINES.values()):
         # A dot is printed for each whole percent that is reached, and one for several at once: at least so far.
         return Progress(phase="weights", percent=float(len(line.strip())))
     return None
+
+
+@cache
+def _patterns(kind: Literal["bars", "phases"]) -> tuple[tuple[re.Pattern[str], Phase], ...]:
+    """Of all engines, each once."""
+    pairs = dict.fromkeys(pair for engine in ENGINES.values() for pair in getattr(engine.log, kind))
+    return tuple((re.compile(pattern), phase) for pattern, phase in pairs)
 
 
 def timed(said: Progress, elapsed_seconds: float) -> Progress:

@@ -18,7 +18,8 @@ from upright.benchmarking.workload import Workload
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import Metrics, read_metrics
 from upright.engines.facets.flags import accepted
-from upright.engines.speculation import Candidate, candidate, is_speculative, speculation_of, with_speculation
+from upright.engines.facets.speculation import Candidate
+from upright.engines.speculation import candidate, is_speculative, speculation_of, with_speculation
 from upright.errors import LaunchError, UprightError, UsageError
 from upright.fetching import find_weights
 from upright.host import LocalHost

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from upright.engines.memory_report import MemoryReport
+from upright.records.deployment import Phase
+
+
+class Mark(NamedTuple):
+    """A line that every run of an engine prints when that happens."""
+
+    means: Literal["start", "ready", "shutdown", "death"]
+    pattern: str
 
 
 def _nothing(_: str) -> MemoryReport:
@@ -18,6 +27,26 @@ class Log:
 
     memory: Callable[[str], MemoryReport] = _nothing
     """What its log says about its memory; nothing that it does not say."""
+    shape: str | None = None
+    """A pattern of lines that only its log has; a text that merely speaks of an engine is not its log."""
+    family_shape: str | None = None
+    """The same for lines that others of its family print too."""
+    marks: tuple[Mark, ...] = ()
+    """Beside those that all print."""
+    serves: str | None = None
+    """A pattern of what it prints only while it stands."""
+    complaint: str | None = None
+    """A pattern of its complaints, beside exceptions and what every program writes."""
+    echo: str | None = None
+    """A pattern of lines that only say that something above went wrong."""
+    bars: tuple[tuple[str, Phase], ...] = ()
+    """What stands before a bar of tqdm."""
+    phases: tuple[tuple[str, Phase], ...] = ()
+    """Lines that begin a phase."""
+    dots: bool = False
+    """Whether it prints a dot for each percent of its weights."""
+    silent_hint: str | None = None
+    """Why its log may say nothing about memory."""
     maps_weights: bool = False
     """Whether the kernel maps its weights from the file: they are no memory that a process made."""
     clears_cache: bool = False

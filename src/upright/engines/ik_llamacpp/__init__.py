@@ -7,6 +7,7 @@ from upright.engines.facets.flags import Flags
 from upright.engines.facets.log import Log
 from upright.engines.facets.metrics import MetricNames
 from upright.engines.facets.releases import BUILD, COMMIT, Releases
+from upright.engines.facets.speculation import Speculation
 from upright.engines.facets.spread import Layers
 from upright.engines.llamacpp import HTTP, MARGIN
 
@@ -35,7 +36,7 @@ class IkLlamaCpp(Engine):
 
     @property
     def log(self) -> Log:
-        from upright.engines.llamacpp.log import LOG
+        from upright.engines.ik_llamacpp.log import LOG
 
         return LOG
 
@@ -44,6 +45,12 @@ class IkLlamaCpp(Engine):
         from upright.engines.llamacpp.metrics import METRICS
 
         return METRICS
+
+    @property
+    def speculation(self) -> Speculation:
+        from upright.engines.ik_llamacpp.speculation import SPECULATION
+
+        return SPECULATION
 
 
 ENGINE = IkLlamaCpp()

@@ -9,6 +9,7 @@ from upright.engines.facets.http import Http
 from upright.engines.facets.log import Log
 from upright.engines.facets.metrics import MetricNames
 from upright.engines.facets.releases import BUILD, Releases
+from upright.engines.facets.speculation import Speculation
 from upright.engines.facets.spread import Layers
 from upright.units import GIB
 
@@ -51,6 +52,12 @@ class LlamaCpp(Engine):
         from upright.engines.llamacpp.metrics import METRICS
 
         return METRICS
+
+    @property
+    def speculation(self) -> Speculation:
+        from upright.engines.llamacpp.speculation import SPECULATION
+
+        return SPECULATION
 
 
 ENGINE = LlamaCpp()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from upright.engines.facets.log import Log
+from upright.engines.facets.log import Log, Mark
 from upright.engines.memory_report import HOST, MemoryReport, counted, in_mebibytes, of_last_start, readings
 
 _BUFFER = r"(?P<device>[A-Za-z]\w*)"
@@ -41,4 +41,28 @@ def _device(_: str, named: str | None) -> str | None:
     return "gpu0" if named.startswith(("Metal", "MTL")) else None
 
 
-LOG = Log(memory=memory, maps_weights=True, clears_cache=True)
+LOG = Log(
+    memory=memory,
+    shape=r"^\d+\.\d\d\.\d{3}\.\d{3} [A-Z] |llama_server: |common_params_print_info"
+    r"|^llama_model_load_from_file_impl: |^build: \d+ \([0-9a-f]{7,}\) with ",
+    family_shape=r"^(?:llama_model_loader|llama_model_load|llama_load_model_from_file|llm_load_\w+|print_info): ",
+    marks=(
+        Mark("start", r"llama_server: initializing"),  # b11669
+        Mark("start", r"\bmain\] build info \|"),  # of 2024, and ik_llama.cpp
+        Mark("ready", r"HTTP server listening"),
+        Mark("death", r"GGML_ASSERT\(|GGML_ABORT|exiting due to "),
+        Mark("death", r": failed to load model\b|unable to load model\b"),  # of all years
+    ),
+    serves=r"\bslots?_idle\b|\b(?:slot|srv) +(?:print_timing|update_slots|launch_slot_|release|log_server_r): "
+    r"|: all slots are idle",
+    complaint=r"^\d+\.\d\d\.\d{3}\.\d{3} E |GGML_ASSERT\(|GGML_ABORT|\berror loading model: ",
+    echo=r"exiting due to |: (?:failed|unable) to load model\b|^(?:\S+ )?E (?:srv|cmn) +\S+: error loading model",
+    phases=(
+        (r"(?:llm_)?load_tensors: loading model tensors", "weights"),
+        (r"warming up the model with an empty run", "warmup"),
+    ),
+    dots=True,
+    silent_hint="its buffers are logged only from --log-verbosity 4 up, which `render` sets",
+    maps_weights=True,
+    clears_cache=True,
+)

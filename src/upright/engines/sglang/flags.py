@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from upright.catalog import versions
 from upright.engines import knowledge, silicon
 from upright.engines.facets.flags import Case
-from upright.engines.speculation import speculative_settings
+from upright.engines.sglang.speculation import settings
 from upright.records.recipe import KEY_CONFIG, Setting
 
 _CACHE_TYPES = {"bf16": "bfloat16", "fp8": "fp8_e4m3"}
@@ -189,7 +189,7 @@ def _speculation(case: Case) -> Iterator[Setting]:
     wanted = knowledge.speculation(case)
     if wanted is not None:
         found, source = wanted
-        for setting in speculative_settings("sglang", found, case.accepted):
+        for setting in settings(found, case.accepted, 0):
             named = setting.name in ("--speculative-algorithm", "--speculative-draft-model-path")
             yield setting.model_copy(update={"source": source}) if named else setting
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from upright.engines.facets.log import Log
+from upright.engines.facets.log import Log, Mark
 from upright.engines.memory_report import (
     MemoryReport,
     Rank,
@@ -64,4 +64,27 @@ def _weights_by_difference(report: MemoryReport) -> Iterator[Reading]:
             yield Reading("weights", before.value - after.value, line, device, before.rounding + after.rounding)
 
 
-LOG = Log(memory=memory)
+LOG = Log(
+    memory=memory,
+    shape=r"[/\\]sglang[/\\]\S+\.py\b|\bsglang\.[a-z]\w+\.|\bServerArgs\("
+    r"|^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:(?: [A-Z]{2,3}\d+)+\] |\] INFO: )",
+    family_shape=r"\bLoading safetensors checkpoint shards: ",
+    marks=(
+        Mark("start", r"server_args=ServerArgs\("),
+        Mark("ready", r"server fired up and ready to roll"),
+        Mark("shutdown", r"SIGTERM received"),
+        Mark("death", r"Received sigquit from a child"),
+    ),
+    serves=r"\] (?:Decode|Prefill) batch[.,]",
+    echo=r"Received sigquit from a child",
+    bars=(
+        (r"\b[Ll]oading (?:\w+ )*(?:checkpoint )?shards:", "weights"),
+        (r"\bCapturing (?:batches|num tokens)", "graphs"),
+        (r"\bDeepGEMM JIT\b", "compile"),
+    ),
+    phases=(
+        (r"Load weight begin\.", "weights"),
+        (r"Capture cuda graph begin", "graphs"),
+        (r"Capture cuda graph end", "warmup"),
+    ),
+)

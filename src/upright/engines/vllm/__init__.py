@@ -9,6 +9,7 @@ from upright.engines.facets.http import Http
 from upright.engines.facets.log import Log
 from upright.engines.facets.metrics import MetricNames
 from upright.engines.facets.releases import RELEASE, Releases
+from upright.engines.facets.speculation import Speculation
 from upright.engines.facets.spread import Ranks, always
 
 
@@ -51,6 +52,12 @@ class Vllm(Engine):
         from upright.engines.vllm.metrics import METRICS
 
         return METRICS
+
+    @property
+    def speculation(self) -> Speculation:
+        from upright.engines.vllm.speculation import SPECULATION
+
+        return SPECULATION
 
 
 ENGINE = Vllm()

@@ -9,7 +9,7 @@ from typing import Any
 from upright.catalog import versions
 from upright.engines import knowledge, silicon
 from upright.engines.facets.flags import Case
-from upright.engines.speculation import speculative_settings
+from upright.engines.vllm.speculation import settings
 from upright.records.plan import Plan
 from upright.records.recipe import KEY, Setting
 
@@ -254,7 +254,7 @@ def _speculation(case: Case) -> Iterator[Setting]:
     wanted = knowledge.speculation(case)
     if wanted is not None:
         found, source = wanted
-        first, *others = speculative_settings("vllm", found, case.accepted, sequences=knowledge.sequences(case.plan))
+        first, *others = settings(found, case.accepted, knowledge.sequences(case.plan))
         yield first.model_copy(update={"source": source})
         yield from others
 

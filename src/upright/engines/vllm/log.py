@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from upright.engines.facets.log import Log
+from upright.engines.facets.log import Log, Mark
 from upright.engines.memory_report import (
     HOST,
     MemoryReport,
@@ -75,4 +75,30 @@ def _worker(line: str) -> Rank:
     return Rank(process=int(found["pid"])) if found["name"].startswith("Process") else Rank()
 
 
-LOG = Log(memory=memory)
+LOG = Log(
+    memory=memory,
+    shape=r"^(?:INFO|WARNING|ERROR|CRITICAL|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d |[/\\]vllm[/\\]\S+\.py\b"
+    r"|\bvLLM is using |\((?:APIServer|EngineCore|Worker|VllmWorker)\w* [^)]*pid=\d+\)|^vllm\b.*: error: "
+    r"|\bvllm\.[a-z]\w+\.|\bvLLM API server version |\bInitializing an? (?:V1 )?LLM engine ",
+    family_shape=r"\bLoading safetensors checkpoint shards: ",
+    marks=(
+        Mark("start", r"█  version \S"),  # its banner, since 0.18
+        # Guard: a vLLM that is asked to stop ends with a traceback of EngineDeadError (0.32.0, core_client.py).
+        Mark("shutdown", r"received signal=SIGTERM|shutdown triggered"),
+        Mark("death", r"Engine core initialization failed|EngineDeadError"),
+    ),
+    serves=r"throughput: *[\d.]+ tokens/s",
+    echo=r"EngineDeadError|initialization failed|get_response_or_error|WorkerProc hit an exception"
+    r"|Worker proc \S+ died unexpectedly",
+    bars=(
+        (r"\b[Ll]oading (?:\w+ )*(?:checkpoint )?shards:|\bLoading safetensors using [\w ]+:", "weights"),
+        (r"\bCapturing CUDA graph", "graphs"),
+        (r"\bDeepGEMM warmup\b", "compile"),
+    ),
+    phases=(
+        (r"Starting to load model ", "weights"),
+        (r"Dynamo bytecode transform time|Compiling a graph for|for vLLM's torch\.compile", "compile"),
+        (r"Capturing cudagraphs for decoding|Capturing the model for CUDA", "graphs"),
+        (r"Graph capturing finished", "warmup"),
+    ),
+)
