@@ -109,7 +109,8 @@ def _row(evidence: Evidence, rung: str) -> tuple[str, Text, str, str, str]:
     seen, verdict = evidence.of(rung), evidence.rung_verdict(rung)
     passed = sum(item.verdict == "passed" for item in seen)
     took = units.duration(sum(item.seconds for item in seen))
-    return rung, Text(verdict, style=_COLOURS.get(verdict, "")), f"{passed} of {len(seen)}", took, _telling(seen)
+    count = f"{passed} of {len(seen)}" + (f", {missing} not run" if (missing := evidence.not_run(rung)) else "")
+    return rung, Text(verdict, style=_COLOURS.get(verdict, "")), count, took, _telling(seen)
 
 
 def _telling(seen: tuple[Observation, ...]) -> str:

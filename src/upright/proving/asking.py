@@ -15,7 +15,8 @@ from upright.errors import EndpointError
 from upright.progress import utc_now
 from upright.proving.prompts import Mode
 from upright.proving.rung import Stand
-from upright.records.evidence import Observation, Verdict
+from upright.proving.sandbox import NotIsolatedError
+from upright.records.evidence import NOT_RUN, Observation, Verdict
 
 Judgement = tuple[Verdict, str]
 Judge = Callable[[Answer], Judgement]
@@ -70,7 +71,7 @@ def observe_answer(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> tupl
         seen = note(stand, slot, verdict, error.message, at=at, seconds=time.monotonic() - started)
         return seen.model_copy(update={"request": kept(_request(stand, asked))}), None
     broken = next(complaints(answer, scripts=stand.prompts.scripts), None)
-    verdict, reason = ("failed", broken.what) if broken else judge(answer)
+    verdict, reason = ("failed", broken.what) if broken else judged(lambda: judge(answer))
     seen = note(stand, slot, verdict, reason, at=at, seconds=answer.seconds)
     found = {
         "request": kept(answer.request),
@@ -79,6 +80,14 @@ def observe_answer(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> tupl
         "measured": {**figures(answer), **seen.measured},
     }
     return Observation.model_validate({**dict(seen), **found}), answer
+
+
+def judged(judge: Callable[[], Judgement]) -> Judgement:
+    """A judgement; what would need code to be run where nothing keeps it apart is not run."""
+    try:
+        return judge()
+    except NotIsolatedError as error:
+        return "skipped", f"{NOT_RUN}no isolation for generated code ({error})"
 
 
 def send(stand: Stand, asked: Asked) -> Answer:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from upright.errors import UsageError
-from upright.proving.sandbox import run_python
+from upright.proving.sandbox import tried
 from upright.proving.schemas import misfit
 
 Rule = Callable[[str, Any], str | None]
@@ -65,8 +65,8 @@ def schema(text: str, expect: Any) -> str | None:
 
 
 def code(text: str, expect: Any) -> str | None:
-    """The answer's code block, run with the expected assertions after it, in the sandbox."""
-    outcome = run_python({"answer.py": f"{code_block(text)}\n\n{expect}\n"}, "answer.py")
+    """The expected assertions hold of the functions in the answer's code block, which runs in the sandbox."""
+    outcome = tried({"answer.py": code_block(text)}, expect, about="answer")
     return None if outcome.ok else f"its code fails: {outcome.reason}"
 
 

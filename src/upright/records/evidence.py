@@ -10,6 +10,8 @@ from pydantic import Field
 from upright.records.base import Entry, Json, Record, Said, Upgrade
 
 Verdict = Literal["passed", "failed", "unsupported", "skipped"]
+NOT_RUN = "not run: "
+"""How the reason begins of a check that this machine could not make, whatever the answer was; it is skipped."""
 
 
 def _from_1(content: dict[str, Any]) -> dict[str, Any]:
@@ -135,6 +137,11 @@ class Evidence(Record):
 
     def of(self, rung: str) -> tuple[Observation, ...]:
         return tuple(item for item in self.observations if item.rung == rung)
+
+    def not_run(self, rung: str | None = None) -> int:
+        """Checks of the rung, or of all, that this machine could not make."""
+        seen = self.observations if rung is None else self.of(rung)
+        return sum(item.verdict == "skipped" and item.reason.startswith(NOT_RUN) for item in seen)
 
     def rung_verdict(self, rung: str) -> Verdict:
         verdicts = {item.verdict for item in self.of(rung)}

@@ -40,7 +40,7 @@ def _subject(subject: Subject) -> list[str]:
     for record in subject.benchmarks:
         lines += _sweep(views.sweep(record, draw=False))
     if rungs := views.ladder(subject.evidence):
-        rows = [(rung.name, rung.verdict, f"{rung.passed} of {rung.total}") for rung in rungs]
+        rows = [(rung.name, rung.verdict, f"{rung.passed} of {rung.total}{_missing(rung)}") for rung in rungs]
         lines += ["## Proof", "", *_table(("rung", "verdict", "checks passed"), rows), ""]
         for rung in (rung for rung in rungs if rung.name in ("clients", "soak")):
             seen = [(answer["check"], answer["verdict"], answer["reason"]) for answer in rung.answers]
@@ -50,6 +50,10 @@ def _subject(subject: Subject) -> list[str]:
     lines += ["## Command", "", "```bash", " ".join(subject.recipe.argv), "```", ""]
     lines += ["## Do it again", "", "```bash", *reproduce(subject), "```", ""]
     return [*lines, "## Where it all comes from", "", *_table(("record", "sha256"), chain(subject)), ""]
+
+
+def _missing(rung: views.Rung) -> str:
+    return f", {rung.not_run} not run" if rung.not_run else ""
 
 
 def _guesses(record: Speculation) -> list[str]:

@@ -149,7 +149,8 @@ def _passed_words(evidence: Evidence) -> str:
     """How much was seen, where it ended, and what was not seen."""
     counts = Counter(item.verdict for item in evidence.observations)
     last = next(item.rung for item in reversed(evidence.observations) if item.verdict == "passed")
-    others = [f"{counts[verdict]} {verdict}" for verdict in ("unsupported", "skipped") if counts[verdict]]
+    kinds = {"unsupported": counts["unsupported"], "skipped": counts["skipped"] - evidence.not_run()}
+    others = [f"{count} {kind}" for kind, count in {**kinds, "not run": evidence.not_run()}.items() if count]
     passed = f"{counts['passed']} of {counts.total()} checks passed, the last of them in {last}"
     return "; ".join([passed, ", ".join(others)]) if others else passed
 

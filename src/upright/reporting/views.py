@@ -102,6 +102,8 @@ class Rung:
     verdict: str
     passed: int
     total: int
+    not_run: int
+    """Checks that the machine could not make."""
     answers: list[dict[str, str]]
     asks: bool
     """Whether its checks are questions with answers; else what was seen is all there is."""
@@ -118,7 +120,9 @@ def ladder(evidence: Evidence | None, *, draw: bool = False) -> list[Rung]:
         passed = sum(item.verdict == "passed" for item in items)
         asks = any(item.request.get("messages") for item in items)
         answers, charts = [_answer(item) for item in items], _over_time(items) if draw else []
-        found.append(Rung(name, evidence.rung_verdict(name), passed, len(items), answers, asks, charts))
+        found.append(
+            Rung(name, evidence.rung_verdict(name), passed, len(items), evidence.not_run(name), answers, asks, charts)
+        )
     return found
 
 

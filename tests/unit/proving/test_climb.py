@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from tests.scripted.engine import Fault, Kind, ScriptedEngine
+from upright.cli.evidence_page import evidence_page
 from upright.endpoint.client import Answer, Endpoint
+from upright.proving import sandbox
 from upright.proving.ladder import _Climb, prove
 from upright.proving.power import samples_to_see
 from upright.proving.prompts import prompt_set
 from upright.proving.rung import Rung, Stand, Target
 from upright.proving.rungs import clients, tools
 from upright.records.evidence import Evidence, Observation
+from upright.reporting.page import _passed_words
+from upright.reporting.views import ladder
 
 
 def climb(engine: ScriptedEngine, to: str = "task", samples: int = 1, **options: object) -> Evidence:
@@ -40,6 +48,24 @@ def test_a_clean_engine_passes_every_rung(engine: ScriptedEngine) -> None:
     assert told(evidence) == []
     assert evidence.passed
     assert evidence.ended == "every rung that was asked for was climbed"
+
+
+def test_without_isolation_code_is_not_run_and_the_ladder_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "_tried_ways", lambda: (None, "the kernel gives no namespaces"))
+    evidence = climb(tiny())
+    assert evidence.passed
+    assert evidence.ended == "every rung that was asked for was climbed"
+    assert [evidence.not_run(rung) for rung in ("smoke", "tools", "task")] == [3, 0, 1]
+    assert (evidence.rung_verdict("smoke"), evidence.rung_verdict("task")) == ("passed", "skipped")
+    reasons = {item.reason for item in evidence.observations if item.verdict == "skipped" and item.check != "recipe"}
+    assert reasons == {"not run: no isolation for generated code (the kernel gives no namespaces)"}
+    console = Console(width=120, record=True, file=StringIO())
+    evidence_page(console, evidence)
+    page = console.export_text()
+    assert re.search(r"smoke +passed +\d+ of \d+, 3 not run", page)
+    assert re.search(r"task +skipped +0 of 1, 1 not run", page)
+    assert "4 not run" in _passed_words(evidence)
+    assert [rung.not_run for rung in ladder(evidence) if rung.not_run] == [3, 1]
 
 
 FAULTS = {

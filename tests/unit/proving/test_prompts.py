@@ -12,7 +12,7 @@ from upright.proving.long_text import hiding_places, lengths, long_text
 from upright.proving.prompts import SETS, Dialogue, PromptSet, Question, prompt_set
 from upright.proving.rules import judge, says
 from upright.proving.rungs.task import TOOLS
-from upright.proving.sandbox import run_python
+from upright.proving.sandbox import tried
 from upright.proving.schemas import misfit
 
 
@@ -107,9 +107,9 @@ def test_a_task_is_undone_before_and_done_after(name: str) -> None:
     if task is None:
         pytest.skip("the set has no task")
     assert set(task.tools) <= set(TOOLS)
-    for test in task.tests:
-        assert not run_python({**task.files, **task.tests}, test).ok
-        assert run_python({**task.files, **task.sample, **task.tests}, test).ok
+    for assertions in task.tests.values():
+        assert not tried(task.files, assertions).ok
+        assert tried({**task.files, **task.sample}, assertions).ok
 
 
 def test_a_set_has_a_name_and_a_digest() -> None:

@@ -147,7 +147,7 @@ class Task(_Row):
     files: dict[str, str]
     """What lies in the folder."""
     tests: dict[str, str]
-    """Put there afterwards; `python FILE` must end with 0."""
+    """Assertions that import what is judged; run by another process, which calls it and gets plain data back."""
     sample: dict[str, str]
     """A right solution: files as they should be."""
     tools: tuple[str, ...] = ("list_files", "read_file", "write_file")

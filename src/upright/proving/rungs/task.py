@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from upright.endpoint.client import Answer
-from upright.proving.asking import Asked, Judgement, Slot, note, observe_answer
+from upright.proving.asking import Asked, Judgement, Slot, judged, note, observe_answer
 from upright.proving.estimating import Cost
 from upright.proving.prompts import Task
 from upright.proving.rung import Probe, Rung, Stand
-from upright.proving.sandbox import run_python
+from upright.proving.sandbox import tried
 from upright.proving.schemas import misfit
 from upright.records.evidence import Observation
 
@@ -46,7 +46,7 @@ def _work(stand: Stand, task: Task) -> Observation:
         if answer is None or seen.verdict != "passed":
             return seen
         if not answer.tool_calls:
-            verdict, reason = _tested(task, files, turn)
+            verdict, reason = judged(lambda turn=turn: _tested(task, files, turn))  # type: ignore[misc]
             return seen.model_copy(update={"verdict": verdict, "reason": reason})
         messages.append({"role": "assistant", "content": answer.text, "tool_calls": answer.tool_calls})
         messages += _done(answer, files)
@@ -73,15 +73,15 @@ def use(function: dict[str, Any], files: dict[str, str]) -> str:
     path = str(arguments["path"]).removeprefix("./")
     if name == "read_file":
         return files.get(path, f"error: no file named {path}")
-    if path.startswith("/") or ".." in path.split("/"):
+    if "\0" in path or {"", ".", ".."} & set(path.split("/")):
         return "error: outside the folder"
     files[path] = arguments["content"]
     return f"wrote {path}"
 
 
 def _tested(task: Task, files: dict[str, str], turns: int) -> Judgement:
-    for name in task.tests:
-        outcome = run_python({**files, **task.tests}, name)
+    for name, assertions in task.tests.items():
+        outcome = tried(files, assertions)
         if not outcome.ok:
             return "failed", f"{name} fails: {outcome.reason}"
     return "passed", f"{', '.join(task.tests)} passes after {turns} answers (sandbox: {outcome.isolation})"

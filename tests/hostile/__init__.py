@@ -1,0 +1,1 @@
+"""What an attacker would send, and a world that it could hurt."""
