@@ -1,12 +1,14 @@
 """Text of others -> text that stays text: nothing in it that a terminal obeys, hides, or turns round.
 
-A model's header, a server's answer, a log, a name: each may hold escapes that set a clipboard or clear a screen, letters
-without width, and marks that turn the rest of a line round. Here is what such characters are; who shows text decides.
+A header, an answer, a log, a name: each may hold escapes that set a clipboard or clear a screen, letters without width,
+and marks that turn the rest of a line round. Here is what such characters are; who shows text decides.
 """
 
 from __future__ import annotations
 
 import re
+
+from upright.errors import UsageError
 
 LONGEST_NAME = 4096
 """Characters of a name: as many as Linux takes bytes of a path."""
@@ -23,6 +25,7 @@ _TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _HALVES = "\ud800-\udfff"
 _UNSAFE = re.compile(f"[{_OBEYED}{_UNSEEN}{_TURNING}{_HALVES}]")
 _CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_HALVES}]")
+_BREAKS = re.compile(r"[ \t]*[\r\n\t][ \r\n\t]*")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 # A joiner is a letter's own in the scripts of Arabia and India, and between two pictures of an emoji.
 _JOINER = re.compile(
@@ -32,7 +35,7 @@ _JOINER = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""The same text, with every such character by its number, as JSON writes it (\u001b), so that JSON stays what it is.
+    r"""The same text with every such character by its number, as JSON writes it (\u001b): JSON stays what it is.
 
     Line feeds and tabs stay, and so do letters of every script; another's colours are left out.
     """
@@ -48,14 +51,16 @@ def visible(text: str) -> str:
 
 def on_one_line(text: str, longest: int = LONGEST_VALUE) -> str:
     """For a value inside a line of ours: no line of its own, and cut where nobody would read on."""
-    shown = visible(" ".join(text[:longest].split()))
+    shown = visible(_BREAKS.sub(" ", text[:longest].strip(" \r\n\t")))
     return shown if len(text) <= longest else f"{shown}… ({len(text):,} characters)"
 
 
 def numbered(character: str) -> str:
-    """By its number, in the units of JSON."""
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    """By its number; beyond the first 65,536 by the two halves that JSON writes."""
+    code = ord(character)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\u{0xD800 + ((code - 0x10000) >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def unfit(name: str) -> str | None:
@@ -67,3 +72,11 @@ def unfit(name: str) -> str | None:
     if "\ud800" <= found[0] <= "\udfff":
         return "it is not UTF-8"
     return f"it holds a control character, {numbered(found[0])}"
+
+
+def fit(name: str) -> str:
+    """The same name. UsageError if a control character is in it, or if it is longer than any path."""
+    if (why := unfit(name)) is not None:
+        shown = visible(name[:80]).replace("\n", "\\u000a")
+        raise UsageError(f"'{shown}' cannot be a name: {why}", hint="rename it, or link to it by a plain name")
+    return name
