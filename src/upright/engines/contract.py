@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from upright.engines.facets.budget import Budget
+    from upright.engines.facets.finding import Finding
     from upright.engines.facets.flags import Flags
     from upright.engines.facets.http import Http
     from upright.engines.facets.log import Log
@@ -79,6 +80,11 @@ class Engine(ABC):
         from upright.engines.facets.metrics import NOT_KNOWN
 
         return NOT_KNOWN
+
+    @property
+    def finding(self) -> Finding | None:
+        """Where it is looked for on a machine; None: not known, it is never found and can only be named."""
+        return None
 
     @property
     def speculation(self) -> Speculation | None:

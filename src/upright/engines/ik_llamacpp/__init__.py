@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from upright.engines.contract import Engine
+from upright.engines.facets.finding import Command
 from upright.engines.facets.flags import Flags
 from upright.engines.facets.log import Log
 from upright.engines.facets.metrics import MetricNames
@@ -45,6 +46,12 @@ class IkLlamaCpp(Engine):
         from upright.engines.llamacpp.metrics import METRICS
 
         return METRICS
+
+    @property
+    def finding(self) -> Command:
+        from upright.engines.ik_llamacpp.finding import FINDING
+
+        return FINDING
 
     @property
     def speculation(self) -> Speculation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from upright.engines.contract import Engine
 from upright.engines.facets.budget import Share
+from upright.engines.facets.finding import Package
 from upright.engines.facets.flags import Flags
 from upright.engines.facets.http import Http
 from upright.engines.facets.log import Log
@@ -50,6 +51,12 @@ class Sglang(Engine):
         from upright.engines.sglang.metrics import METRICS
 
         return METRICS
+
+    @property
+    def finding(self) -> Package:
+        from upright.engines.sglang.finding import FINDING
+
+        return FINDING
 
     @property
     def speculation(self) -> Speculation:
