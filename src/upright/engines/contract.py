@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from upright.engines.facets.http import Http
     from upright.engines.facets.log import Log
     from upright.engines.facets.metrics import MetricNames
+    from upright.engines.facets.proof import EngineProof
     from upright.engines.facets.releases import Releases
-    from upright.engines.facets.speculation import Speculation
+    from upright.engines.facets.speculation import Speculating
     from upright.engines.facets.spread import Spread
 
 Format = Literal["safetensors", "gguf"]
@@ -87,6 +88,13 @@ class Engine(ABC):
         return None
 
     @property
-    def speculation(self) -> Speculation | None:
+    def proof(self) -> EngineProof:
+        """What can be proved without weights; nothing is known by default."""
+        from upright.engines.facets.proof import EngineProof
+
+        return EngineProof()
+
+    @property
+    def speculation(self) -> Speculating | None:
         """How it guesses ahead; None: it does not, as far as is known."""
         return None

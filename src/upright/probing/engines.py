@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from upright.engines import ENGINES
-from upright.engines.facets.finding import Command, Package
+from upright.engines.facets.finding import PackageFinding, ProgramFinding
 from upright.host import Result
 from upright.probing.questions import NOT_ASKED, Answers, Questions, script, told
 from upright.records.box import EngineInstall
@@ -177,14 +177,14 @@ def _metadata() -> str:
     return _METADATA.format(names=names)
 
 
-def _commands() -> Mapping[str, Command]:
+def _commands() -> Mapping[str, ProgramFinding]:
     """Engine -> its program."""
-    return {name: engine.finding for name, engine in ENGINES.items() if isinstance(engine.finding, Command)}
+    return {name: engine.finding for name, engine in ENGINES.items() if isinstance(engine.finding, ProgramFinding)}
 
 
-def _packages() -> Mapping[str, Package]:
+def _packages() -> Mapping[str, PackageFinding]:
     """Engine -> its Python package."""
-    return {name: engine.finding for name, engine in ENGINES.items() if isinstance(engine.finding, Package)}
+    return {name: engine.finding for name, engine in ENGINES.items() if isinstance(engine.finding, PackageFinding)}
 
 
 def _answer(answers: Answers, name: str) -> Result:

@@ -11,7 +11,7 @@ _PLACE = re.compile(r"(?:\$HOME|/[\w.+*-]+)(?:/[\w.+*-]+)*")
 
 
 @dataclass(frozen=True)
-class Command:
+class ProgramFinding:
     """A program of its own, whose --version and --help cost nothing."""
 
     name: str
@@ -32,7 +32,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Package:
+class PackageFinding:
     """A Python package: its metadata tells the version, since importing it costs seconds and a CUDA context."""
 
     name: str
@@ -49,7 +49,7 @@ class Package:
         _plain(_WORD, self.name, self.module, *self.distributions)
 
 
-Finding = Command | Package
+Finding = ProgramFinding | PackageFinding
 
 
 def _plain(pattern: re.Pattern[str], *words: str) -> None:

