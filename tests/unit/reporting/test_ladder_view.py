@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-from upright.records.evidence import Evidence, Observation
+from upright.records.evidence import NOT_RUN, Evidence, Observation
+from upright.reporting.markdown import _missing
+from upright.reporting.page import verdict
 from upright.reporting.views import ladder
 
 
@@ -35,3 +38,16 @@ def test_a_rung_shows_questions_or_what_was_seen() -> None:
     assert not soak.asks
     assert [chart.title for chart in soak.charts] == ["Time of an answer, ms", "Memory that the engine made, MiB"]
     assert ladder(evidence)[1].charts == []
+
+
+def test_what_this_machine_could_not_check_stands_beside_what_passed() -> None:
+    missing = seen("smoke", "code", verdict="skipped", reason=f"{NOT_RUN}no isolation for generated code (x)")
+    checks = (seen("smoke", "arithmetic"), missing, seen("tools", "auto"))
+    evidence = Evidence(deployment="x", engine=None, engine_version=None, to_rung="tools", observations=checks)
+    smoke, tools = ladder(evidence)
+    assert (smoke.verdict, smoke.passed, smoke.total, smoke.not_run) == ("passed", 1, 2, 1)
+    assert (_missing(smoke), _missing(tools)) == (", 1 not run", "")
+    assert verdict(SimpleNamespace(evidence=evidence)) == (  # type: ignore[arg-type]
+        "passed",
+        "It stands: 2 of 3 checks passed, the last of them in tools; 1 not run",
+    )
