@@ -386,7 +386,7 @@ def test_prove_against_a_hostile_server_plants_nothing(home: Path) -> None:
 def test_without_walls_nothing_is_run(home: Path) -> None:
     engine = _Plants(prompt_set("tiny"))
     engine.plants = (home / ".bashrc",)
-    refusing = [sys.executable, str(ROOT / "tests/hostile/refusing.py")]
+    refusing = [sys.executable, str(ROOT / "tests/hostile/refusing.py"), "namespaces"]
     with engine.serving() as url:
         ended = _prove(url, home, *refusing)
     assert ended.returncode == 0, ended.stdout + ended.stderr

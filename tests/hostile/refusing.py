@@ -1,6 +1,7 @@
-"""A command -> the same on a kernel that gives it no namespaces, as in a container: `python refusing.py COMMAND...`.
+"""A command -> the same on a kernel that gives it less: `python refusing.py namespaces|5.11 COMMAND...`.
 
-A filter of system calls like Docker's own refuses unshare, and clone with a new namespace.
+A filter of system calls like Docker's own refuses unshare, and clone with a new namespace; or there is no
+mount_setattr, which came with Linux 5.12.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ def _step(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes
     return struct.pack("HBBI", code, if_true, if_false, operand)
 
 
-def refuse() -> None:
+def refuse(what: str) -> None:
     unshare, clone = _CALLS[os.uname().machine]
     refused, allowed, absent = 0x00050001, 0x7FFF0000, 0x00050026
+    old = (_step(0x20, 0), _step(0x15, 442, 0, 1), _step(0x06, absent), _step(0x06, allowed))
     program = b"".join(
-        (
+        old
+        if what == "5.11"
+        else (
             _step(0x20, 0),
             _step(0x15, 435, 0, 1),  # clone3 looks into memory
             _step(0x06, absent),
@@ -41,5 +45,5 @@ def refuse() -> None:
 
 
 if __name__ == "__main__":
-    refuse()
-    os.execv(sys.argv[1], sys.argv[1:])
+    refuse(sys.argv[1])
+    os.execv(sys.argv[2], sys.argv[2:])

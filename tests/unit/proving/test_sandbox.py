@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,6 +118,24 @@ def test_nothing_runs_where_no_walls_can_be_built(monkeypatch: pytest.MonkeyPatc
     finally:
         sandbox._tried_ways.cache_clear()
     assert started == set()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "told"),
+    [
+        ("namespaces", "namespaces: unshare: Operation not permitted; bubblewrap: "),
+        ("5.11", "bubblewrap" if shutil.which("bwrap") else "mount_setattr /new/usr/lib: Function not implemented"),
+    ],
+)
+def test_a_kernel_that_gives_less(kernel: str, told: str) -> None:
+    """Really refused: in a container, and by a kernel that is too old for walls of our own."""
+    code = (
+        "from upright.proving.sandbox import NotIsolatedError, isolation\n"
+        "try: print(isolation())\nexcept NotIsolatedError as error: print(error)"
+    )
+    argv = [sys.executable, str(ROOT / "tests/hostile/refusing.py"), kernel, sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    assert told in subprocess.run(argv, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def test_walls_with_a_hole_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
