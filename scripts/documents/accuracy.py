@@ -90,7 +90,7 @@ def _cache() -> str:
         wide, narrow = cache_shape(shape, "bf16"), cache_shape(shape, "fp8")
         said = (model.kv_note or "none found").replace("|", "/")
         words = wide.formula.replace(" x ", " × ")
-        rows.append(f"| {model.id} | {words} | {wide.bytes_per_token:,} | {narrow.bytes_per_token:,} | {said} |")
+        rows.append(f"| {model.id} | {words} | {wide.figure:,} | {narrow.figure:,} | {said} |")
     return "\n".join(rows)
 
 

@@ -45,6 +45,8 @@ _ALL = (
     Kind("links", "hardware:LinkRow", "measured paths between GPUs: bandwidth and latency"),
     Kind("models", "model:ModelRow", "models: shapes, artifacts, parsers, sampling, licence"),
     Kind("families", "words:FamilyRow", "families of models by the names of their tensors"),
+    Kind("layouts", "layout:LayoutRow", "how engines lay out the cache: bytes of an entry by type and silicon"),
+    Kind("architectures", "architecture:ArchitectureRow", "architectures: how their configuration is read"),
     Kind("ggml_types", "words:GgmlTypeRow", "types of GGUF tensors: bits and blocks", "words:unfold_ggml_types"),
     Kind("compat", "engine:CompatRow", "what works in which engine, by version and compute capability"),
     Kind("images", "engine:ImageRow", "container images: what they contain, what they patch"),

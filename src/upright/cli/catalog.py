@@ -24,6 +24,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "links": ("bandwidth_gb_s", "latency_us", "name"),
     "models": ("parameters", "repository"),
     "families": ("title",),
+    "architectures": ("about",),
+    "layouts": ("engine", "piece", "about"),
     "ggml_types": ("number", "block_elements", "block_bytes", "row_bytes", "ik_only"),
     "compat": ("versions", "status", "feature"),
     "images": ("engine", "date", "about"),

@@ -56,11 +56,17 @@ def plan_page(
     return "\n".join(lines)
 
 
+def _verdict(plan: Plan) -> str:
+    if plan.fits:
+        return style("fits", fg="green", bold=True)
+    if any(objection.short_bytes for objection in plan.objections):
+        return style("does not fit", fg="red", bold=True)
+    return style("not known" if plan.not_understood else "not like this", fg="red", bold=True)
+
+
 def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
     plan = plans[0]
-    no = "does not fit" if any(objection.short_bytes for objection in plan.objections) else "not like this"
-    verdict = style("fits", fg="green", bold=True) if plan.fits else style(no, fg="red", bold=True)
-    yield f"{plan.model}: {verdict}"
+    yield f"{plan.model}: {_verdict(plan)}"
     yield f"on {plan.box} with {_way(plan)}"
     yield ""
     of_this_box = all(objection.code != "too-few-gpus" for objection in plan.objections)
@@ -152,8 +158,11 @@ def _legend(plan: Plan) -> str:
 def _numbers(plan: Plan, width: int) -> Iterator[str]:
     kv = plan.kv
     copies = "" if kv.copies == 1 else f", kept {kv.copies} times"
-    pairs = [("room", _room(plan)), ("", f"{kv.bytes_per_token:,} B each in {kv.dtype}{copies}: {kv.formula}")]
-    if kv.capacity_tokens:
+    pairs = [("room", _room(plan)), ("", f"{_token_bytes(plan)} each in {kv.dtype}{copies}: {kv.formula}")]
+    if kv.state_bytes_per_sequence:
+        kept = f", {kv.states_per_sequence} kept" if kv.states_per_sequence > 1 else ""
+        pairs.append(("", f"recurrent state {memory(kv.state_bytes_per_sequence)} per sequence{kept}"))
+    if kv.capacity_tokens and not plan.not_understood:
         pairs.append(("one user", f"up to {tokens(plan.largest_context_tokens)} tokens of context"))
         pairs.append(("users", f"{plan.users_at_context} at {tokens(plan.context_tokens)} tokens each"))
         pairs += speed_pairs(plan)
@@ -161,8 +170,18 @@ def _numbers(plan: Plan, width: int) -> Iterator[str]:
         yield from _wrapped(value, width, f"{name:<{_LABEL}}")
 
 
+def _token_bytes(plan: Plan) -> str:
+    kv = plan.kv
+    if kv.bytes_per_token is not None:
+        return f"{kv.bytes_per_token:,} B"
+    most = f"{kv.high_bytes_per_token:,}" if kv.high_bytes_per_token is not None else "not known"
+    return f"at least {kv.low_bytes_per_token or 0:,}, at most {most} B"
+
+
 def _room(plan: Plan) -> str:
     kv = plan.kv
+    if plan.not_understood:
+        return f"at least {tokens(kv.low_tokens)} tokens" if kv.high_bytes_per_token and kv.low_tokens else "not known"
     if not kv.capacity_tokens:
         return "none for a cache"
     return f"{tokens(kv.low_tokens)} tokens for sure, {tokens(kv.capacity_tokens)} by the best figures"

@@ -26,6 +26,7 @@ _NAMES = {
     "shared_experts": "shared experts",
     "norm": "norms",
     "output": "output",
+    "tables": "lookup tables",
     "vision": "vision tower",
     "draft": "draft layers",
     "other": "unknown names",
@@ -74,7 +75,7 @@ def _page(model: Model, console: Console, layers: bool) -> None:
     weights = f"{size(model.tensor_bytes)} ({memory(model.tensor_bytes)}) of weights"
     console.print(Text.assemble((model.name, "bold"), f"  {weights}, {parameters(model.parameters)} parameters"))
     for label, text in _facts(model):
-        console.print(f"  {label:<13}{text}", soft_wrap=True, markup=False)
+        console.print(f"  {label:<13}{' ' if len(label) > 12 else ''}{text}", soft_wrap=True, markup=False)
     console.print()
     console.print(_groups(model))
     if layers:
@@ -97,6 +98,8 @@ def _facts(model: Model) -> list[tuple[str, str]]:
     scaled = f" ({built.rope_scaling.kind})" if built.rope_scaling else ""
     limit = built.context_limit_tokens
     facts.append(("context", f"{tokens(limit)} tokens{scaled}" if limit else "the artifact does not say"))
+    facts += [("not understood", ", ".join(model.not_understood))] if model.not_understood else []
+    facts += [("assumed", f"{each.key} = {each.value} ({each.source})") for each in model.assumed[:12]]
     if model.ik_only:
         facts.append(("engine", "types of ik_llama.cpp: mainline llama.cpp refuses this file"))
     return facts
@@ -114,15 +117,22 @@ def _basis(model: Model) -> str:
 def _attention(kind: Attention) -> str:
     layers = f"{kind.layers} layers"
     if kind.kind == "mla":
-        sparse = f", sparse: {kind.indexer_top_k} tokens" if kind.indexer_head_dim else ""
+        sparse = f", sparse: {kind.indexer_top_k} tokens" if kind.sparse else ""
+        sparse += "" if not kind.sparse or kind.indexer_head_dim else " as an earlier layer selected"
         return f"{layers} of MLA, {kind.kv_lora_rank} + {kind.rope_head_dim} values a token{sparse}"
     if kind.kind == "gqa":
-        window = f", window of {kind.window_tokens}" if kind.window_tokens else ""
-        return f"{layers} of GQA, {kind.kv_heads} KV heads of {kind.key_head_dim}{window}"
+        name = "chunks" if kind.chunked else "window"
+        window = f", {name} of {kind.window_tokens}" if kind.window_tokens else ""
+        sparse = f", sparse by index keys of {kind.indexer_head_dim}" if kind.indexer_head_dim else ""
+        return f"{layers} of GQA, {kind.kv_heads} KV heads of {kind.key_head_dim}{window}{sparse}"
+    if kind.kind == "shared":
+        return f"{layers} that read another layer's cache"
     if kind.kind == "compressed":
         ratio = f"then 1 entry of {kind.head_dim} for {kind.ratio} tokens" if kind.ratio else "nothing beyond"
         return f"{layers} with a window of {kind.window_tokens}, {ratio}"
-    return f"{layers} of linear attention, a state of fixed size"
+    rule = f" ({kind.rule})" if kind.rule else ""
+    numbers = f" of {kind.state_elements + (kind.conv_elements or 0):,} numbers" if kind.state_elements else ""
+    return f"{layers} of linear attention{rule}, a state of fixed size{numbers}"
 
 
 def _groups(model: Model) -> object:

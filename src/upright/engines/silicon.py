@@ -51,7 +51,7 @@ def over_pcie(plan: Plan, box: Box) -> bool:
 
 
 def dense_mla(model: Model) -> bool:
-    return any(isinstance(kind, MlaAttention) and not kind.indexer_head_dim for kind in model.architecture.attention)
+    return any(isinstance(kind, MlaAttention) and not kind.sparse for kind in model.architecture.attention)
 
 
 def known(engine: str, version: str | None, box: Box, feature: str, *, patched: bool = False) -> CompatRow | None:

@@ -23,7 +23,7 @@ from upright.kernels.targets import Target
 from upright.records.kernel import MoeCandidate, MoeCheck, MoeDevice
 
 HIDDEN, TOP_K = 7168, 8
-"""Assumed: only divisibility by 16 of a width reaches the compiler, and every model of today has it."""
+"""LibraryDefault: only divisibility by 16 of a width reaches the compiler, and every model of today has it."""
 _NAME = re.compile(
     r"E=(?P<experts>\d+),N=(?P<width>\d+),device_name=(?P<device>[^,]+?)(?:,dtype=(?P<dtype>[^,]+?))?"
     r"(?:,block_shape=\[(?P<block>[\d, ]+)\])?(?P<channels>,per_channel_quant=True)?(?P<down>_down)?\.json"

@@ -15,6 +15,7 @@ from upright import catalog
 from upright.catalog.model_records import records
 from upright.catalog.rows.memory import PoolRow
 from upright.planning.kvcache import cache_shape, rank_share
+from upright.planning.layouts import Storage
 from upright.planning.overhead import driver_bytes
 from upright.planning.weights import rank_weights
 from upright.units import GIB
@@ -108,7 +109,9 @@ def _terms(pool: PoolRow) -> tuple[float, float]:
     row, gpu = catalog.model(pool.model), catalog.gpu(pool.gpu)
     model = records(row)[0]
     weights = rank_weights(model, tensor=pool.tensor)[0]
-    shape = cache_shape(model.architecture, pool.kv_dtype, draft_layers=DRAFT_LAYERS if pool.draft != "none" else 0)
+    storage = Storage(pool.engine, capability=gpu.compute_capability)
+    drafts = DRAFT_LAYERS if pool.draft != "none" else 0
+    shape = cache_shape(model.architecture, pool.kv_dtype, storage=storage, draft_layers=drafts)
     per_token = shape.bytes_per_token * rank_share(shape, pool.tensor, pool.decode_context)
     offered = pool.memory_fraction * (gpu.memory_bytes - driver_bytes()) - weights.bytes - weights.absorbed_bytes
     return offered, float(per_token)

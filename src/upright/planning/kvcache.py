@@ -1,16 +1,18 @@
-"""Attention layers + cache type -> bytes a token, exactly.
+"""Attention layers + cache type + engine -> bytes a token, exactly.
 
 Multi-head latent attention keeps one compressed vector a token and layer, whatever the number of heads: this is the
 term that calculators miss by 25 times. Recurrent layers keep a state a sequence, windows a bounded number of tokens.
+How an engine packs an entry is a row of the catalogue's layouts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from upright.errors import UsageError
+from upright.planning.layouts import Storage, layer_state, state_rows
 from upright.records.model import (
     Architecture,
     Attention,
@@ -18,6 +20,7 @@ from upright.records.model import (
     GqaAttention,
     LinearAttention,
     MlaAttention,
+    SharedAttention,
 )
 
 # Bytes of one value. Block types of ggml: bytes of a block over the 32 values in it (ggml-common.h).
@@ -38,9 +41,6 @@ VALUE_BYTES: dict[str, Fraction] = {
     "iq4_nl": Fraction(18, 32),
 }
 PACKED_SPARSE = "fp8_ds_mla"
-# Guard: fp8_ds_mla packs 512 fp8 values, four fp32 scales and 64 bf16 rotary values into 656 bytes, whatever the
-# element type says (vllm/v1/attention/backends/mla/flashmla_sparse.py).
-_SCALE_EVERY, _SCALE_BYTES, _ROPE_VALUE_BYTES = 128, 4, 2
 CACHE_TYPES = (*VALUE_BYTES, PACKED_SPARSE)
 
 
@@ -56,7 +56,7 @@ class Window:
 class CacheShape:
     """One copy of the cache: what grows with every token, what is bounded, and what a sequence costs at once."""
 
-    bytes_per_token: int
+    bytes_per_token: Fraction
     bytes_per_state: int
     windows: tuple[Window, ...]
     formula: str
@@ -64,53 +64,90 @@ class CacheShape:
     """KV heads that tensor parallelism can divide; None if every rank needs all of it (MLA)."""
     unknown: tuple[str, ...] = ()
     """What the headers do not say, so that the figure is a lower bound."""
+    states_kept: int = 1
+    """States that the engine keeps of each sequence."""
+    pool_share: Fraction | None = None
+    """Tokens of the windows' own pool for each token of the full one; None if windows are held by sequence."""
 
     def sequence_bytes(self, tokens: int) -> int:
         """One sequence of this length."""
         windowed = sum(min(tokens, window.tokens) * window.bytes_per_token for window in self.windows)
-        return tokens * self.bytes_per_token + windowed + self.bytes_per_state
+        return _whole(tokens * self.bytes_per_token) + windowed + self.bytes_per_state
+
+    @property
+    def window_bytes(self) -> int:
+        """Windows of one sequence once they are full."""
+        return sum(window.tokens * window.bytes_per_token for window in self.windows)
 
     @property
     def bounded_bytes(self) -> int:
         """What a long sequence takes beside the part that grows."""
-        return self.bytes_per_state + sum(window.tokens * window.bytes_per_token for window in self.windows)
+        return self.bytes_per_state + self.window_bytes
+
+    @property
+    def figure(self) -> int | float:
+        """Bytes a token as a record carries them: whole where they are whole."""
+        return number(self.bytes_per_token)
+
+
+@dataclass
+class _Sum:
+    """What the layers have in common, as they are added up."""
+
+    grows: Fraction = Fraction(0)
+    states: int = 0
+    states_kept: int = 1
+    windows: list[Window] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
 
 
 def cache_shape(
-    architecture: Architecture, dtype: str, *, window_slack_tokens: int = 0, draft_layers: int = 0
+    architecture: Architecture,
+    dtype: str,
+    *,
+    storage: Storage | None = None,
+    window_slack_tokens: int = 0,
+    draft_layers: int = 0,
 ) -> CacheShape:
     """One copy, exactly. `window_slack_tokens` is what the engine keeps beyond a window (llama.cpp: a ubatch).
 
     Draft layers are of the main model's first kind: an EAGLE-3 MLA draft adds one layer to Kimi's 61.
     """
-    grows, states, windows, words, unknown = 0, 0, [], [], []
+    held = storage or Storage()
+    _value_bytes(dtype) if dtype != PACKED_SPARSE else None
+    total = _Sum()
+    keeps = held.window_row(architecture.name)
     for kind in _with_draft(architecture.attention, draft_layers):
         if isinstance(kind, LinearAttention):
-            states += kind.layers * (kind.state_bytes or 0)
-            words.append(f"{kind.layers} recurrent layers: a state a sequence, nothing a token")
-            if kind.state_bytes is None:
-                unknown.append("size of the recurrent state")
-            continue
-        if isinstance(kind, CompressedAttention):
-            words.append(f"{kind.layers} layers of compressed attention, which are not counted")
-            unknown.append("size of the compressed cache")
-            continue
-        layer_bytes, formula = _layer_bytes(kind, dtype)
-        total = _whole(kind.layers * layer_bytes)
-        if isinstance(kind, GqaAttention) and kind.window_tokens is not None:
-            windows.append(Window(kind.window_tokens + window_slack_tokens, total))
-            words.append(f"{formula} = {total:,} B, {kind.window_tokens} tokens at most")
+            _add_state(total, kind, held)
+        elif isinstance(kind, CompressedAttention):
+            _add_compressed(total, kind, dtype, held, window_slack_tokens)
+        elif isinstance(kind, SharedAttention):
+            total.words.append(f"{kind.layers} layers that read another layer's cache")
         else:
-            grows += total
-            words.append(f"{formula} = {total:,} B")
+            _add(total, kind, dtype, held, window_slack_tokens, keeps.kept)
     return CacheShape(
-        bytes_per_token=grows,
-        bytes_per_state=states,
-        windows=tuple(windows),
-        formula="; ".join(words),
+        bytes_per_token=total.grows,
+        bytes_per_state=total.states,
+        windows=tuple(total.windows),
+        formula="; ".join(total.words),
         heads_shared=_heads_shared(architecture.attention),
-        unknown=tuple(unknown),
+        unknown=tuple(total.unknown),
+        states_kept=total.states_kept,
+        pool_share=keeps.pool_share if total.windows else None,
     )
+
+
+def bounded_shapes(
+    architecture: Architecture, dtype: str, *, storage: Storage | None = None
+) -> tuple[CacheShape, CacheShape | None]:
+    """The least and the most of a model that is not understood; None where nothing bounds it."""
+    shapes = []
+    for kinds in (architecture.attention_at_least, architecture.attention_at_most):
+        changed = architecture.model_copy(update={"attention": kinds or ()})
+        shapes.append(None if kinds is None else cache_shape(changed, dtype, storage=storage))
+    return shapes[0] or cache_shape(architecture.model_copy(update={"attention": ()}), dtype), shapes[1]
 
 
 def rank_share(shape: CacheShape, tensor: int, decode_context: int) -> Fraction:
@@ -127,42 +164,97 @@ def copies(shape: CacheShape, tensor: int, decode_context: int) -> int:
     return max(1, int(rank_share(shape, tensor, decode_context) * tensor))
 
 
+def number(fraction: Fraction) -> int | float:
+    return int(fraction) if fraction.denominator == 1 else float(fraction)
+
+
+def _add(
+    total: _Sum, kind: MlaAttention | GqaAttention, dtype: str, held: Storage, slack: int, keeps_windows: bool
+) -> None:
+    layer_bytes, formula = _mla_bytes(kind, dtype, held) if isinstance(kind, MlaAttention) else _gqa_bytes(kind, dtype)
+    index, words = _index_bytes(kind, dtype, held)
+    if kind.window_tokens is not None and keeps_windows:
+        windowed = _whole(kind.layers * layer_bytes)
+        total.windows.append(Window(kind.window_tokens + slack, windowed))
+        total.words.append(f"{formula} = {windowed:,} B, {kind.window_tokens} tokens at most")
+        return
+    grows = kind.layers * (layer_bytes + index)
+    total.grows += grows
+    whole = " (windows are kept whole)" if kind.window_tokens is not None else ""
+    total.words.append(f"{formula}{words} = {number(grows):,} B{whole}")
+
+
+def _add_state(total: _Sum, kind: LinearAttention, held: Storage) -> None:
+    state, words = layer_state(kind, held)
+    total.states += kind.layers * (state or 0)
+    row = held.state_row(kind)
+    total.states_kept = max(total.states_kept, row.states if row else 1)
+    total.words.append(f"{kind.layers} recurrent layers: {words}")
+    if state is None:
+        total.unknown.append("size of the recurrent state")
+
+
+def _add_compressed(total: _Sum, kind: CompressedAttention, dtype: str, held: Storage, slack: int) -> None:
+    row = held.row(f"compressed-{kind.layout}", dtype)
+    entry = Fraction(row.entry_bytes) if row and row.entry_bytes else kind.head_dim * _value_bytes(dtype)
+    windowed = _whole(kind.layers * entry)
+    total.windows.append(Window(kind.window_tokens + slack, windowed))
+    words = f"{kind.layers} layers x {number(entry)} B in a window of {kind.window_tokens}"
+    if kind.ratio:
+        index, index_words = _index_bytes(kind, dtype, held)
+        grows = kind.layers * (entry + index) / kind.ratio
+        total.grows += grows
+        words += f", and one entry of {number(entry)} B{index_words} for {kind.ratio} tokens = {number(grows):,} B"
+        compressor = held.row("compressor", dtype)
+        if compressor is not None and compressor.state_dtype == "unknown":
+            total.unknown.append("size of the compressor's state in this engine")
+        else:
+            total.states += state_rows(kind)
+    total.words.append(words)
+
+
 def _with_draft(attention: Sequence[Attention], layers: int) -> Sequence[Attention]:
     for index, kind in enumerate(attention):
-        if layers and not isinstance(kind, LinearAttention):
+        if layers and not isinstance(kind, LinearAttention | SharedAttention):
             grown = kind.model_copy(update={"layers": kind.layers + layers})
             return (*attention[:index], grown, *attention[index + 1 :])
     return attention
 
 
-def _layer_bytes(kind: Attention, dtype: str) -> tuple[Fraction, str]:
-    if isinstance(kind, MlaAttention):
-        return _mla_bytes(kind, dtype)
-    assert isinstance(kind, GqaAttention)
-    value = _value_bytes(dtype)
+def _gqa_bytes(kind: GqaAttention, dtype: str) -> tuple[Fraction, str]:
+    value = _value_bytes(dtype if dtype != PACKED_SPARSE else "fp8")
     width = kind.kv_heads * (kind.key_head_dim + kind.value_head_dim)
     widths = f"({kind.key_head_dim} + {kind.value_head_dim})"
     return width * value, f"{kind.layers} layers x {kind.kv_heads} KV heads x {widths} x {_words(value)}"
 
 
-def _mla_bytes(kind: MlaAttention, dtype: str) -> tuple[Fraction, str]:
-    if dtype == PACKED_SPARSE:
-        scales = kind.kv_lora_rank // _SCALE_EVERY * _SCALE_BYTES
-        packed = Fraction(kind.kv_lora_rank + scales + kind.rope_head_dim * _ROPE_VALUE_BYTES)
-        formula = f"{kind.layers} layers x ({kind.kv_lora_rank} fp8 + {scales} scales + {kind.rope_head_dim} x 2 B rope"
-    else:
-        packed = (kind.kv_lora_rank + kind.rope_head_dim) * _value_bytes(dtype)
-        formula = f"{kind.layers} layers x ({kind.kv_lora_rank} + {kind.rope_head_dim}) x {_words(_value_bytes(dtype))}"
-        if kind.indexer_head_dim is None:
-            return packed, formula
-        formula = (
-            f"{kind.layers} layers x (({kind.kv_lora_rank} + {kind.rope_head_dim}) x {_words(_value_bytes(dtype))}"
-        )
+def _mla_bytes(kind: MlaAttention, dtype: str, held: Storage) -> tuple[Fraction, str]:
+    row = held.row("sparse-latent" if kind.sparse else "latent", dtype)
+    if row is None:
+        value = _value_bytes(dtype if dtype != PACKED_SPARSE else "fp8")
+        packed = (kind.kv_lora_rank + kind.rope_head_dim) * value
+        return packed, f"{kind.layers} layers x ({kind.kv_lora_rank} + {kind.rope_head_dim}) x {_words(value)}"
+    scales = -(-kind.kv_lora_rank // row.scale_every) * row.scale_bytes if row.scale_every else 0
+    rope = row.rope_bytes if row.rope_bytes is not None else 2 * kind.rope_head_dim
+    packed = Fraction(kind.kv_lora_rank + scales + rope)
+    return packed, f"{kind.layers} layers x ({kind.kv_lora_rank} fp8 + {scales} scales + {rope} B rope)"
+
+
+def _index_bytes(
+    kind: MlaAttention | GqaAttention | CompressedAttention, dtype: str, held: Storage
+) -> tuple[Fraction, str]:
     if kind.indexer_head_dim is None:
-        return packed, f"{formula})"
-    # The indexer's key is always fp8 with one fp32 scale for every 128 values.
-    indexer = kind.indexer_head_dim + -(-kind.indexer_head_dim // _SCALE_EVERY) * _SCALE_BYTES
-    return packed + indexer, f"{formula} + {indexer} B indexer key)"
+        return Fraction(0), ""
+    row = held.row("block-index" if isinstance(kind, GqaAttention) else "index", dtype)
+    value = _value_bytes(dtype if dtype != PACKED_SPARSE else "fp8")
+    if row is not None and row.value_bytes is not None:
+        value = Fraction(row.value_bytes)
+    key = kind.indexer_head_dim * value
+    if row is not None and row.scale_every:
+        key += -(-kind.indexer_head_dim // row.scale_every) * row.scale_bytes
+    every = 1 if isinstance(kind, CompressedAttention) else kind.indexer_every_tokens
+    shared = f" every {every} tokens" if every > 1 else ""
+    return key / every, f" + {kind.layers} x {number(key)} B indexer key{shared}"
 
 
 def _value_bytes(dtype: str) -> Fraction:
@@ -181,6 +273,6 @@ def _whole(value: Fraction) -> int:
 
 def _heads_shared(attention: Sequence[Attention]) -> int | None:
     heads = [kind.kv_heads for kind in attention if isinstance(kind, GqaAttention)]
-    if any(isinstance(kind, MlaAttention) for kind in attention) or not heads:
+    if any(isinstance(kind, MlaAttention | CompressedAttention) for kind in attention) or not heads:
         return None
     return min(heads)

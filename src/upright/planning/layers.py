@@ -12,14 +12,16 @@ from upright.planning.answer import exact, finish, rounded_down
 from upright.planning.buffers import COMPUTE_BAND, compute_buffer, padded_context
 from upright.planning.devices import HOST, HOST_RESERVE, UNKNOWN_HOST_BYTES, gpus, host_bytes
 from upright.planning.kvcache import cache_shape
+from upright.planning.layouts import Storage
 from upright.planning.offering import fork, refuses_types
 from upright.planning.overhead import AGAIN, overheads
 from upright.planning.placement import Job, Load, Overheads, budget_of, capacity_tokens, feasible, over, place
+from upright.planning.stated import stated_cache
 from upright.planning.weights import layer_bytes
 from upright.records.base import Basis, Figure
 from upright.records.box import Box
 from upright.records.model import Model
-from upright.records.plan import DeviceBudget, ExpertPlace, Goal, KvCache, LedgerLine, Note, Objection, Plan
+from upright.records.plan import DeviceBudget, ExpertPlace, Goal, LedgerLine, Note, Objection, Plan
 from upright.units import memory, tokens
 
 if TYPE_CHECKING:
@@ -48,6 +50,10 @@ class LayerCase:
     made_from: tuple[str, ...]
     ubatch_tokens: int = UBATCH_TOKENS
     lessons: Lessons | None = None
+
+    @property
+    def storage(self) -> Storage:
+        return Storage(self.engine, self.version)
 
     @cached_property
     def learned(self) -> Learned | None:
@@ -104,15 +110,15 @@ def plan_in_layers(case: LayerCase) -> Plan:
         expert_places=_expert_places(sure) if job.gpus else (),
         budgets=_budgets(case, job),
         ledger=tuple(line for load in sure for line in _lines(case, load, bands)),
-        kv=KvCache(
-            dtype=case.dtype,
-            bytes_per_token=shape.bytes_per_token,
-            bytes_per_sequence=shape.bounded_bytes,
+        kv=stated_cache(
+            case.model,
+            case.dtype,
+            shape,
+            case.storage,
             capacity_tokens=best,
             low_tokens=low,
             high_tokens=best,
             planned_tokens=padded_context(case.context_tokens) * case.goal.users,
-            formula=shape.formula,
         ),
         objections=_objections(case, job, sure, low, bands),
         notes=_notes(case, job, sure),
@@ -136,7 +142,7 @@ def _placed(case: LayerCase, bands: _Bands) -> tuple[Job, tuple[Load, ...]]:
 
 def _job(case: LayerCase) -> Job:
     devices, ubatch = gpus(case.box), case.ubatch_tokens
-    shape = cache_shape(case.model.architecture, case.dtype, window_slack_tokens=ubatch)
+    shape = cache_shape(case.model.architecture, case.dtype, storage=case.storage, window_slack_tokens=ubatch)
     offered = int(int(host_bytes(case.box).value or UNKNOWN_HOST_BYTES) * (1 - HOST_RESERVE if devices else 1))
     if any(device.unified for device in devices):
         offered = 0

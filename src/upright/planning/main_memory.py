@@ -14,12 +14,14 @@ from upright.planning.answer import exact, finish, rounded_down
 from upright.planning.devices import HOST, UNKNOWN_HOST_BYTES, host_bytes
 from upright.planning.fraction import share_of
 from upright.planning.kvcache import CacheShape, cache_shape
+from upright.planning.layouts import Storage
 from upright.planning.overhead import line, overheads
+from upright.planning.stated import stated_cache
 from upright.planning.weights import rank_weights
 from upright.planning.wishes import dense_mla
 from upright.records.box import Box
 from upright.records.model import Model
-from upright.records.plan import DeviceBudget, Goal, KvCache, LedgerLine, Objection, Plan
+from upright.records.plan import DeviceBudget, Goal, LedgerLine, Objection, Plan
 from upright.units import memory, tokens
 
 if TYPE_CHECKING:
@@ -51,7 +53,8 @@ def cpu_build(engine: str, version: str | None) -> CpuBuild | None:
 
 def plan_in_main_memory(case: MainMemoryCase) -> Plan:
     """The plan, with objections if it does not fit."""
-    shape = cache_shape(case.model.architecture, case.dtype)
+    storage = Storage(case.engine, case.version)
+    shape = cache_shape(case.model.architecture, case.dtype, storage=storage)
     fixed = _fixed(case)
     offered = host_bytes(case.box)
     budget = int(offered.value or UNKNOWN_HOST_BYTES)
@@ -60,7 +63,7 @@ def plan_in_main_memory(case: MainMemoryCase) -> Plan:
     cache = exact(
         HOST,
         "kv_cache",
-        pool_tokens * shape.bytes_per_token,
+        int(pool_tokens * shape.bytes_per_token),
         f"{case.goal.users} x {tokens(case.context_tokens)} tokens in blocks of {block}, and {case.build.unused_words}",
     )
     best, low = (
@@ -84,15 +87,15 @@ def plan_in_main_memory(case: MainMemoryCase) -> Plan:
             ),
         ),
         ledger=(*fixed, cache),
-        kv=KvCache(
-            dtype=case.dtype,
-            bytes_per_token=shape.bytes_per_token,
-            bytes_per_sequence=shape.bounded_bytes,
+        kv=stated_cache(
+            case.model,
+            case.dtype,
+            shape,
+            storage,
             capacity_tokens=best,
             low_tokens=low,
             high_tokens=best,
             planned_tokens=pool_tokens,
-            formula=shape.formula,
         ),
         objections=_objections(case, sum(x.high_bytes for x in (*fixed, cache)) - budget, low),
     )
@@ -114,7 +117,7 @@ def _fixed(case: MainMemoryCase) -> tuple[LedgerLine, ...]:
 def _tokens_in(room: int, shape: CacheShape, block: int) -> int:
     if shape.bytes_per_token == 0:
         return 0
-    return max(0, rounded_down(room // shape.bytes_per_token, block))
+    return max(0, rounded_down(int(room // shape.bytes_per_token), block))
 
 
 def _objections(case: MainMemoryCase, short: int, low: int) -> tuple[Objection, ...]:

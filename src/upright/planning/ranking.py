@@ -23,6 +23,7 @@ LOSS_COSTS = 0.05
 SHARING_COSTS = 0.02
 ANSWER_TOKENS = 1_000
 NOT_KNOWN = "engine-not-known"
+NOT_UNDERSTOOD = "not-understood"
 _HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "ik-only-types", "too-few-gpus", NOT_KNOWN)
 
 

@@ -12,17 +12,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from upright.catalog.rows.memory import OverheadRow
-from upright.engines.facets.budget import GpuShare
+from upright.engines.facets.budget import Share
 from upright.engines.facets.spread import Ranks
 from upright.planning import fraction as fractions
 from upright.planning.answer import exact, finish, rounded_down
 from upright.planning.devices import Device
 from upright.planning.kvcache import CacheShape, cache_shape, copies, rank_share
+from upright.planning.layouts import Storage
 from upright.planning.overhead import line, overheads
+from upright.planning.stated import stated_cache
 from upright.planning.weights import RankWeights, rank_weights
 from upright.records.box import Box
 from upright.records.model import Model
-from upright.records.plan import DeviceBudget, Goal, KvCache, LedgerLine, Note, Objection, Parallel, Plan
+from upright.records.plan import DeviceBudget, Goal, LedgerLine, Note, Objection, Parallel, Plan
 from upright.units import memory, tokens
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class RankCase:
     goal: Goal
     engine: str
     ranks: Ranks
-    share: GpuShare
+    share: Share
     version: str | None
     gpus: tuple[Device, ...]
     parallel: Parallel
@@ -55,7 +57,11 @@ class RankCase:
     @cached_property
     def shape(self) -> CacheShape:
         layers = DRAFT_LAYERS if self.goal.draft else 0
-        return cache_shape(self.model.architecture, self.dtype, draft_layers=layers)
+        return cache_shape(self.model.architecture, self.dtype, storage=self.storage, draft_layers=layers)
+
+    @property
+    def storage(self) -> Storage:
+        return Storage(self.engine, self.version, self.gpus[0].capability)
 
     @cached_property
     def rows(self) -> dict[str, OverheadRow]:
@@ -118,16 +124,16 @@ def plan_on_ranks(case: RankCase) -> Plan:
         ubatch_tokens=BATCHED_TOKENS,
         budgets=tuple(rank.budget for rank in ranks),
         ledger=tuple(ledger),
-        kv=KvCache(
-            dtype=case.dtype,
-            bytes_per_token=shape.bytes_per_token,
-            bytes_per_sequence=shape.bounded_bytes,
+        kv=stated_cache(
+            case.model,
+            case.dtype,
+            shape,
+            case.storage,
             copies=copies(shape, case.parallel.tensor, case.parallel.decode_context),
             capacity_tokens=best,
             low_tokens=low,
             high_tokens=high,
             planned_tokens=case.need_tokens,
-            formula=shape.formula,
         ),
         objections=_objections(case, ranks, low),
         notes=_notes(case, smallest, best, low, 1 - band.low / band.best),

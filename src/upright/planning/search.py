@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from upright.engines import engine_named
-from upright.engines.facets.budget import GpuShare, Margin
+from upright.engines.facets.budget import Margin, Share
 from upright.engines.facets.spread import Layers, Ranks
 from upright.planning import fraction as fractions
 from upright.planning.devices import NO_GPU, gpus, same_kind
@@ -23,6 +23,7 @@ from upright.planning.ranking import NOT_KNOWN, faithful, order
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
 from upright.planning.speed.predict import constants, image_patches, known_image, speed
+from upright.planning.understood import at_most, not_promised
 from upright.planning.unknown import missing_terms, not_known
 from upright.planning.wishes import (
     cache_objection,
@@ -80,6 +81,8 @@ def plan(
     known = {artifact.name: artifact for artifact in artifacts}
     ranked = sorted(plans, key=lambda found: order(found, known[found.model], model, box))
     best, artifact = ranked[0], known[ranked[0].model]
+    if best.not_understood:
+        return ranked
     if best.fits:
         climb = rungs(best, artifact, lambda changed: search.best(artifact, changed))
         notes = (*best.notes, *search.with_image(best, artifact))
@@ -190,7 +193,7 @@ class _Search:
         for engine, problem in engines_for(model, goal):
             version = goal.engine_version or _installed(self._box, engine)
             taught = self._lessons(engine, version)
-            for made in self._of_engine(_Wanted(model, goal, engine, version, context, made_from, taught)):
+            for made in self._of_engine(_Wanted(at_most(model), goal, engine, version, context, made_from, taught)):
                 yield _objecting(taught.noted(made) if taught else made, (problem,) if problem else ())
 
     def _of_engine(self, wanted: _Wanted) -> Iterator[Plan]:
@@ -200,7 +203,7 @@ class _Search:
         lacking = missing_terms(engine, wanted.version)
         if lacking:
             yield not_known(self._box, wanted.model, wanted.goal, engine, wanted.version, wanted.context, lacking)
-        elif isinstance(spread, Ranks) and isinstance(budget, GpuShare):
+        elif isinstance(spread, Ranks) and isinstance(budget, Share):
             yield from _on_ranks(self._box, wanted, spread, budget)
         elif isinstance(spread, Layers) and isinstance(budget, Margin):
             from upright.planning.layers import LayerCase, plan_in_layers
@@ -247,7 +250,10 @@ class _Search:
         if goal.image and known_image(goal.image) is None and ranks_of(done.engine):
             message = f"the catalogue does not know the image {goal.image}: planned as upstream"
             done = done.model_copy(update={"notes": (*done.notes, Note(code="unknown-image", message=message))})
-        return _too_slow(_objecting(done, objections).model_copy(update={"speed": self._speed(done, model)}))
+        done = _objecting(done, objections)
+        if model.not_understood:
+            return not_promised(done, model)
+        return _too_slow(done.model_copy(update={"speed": self._speed(done, model)}))
 
     def _speed(self, done: Plan, model: Model) -> Speed | None:
         found = speed(done, model, self._box)
@@ -258,7 +264,7 @@ class _Search:
         return over_network(done, found, model)
 
 
-def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Iterator[Plan]:
+def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: Share) -> Iterator[Plan]:
     """One plan for each number of ranks that may share a cache."""
     devices = gpus(box)
     model, goal, engine, version = wanted.model, wanted.goal, wanted.engine, wanted.version
@@ -313,7 +319,7 @@ def _shares(model: Model, goal: Goal, ranks: Ranks, version: str | None, tensor:
     return [share for share in range(1, replicas + 1) if tensor % share == 0]
 
 
-def _usual_dtype(model: Model, engine: str, share: GpuShare, goal: Goal) -> str:
+def _usual_dtype(model: Model, engine: str, share: Share, goal: Goal) -> str:
     """The cache type to start with: fp8 only where the build is known to carry it."""
     if sparse_mla(model) and share.cache.sparse_latent is not None:
         return share.cache.sparse_latent

@@ -123,11 +123,11 @@ def fp8_images(engine: str) -> list[str]:
 
 
 def dense_mla(model: Model) -> bool:
-    return any(isinstance(kind, MlaAttention) and not kind.indexer_head_dim for kind in model.architecture.attention)
+    return any(isinstance(kind, MlaAttention) and not kind.sparse for kind in model.architecture.attention)
 
 
 def sparse_mla(model: Model) -> bool:
-    return any(isinstance(kind, MlaAttention) and kind.indexer_head_dim for kind in model.architecture.attention)
+    return any(isinstance(kind, MlaAttention) and kind.sparse for kind in model.architecture.attention)
 
 
 def _known(engine: str, version: str | None, box: Box) -> CompatRow | None:

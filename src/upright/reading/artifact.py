@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from upright.errors import ReadError, UsageError
+from upright.deriving.configuration import configured
+from upright.errors import ReadError
 from upright.reading import config as hf
 from upright.reading import gguf, gguf_keys, safetensors
 from upright.reading.blobs import Blob, Window
 from upright.reading.inventory import Stock
 from upright.reading.ledger import Ledger
-from upright.reading.names import Namer, family_of, gguf_namer, hf_namer
+from upright.reading.names import Namer, family_of, gguf_namer, hf_namer, with_family
 from upright.reading.places import Place, read_small
 from upright.reading.quantisation import Stored, declared, stored_formats
 from upright.reading.selection import Choice
@@ -30,15 +31,8 @@ _AT_ONCE = 8
 def read_artifact(
     place: Place, choice: Choice, *, source: str, name: str, path: str | None, progress: Progress | None = None
 ) -> Model:
-    """ReadError also of a name that no record may hold: an architecture's, a tensor's, a file's."""
     reader = _read_gguf if choice.format == "gguf" else _read_safetensors
-    try:
-        return _model(place, choice, reader(place, choice.files, progress or _nobody), source, name, path)
-    except UsageError as error:
-        raise ReadError(f"{place.title}: {error.message}", hint=error.hint) from None
-
-
-def _model(place: Place, choice: Choice, facts: dict[str, Any], source: str, name: str, path: str | None) -> Model:
+    facts = reader(place, choice.files, progress or _nobody)
     return Model(
         name=facts.pop("name", None) or name,
         source=source,
@@ -82,7 +76,8 @@ def _read_safetensors(place: Place, files: Sequence[str], progress: Progress) ->
             hint="put the model's config.json beside its safetensors files",
         )
     config = hf.parse_config(read_small(place, "config.json", hf.CONFIG_LIMIT_BYTES), "config.json")
-    architecture = hf.architecture(config, "config.json")
+    configuration = configured(config, "config.json")
+    architecture = with_family(configuration.architecture)
     accounts, stock = _safetensors_stock([place.blob(file) for file in files], progress)
     namer = hf_namer(family_of(architecture.name), architecture.layers)
     ledger = _ledger(stored_formats(stock.kinds, config), namer)
@@ -95,6 +90,8 @@ def _read_safetensors(place: Place, files: Sequence[str], progress: Progress) ->
         "unknown": ledger.unknown(),
         "chat_template": _has_chat_template(place, names),
         "quantisation": declared(config),
+        "not_understood": configuration.not_understood,
+        "assumed": configuration.assumed,
     }
 
 

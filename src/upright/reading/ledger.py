@@ -11,7 +11,7 @@ _UNKNOWN_LIMIT = 100
 _LONGEST_PATTERN = 200
 _ORDER: tuple[Group, ...] = (
     "embedding", "attention", "indexer", "dense_ffn", "router", "routed_experts", "shared_experts", "norm", "output",
-    "vision", "draft", "other",
+    "tables", "vision", "draft", "other",
 )  # fmt: skip
 
 Key = tuple[Group, int | None, str]

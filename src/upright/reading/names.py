@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from upright.reading.rows import row_files, rows
-from upright.records.model import Group
+from upright.records.model import Architecture, Group
 
 
 class Place(NamedTuple):
@@ -92,6 +92,12 @@ def family_of(architecture: str) -> Family | None:
         if architecture in family.hf_architectures or architecture in family.gguf_architectures:
             return family
     return None
+
+
+def with_family(architecture: Architecture) -> Architecture:
+    """The architecture, with the family that knows its tensor names."""
+    family = family_of(architecture.name)
+    return architecture.model_copy(update={"family": family.id if family else None})
 
 
 def gguf_namer(layers: int | None) -> Namer:

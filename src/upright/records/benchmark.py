@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from upright.records.base import Entry, Part, Record, Said
-from upright.records.names import FitName
 
 Api = Literal["chat", "completions", "messages"]
 Arrival = Literal["closed", "open"]
@@ -66,9 +65,9 @@ class Shape(Part):
 class Machine(Part):
     """The load generator and what it cost."""
 
-    program: FitName
+    program: str
     """Who made the load: upright, or the tool that was driven."""
-    version: FitName | None
+    version: str | None
     """Its version."""
     loop: str | None = None
     """The event loop: asyncio; uvloop in older evidence."""
@@ -246,7 +245,7 @@ class Started(Entry):
 
     kind: ClassVar[str] = "bench-start"
 
-    run: FitName
+    run: str
     """Its name: the digest of what was asked, and a number."""
     asked: str
     """Digest of what was asked: target, recipe, shapes, repeats."""
@@ -261,7 +260,7 @@ class Finished(Entry):
 
     kind: ClassVar[str] = "bench-end"
 
-    run: FitName
+    run: str
     """Its name."""
     at: str
     """When (UTC, ISO 8601)."""
@@ -272,23 +271,23 @@ class Benchmark(Record):
 
     kind: ClassVar[str] = "benchmark"
 
-    run: FitName
+    run: str
     """Its name."""
-    title: FitName
+    title: str
     """What a chart of it is called."""
     workload: str
     """The workload's name."""
     about: str
     """What the workload is, in words."""
-    deployment: FitName | None
+    deployment: str | None
     """Which deployment answered; None for an endpoint of somebody else."""
-    model: FitName
+    model: str
     """The name it was asked by."""
-    engine: FitName | None
+    engine: str | None
     """Which engine; None if it is not known."""
-    engine_version: FitName | None
+    engine_version: str | None
     """Its version."""
-    base_url: FitName | None
+    base_url: str | None
     """Where it answered; None if the figures are a publication's."""
     at: str
     """When it began (UTC, ISO 8601)."""

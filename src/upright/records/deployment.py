@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from upright.records.base import Part, Record, Said, Upgrade
-from upright.records.names import FitName
 from upright.records.recipe import Runtime
 
 State = Literal["planned", "pulling", "starting", "loading", "ready", "degraded", "hung", "failed", "stopped"]
@@ -88,23 +87,23 @@ class Deployment(Record):
     schema_version: ClassVar[int] = 3
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
-    name: FitName
+    name: str
     """The directory's name, and how verbs take it."""
     state: State
     """Where it is in its life."""
-    engine: FitName
+    engine: str
     """Which engine."""
-    engine_version: FitName | None
+    engine_version: str | None
     """Its version."""
-    served_name: FitName
+    served_name: str
     """The name that clients use."""
-    base_url: FitName
+    base_url: str
     """Where it answers, from here."""
     runtime: Runtime = "process"
     """What the engine runs in."""
-    machine: FitName | None = None
+    machine: str | None = None
     """The machine it runs on, as ssh calls it; None for this one."""
-    container: FitName | None = None
+    container: str | None = None
     """Its container's name; None for a process."""
     context_tokens: int
     """Context for each user."""

@@ -10,7 +10,6 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from upright.records.base import Part, Record, Said
-from upright.records.names import FitName
 from upright.records.plan import Goal
 from upright.records.recipe import Runtime
 
@@ -76,17 +75,17 @@ class FleetBox(Part):
     """The engine's port on the box."""
     local_port: Port | None = None
     """Our end of the tunnel to a box elsewhere; None: the fleet chooses one."""
-    model: FitName | None = None
+    model: str | None = None
     """What it serves, where that is not the fleet's."""
     goal: Goal | None = None
     """What is wanted of it, where that is not the fleet's."""
-    recipe: FitName | None = None
+    recipe: str | None = None
     """A recipe's file, beside this one, in place of a plan."""
-    model_path: FitName | None = None
+    model_path: str | None = None
     """Where the weights are on that machine, if not where they are here."""
     runtime: Runtime = "process"
     """What its engine runs in; with a recipe and nothing said here, what the recipe says."""
-    image: FitName | None = None
+    image: str | None = None
     """The image, for a container."""
 
     @property
@@ -112,9 +111,9 @@ class Router(Part):
     """How it chooses a box; `auto`: by the goal's use."""
     runtime: Runtime = "process"
     """What it runs in."""
-    image: FitName | None = None
+    image: str | None = None
     """The image, for a container."""
-    program: FitName | None = None
+    program: str | None = None
     """Where smg is on that machine; None: smg of its PATH, or UPRIGHT_SMG."""
     health_seconds: int = Field(default=5, ge=1)
     """Between two looks at a box."""
@@ -134,7 +133,7 @@ class BoxState(Part):
 
     name: Name
     """As the fleet calls it."""
-    deployment: FitName | None = None
+    deployment: str | None = None
     """The deployment that runs there; None if none was ever started."""
     admitted: bool = False
     """Whether the router's list has it."""
@@ -183,7 +182,7 @@ class FleetState(Record):
     """The fleet's name."""
     boxes: tuple[BoxState, ...] = ()
     """In the fleet's order."""
-    router: FitName | None = None
+    router: str | None = None
     """The router's deployment."""
     roll: Roll | None = None
     """The last roll."""
@@ -205,7 +204,7 @@ class Fleet(Record):
 
     name: Name
     """How verbs call it."""
-    model: FitName | None = None
+    model: str | None = None
     """What the boxes serve, where they do not say otherwise."""
     goal: Goal = Goal()
     """What is wanted of each box."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from upright.records.base import Basis, Part, Record
-from upright.records.names import FitName
+from upright.records.base import Basis, Part, Record, Upgrade
 
 Group = Literal[
     "embedding", "attention", "indexer", "dense_ffn", "router", "routed_experts", "shared_experts", "norm", "output",
-    "vision", "draft", "other",
+    "tables", "vision", "draft", "other",
 ]  # fmt: skip
+Recurrence = Literal["gdn", "kda", "mamba2", "mamba", "lightning", "conv"]
 
 
 class ModelFile(Part):
     """One file of the artifact. `header_bytes + tensor_bytes + padding_bytes == size_bytes`, always."""
 
-    name: FitName
+    name: str
     """Path inside the repository or directory."""
     size_bytes: int
     """Length of the file."""
@@ -39,7 +40,7 @@ class WeightLine(Part):
     """What the tensors are for."""
     layer: int | None
     """Layer number; None for tensors outside the layers."""
-    dtype: FitName
+    dtype: str
     """The stored type, as the format names it: Q4_0, BF16, I32-packed INT4 and so on."""
     tensors: int
     """How many tensors."""
@@ -68,10 +69,19 @@ class MlaAttention(Part):
     """Width of a head's value."""
     q_lora_rank: int | None = None
     """Width of the compressed query; None if queries are not compressed."""
+    window_tokens: int | None = None
+    """Sliding window; None means the whole context."""
     indexer_head_dim: int | None = None
-    """Width of the sparse indexer's key (DeepSeek V3.2, GLM-5); None if attention is dense."""
+    """Width of the sparse indexer's key; None if attention is dense, or as an earlier layer selected."""
     indexer_top_k: int | None = None
     """Tokens that the indexer lets through."""
+    indexer_every_tokens: int = 1
+    """Tokens that share one index key (pooled keys)."""
+
+    @property
+    def sparse(self) -> bool:
+        """Whether an index chooses what is attended to, its own or that of a layer before."""
+        return self.indexer_top_k is not None or self.indexer_head_dim is not None
 
 
 class GqaAttention(Part):
@@ -90,7 +100,26 @@ class GqaAttention(Part):
     value_head_dim: int
     """Width of a value."""
     window_tokens: int | None = None
-    """Sliding window; None means the whole context."""
+    """Sliding window or chunk; None means the whole context."""
+    chunked: bool = False
+    """True if the window is a chunk that begins anew (Llama 4), rather than sliding."""
+    indexer_head_dim: int | None = None
+    """Width of the index key of block-sparse attention (MiniMax M3, QSA); None if there is none."""
+    indexer_top_k: int | None = None
+    """Blocks or tokens that the indexer lets through."""
+    indexer_every_tokens: int = 1
+    """Tokens that share one index key."""
+
+
+class SharedAttention(Part):
+    """Layers that read the cache of a layer before them and keep none (Gemma's shared KV layers)."""
+
+    kind: Literal["shared"] = "shared"
+    """Tells the kinds of attention apart."""
+    layers: int
+    """How many layers are of this kind."""
+    heads: int
+    """Query heads."""
 
 
 class LinearAttention(Part):
@@ -106,6 +135,14 @@ class LinearAttention(Part):
     """Numbers in the recurrent state of a sequence and layer."""
     conv_elements: int | None = None
     """Numbers in the convolution's state of a sequence and layer."""
+    rule: Recurrence | None = None
+    """Which recurrence; engines store some of them in other types."""
+    state_dtype: str | None = None
+    """Type of the recurrent state, where the configuration says it; None leaves it to the engine."""
+    heads: int | None = None
+    """Heads that tensor parallelism divides."""
+    gate_bounded: bool = False
+    """Whether the gate has a lower bound, which faster kernels want and pay for with one state more."""
 
 
 class CompressedAttention(Part):
@@ -124,14 +161,18 @@ class CompressedAttention(Part):
     window_tokens: int
     """Tokens kept uncompressed."""
     ratio: int
-    """Tokens that become one compressed entry; 0 if only the window is kept."""
+    """Tokens that become one compressed entry; 0 if only the window is kept here."""
+    layout: Literal["v4", "v41"] = "v4"
+    """How entries are packed: DeepSeek V4, or V4.1 whose layers share a few caches."""
     indexer_head_dim: int | None = None
     """Width of the sparse indexer's key; None if the layer has no indexer."""
     indexer_top_k: int | None = None
     """Compressed entries that the indexer lets through."""
 
 
-Attention = Annotated[MlaAttention | GqaAttention | LinearAttention | CompressedAttention, Field(discriminator="kind")]
+Attention = Annotated[
+    MlaAttention | GqaAttention | SharedAttention | LinearAttention | CompressedAttention, Field(discriminator="kind")
+]
 
 
 class Experts(Part):
@@ -152,7 +193,7 @@ class Experts(Part):
 class RopeScaling(Part):
     """How rotary positions were stretched beyond the context of pre-training."""
 
-    kind: FitName
+    kind: str
     """yarn, linear, llama3, ... as the artifact names it."""
     factor: float | None = None
     """How much longer."""
@@ -160,12 +201,40 @@ class RopeScaling(Part):
     """The context before stretching."""
 
 
+class Table(Part):
+    """A table that is looked up a few rows a token: n-gram embeddings (Engram, PLE). System RAM or NVMe can hold it."""
+
+    name: str
+    """As its makers call it."""
+    rows: int
+    """Entries."""
+    width: int
+    """Numbers in one."""
+    row_bytes: int
+    """What one entry takes as stored, scales included."""
+    rows_per_token: int
+    """Entries that a token looks up."""
+    exact: bool = True
+    """False if the number of rows is rounded: the configuration gives a base, the checkpoint the next primes."""
+
+
+class LibraryDefault(Part):
+    """A key that the configuration does not have, and what the library takes instead."""
+
+    key: str
+    """Its name."""
+    value: int | float | bool | str | None
+    """What is taken."""
+    source: str
+    """Whose default that is."""
+
+
 class Architecture(Part):
     """What the engine will build from the tensors."""
 
-    name: FitName
+    name: str
     """As the file names it: deepseek2, DeepseekV3ForCausalLM."""
-    family: FitName | None
+    family: str | None
     """The catalogue family that knows its tensor names; None if none does."""
     layers: int
     """Transformer layers of the main model."""
@@ -176,7 +245,11 @@ class Architecture(Part):
     context_limit_tokens: int | None
     """The longest context that the artifact claims; None if it does not say."""
     attention: tuple[Attention, ...]
-    """Kinds of attention layers; their `layers` add up to `layers`."""
+    """Kinds of attention layers: a feed-forward block of its own is in none, a layer with two mixers in two."""
+    attention_at_least: tuple[Attention, ...] | None = None
+    """The least that the layers can be, if the configuration is not understood; None if it is."""
+    attention_at_most: tuple[Attention, ...] | None = None
+    """The most that they can be; None if it is understood, or if nothing bounds it."""
     experts: Experts | None = None
     """None for a dense model."""
     intermediate_size: int | None = None
@@ -187,12 +260,14 @@ class Architecture(Part):
     """Layers for multi-token prediction, stored after the main ones."""
     vision: bool = False
     """Whether the artifact brings a vision tower."""
+    tables: tuple[Table, ...] = ()
+    """Lookup tables that need not be in VRAM."""
 
 
 class UnknownName(Part):
-    """Tensors that no pattern of the family knows; their bytes are in the group `other`."""
+    """Tensors that no pattern of the family knows; they are classed by their shape, or else in the group `other`."""
 
-    pattern: FitName
+    pattern: str
     """The name, with numbers written as `*`."""
     tensors: int
     """How many tensors are named so."""
@@ -200,21 +275,32 @@ class UnknownName(Part):
     """What they take."""
 
 
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 took every key for understood."""
+    return content
+
+
 class Model(Record):
-    """An artifact, known from its headers."""
+    """An artifact, known from its headers or from its configuration alone."""
 
     kind: ClassVar[str] = "model"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
-    name: FitName
+    name: str
     """A short name for people, used as the served name."""
-    source: FitName
+    source: str
     """What the caller named: a path, a repository, a catalogue name."""
-    revision: FitName | None = None
+    revision: str | None = None
     """Commit of the repository; None for local files."""
     format: Literal["gguf", "safetensors"]
     """The container format."""
     basis: Basis
-    """`read` from headers, or `catalog`."""
+    """`read` from headers, `derived` from a configuration's shapes, or `catalog`."""
+    not_understood: tuple[str, ...] = ()
+    """Keys of the configuration that decide memory and that no reader knows; empty if all is understood."""
+    assumed: tuple[LibraryDefault, ...] = ()
+    """Keys that decide memory and are absent, with the library's default for each."""
     architecture: Architecture
     """What the tensors form."""
     files: tuple[ModelFile, ...]
@@ -223,11 +309,11 @@ class Model(Record):
     """Every tensor, added up by group, layer and type."""
     chat_template: bool | None = None
     """Whether the artifact brings a chat template; None if not looked."""
-    quantisation: FitName | None = None
+    quantisation: str | None = None
     """The method that the artifact declares: compressed-tensors, fp8, modelopt, ...; None if it declares none."""
     ik_only: bool = False
     """True if a tensor has a type that mainline llama.cpp refuses and ik_llama.cpp loads."""
-    path: FitName | None = None
+    path: str | None = None
     """The local file or directory that an engine would load; None if the weights are not on this machine."""
     unknown: tuple[UnknownName, ...] = ()
     """Names that no pattern knows."""

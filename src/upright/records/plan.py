@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from upright.records.base import Basis, Part, Record, Upgrade
-from upright.records.names import FitName
 
 Use = Literal["coding-agent", "chat", "batch", "long-documents"]
 
@@ -22,11 +21,11 @@ class Goal(Part):
     """The shape of the load."""
     minimum_tokens_per_second: float | None = None
     """Slowest acceptable decode for one user; None means any."""
-    engine: FitName | None = None
+    engine: str | None = None
     """Only this engine."""
-    engine_version: FitName | None = None
+    engine_version: str | None = None
     """Only this version of it; decides which overhead rows apply."""
-    kv_dtype: FitName | None = None
+    kv_dtype: str | None = None
     """Only this cache type, as the engine spells it."""
     tensor_parallel: int | None = None
     """Only this many ranks of tensor parallelism."""
@@ -40,7 +39,7 @@ class Goal(Part):
     """Plan room for a draft model (EAGLE-3, MTP)."""
     acceptance: float | None = None
     """Share of a draft's guesses that the model accepts on this load, if somebody measured it; never assumed."""
-    image: FitName | None = None
+    image: str | None = None
     """The container image that the engine comes from: its patches decide what this silicon can do."""
     nodes: int = 1
     """Boxes of this kind that hold one model together."""
@@ -85,10 +84,20 @@ class KvCache(Part):
 
     dtype: str
     """Stored type, as the engine spells it."""
-    bytes_per_token: int
-    """One token over all layers, one copy of the cache."""
+    bytes_per_token: int | float | None
+    """What grows with every token, all layers, one copy of the cache; None if the model is not understood."""
+    low_bytes_per_token: int | float | None = None
+    """The least that it can be; the same as bytes_per_token where that is known."""
+    high_bytes_per_token: int | float | None = None
+    """The most that it can be; None if nothing bounds it."""
     bytes_per_sequence: int = 0
-    """What a sequence takes whatever its length: recurrent states and sliding windows once full."""
+    """What a sequence takes whatever its length: one recurrent state, and sliding windows once full."""
+    state_bytes_per_sequence: int = 0
+    """One recurrent state of a sequence, all layers."""
+    window_bytes_per_sequence: int = 0
+    """Sliding windows and chunks of a sequence once full, all layers."""
+    states_per_sequence: int = 1
+    """States that the engine keeps of each sequence: more than one where prefixes are cached."""
     copies: int = 1
     """How often the engine keeps the same token: ranks that replicate the cache, less those that share it."""
     capacity_tokens: int
@@ -246,22 +255,30 @@ def _from_2(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _from_3(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 3 took every model for understood, and named no bounds."""
+    kv = dict(content["kv"])
+    kv.setdefault("low_bytes_per_token", kv["bytes_per_token"])
+    kv.setdefault("high_bytes_per_token", kv["bytes_per_token"])
+    return {**content, "kv": kv}
+
+
 class Plan(Record):
     """One way to stand this model on this box."""
 
     kind: ClassVar[str] = "plan"
-    schema_version: ClassVar[int] = 3
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
+    schema_version: ClassVar[int] = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3}
 
-    engine: FitName
+    engine: str
     """Which engine."""
-    engine_version: FitName | None
+    engine_version: str | None
     """Its version, if one is installed or was asked for."""
     goal: Goal
     """What was asked."""
-    model: FitName = ""
+    model: str = ""
     """Name of the artifact."""
-    box: FitName = ""
+    box: str = ""
     """Name of the machine."""
     context_tokens: int
     """Context for each user."""
@@ -285,6 +302,8 @@ class Plan(Record):
     """Users who can each fill the plan's context at once."""
     speed: Speed | None = None
     """How fast; None if no constants are known for the like."""
+    not_understood: tuple[str, ...] = ()
+    """Keys of the model's configuration that decide memory and that nobody understood; then nothing is promised."""
     objections: tuple[Objection, ...] = ()
     """Empty means that it fits."""
     notes: tuple[Note, ...] = ()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from upright.records.recipe import Recipe
-from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, label_of, slug
+from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, slug
 from upright.rendering.script import comment, title
-from upright.rendering.text import at_home, volume_source, yaml_name, yaml_text
+from upright.rendering.text import at_home
 
 
 def compose_file(recipe: Recipe) -> str:
@@ -15,7 +17,7 @@ def compose_file(recipe: Recipe) -> str:
         *title(recipe),
         "# The key: (umask 077 && openssl rand -hex 24 > upright-key) beside this file.",
         f'# Its owner and the caches: mkdir -p {cache.source}; export ENGINE_USER="$(id -u):$(id -g)"',
-        f"name: {yaml_name(label_of(slug(recipe)))}",
+        f"name: {_project(slug(recipe))}",
         "services:",
         "  engine:",
         *([f"    # {inside.image_about}"] if inside.image_about else []),
@@ -41,7 +43,7 @@ def compose_file(recipe: Recipe) -> str:
     ]
     for setting in inside.environment:
         lines += [f"      # {comment(setting)}", f"      {setting.name}: {_text(setting.value or '')}"]
-    lines += [f"    entrypoint: [{', '.join(map(_text, inside.entrypoint))}]", "    command:"]
+    lines += [f"    entrypoint: {json.dumps([_dollars(word) for word in inside.entrypoint])}", "    command:"]
     for setting in inside.settings:
         lines.append(f"      # {comment(setting)}")
         lines += [f"      - {_text(word)}" for word in (setting.name, setting.value) if word is not None]
@@ -57,12 +59,16 @@ def compose_file(recipe: Recipe) -> str:
 
 
 def _volume(mount: Mount) -> str:
-    source = at_home(_dollars(volume_source(mount.source)), "${HOME}")
-    return yaml_text(f"{source}:{mount.target}{':ro' if mount.read_only else ''}")
+    source = at_home(_dollars(mount.source), "${HOME}")
+    return json.dumps(f"{source}:{mount.target}{':ro' if mount.read_only else ''}")
+
+
+def _project(name: str) -> str:
+    return name.replace(".", "-")
 
 
 def _text(word: str) -> str:
-    return yaml_text(_dollars(word))
+    return json.dumps(_dollars(word))
 
 
 def _dollars(word: str) -> str:

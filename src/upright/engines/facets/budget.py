@@ -43,7 +43,7 @@ class CpuBuild:
 
 
 @dataclass(frozen=True)
-class GpuShare:
+class Share:
     """The engine takes a share of each GPU, and fills with cache what the rest leaves of it."""
 
     option: str
@@ -71,4 +71,4 @@ class Margin:
     bytes: int
 
 
-Budget = GpuShare | Margin
+Budget = Share | Margin

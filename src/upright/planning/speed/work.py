@@ -9,7 +9,15 @@ from dataclasses import dataclass
 
 from upright.planning.kvcache import VALUE_BYTES, cache_shape, rank_share
 from upright.planning.weights import step_bytes
-from upright.records.model import Architecture, CompressedAttention, GqaAttention, LinearAttention, MlaAttention, Model
+from upright.records.model import (
+    Architecture,
+    CompressedAttention,
+    GqaAttention,
+    LinearAttention,
+    MlaAttention,
+    Model,
+    SharedAttention,
+)
 from upright.records.plan import Parallel
 
 BF16 = 2
@@ -114,7 +122,7 @@ def distinct_experts(experts: int, active: int, tokens: float, spread: float) ->
 def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[Reader, ...]:
     found = []
     for kind in shape.attention:
-        if isinstance(kind, LinearAttention | CompressedAttention):
+        if isinstance(kind, LinearAttention | CompressedAttention | SharedAttention):
             continue  # a state of fixed size, or a cache that headers do not tell: small beside the weights
         alone = shape.model_copy(update={"attention": (kind,)})
         cache = cache_shape(alone, dtype)
@@ -123,7 +131,7 @@ def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[Reader, ...]
         if isinstance(kind, MlaAttention):
             value = float(VALUE_BYTES.get(dtype, 1))
             whole = (kind.kv_lora_rank + kind.rope_head_dim) * value
-            if kind.indexer_head_dim is None:
+            if not kind.sparse:
                 found.append(Reader(kind.layers, whole, heads, True))
             else:
                 keys = float(cache.bytes_per_token) / kind.layers - whole
@@ -138,7 +146,7 @@ def _pair_flops(kind: object) -> int:
     """Of scores and their sums over all layers; prompts are read with the cache expanded."""
     if isinstance(kind, MlaAttention):
         width = (kind.nope_head_dim or 0) + kind.rope_head_dim + (kind.value_head_dim or 0)
-        return 0 if kind.indexer_head_dim else 2 * kind.layers * kind.heads * width
+        return 0 if kind.sparse else 2 * kind.layers * kind.heads * width
     if isinstance(kind, GqaAttention) and kind.window_tokens is None:
         return 2 * kind.layers * kind.heads * (kind.key_head_dim + kind.value_head_dim)
     return 0

@@ -1,0 +1,412 @@
+"""Keys and a layer's kind -> what that layer keeps of the past, as engines build it.
+
+Every function makes one layer. Widths are what is stored: heads that a family pads, doubles or shares are counted so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from upright.deriving.keys import Keys
+from upright.deriving.patterns import Settings
+from upright.records.model import Attention, CompressedAttention, GqaAttention, MlaAttention, SharedAttention
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which layer is built."""
+
+    index: int
+    layers: int
+    kinds: tuple[str, ...]
+    settings: Settings
+
+    @property
+    def kind(self) -> str:
+        return self.kinds[self.index]
+
+
+Builder = Callable[[Keys, Place], tuple[Attention, ...]]
+
+
+def heads(keys: Keys, place: Place) -> GqaAttention:
+    """Query and key heads of a plain layer."""
+    query = _own(keys, place, "num_attention_heads") or keys.required("num_attention_heads")
+    width = _own(keys, place, "head_dim") or _head_dim(keys, query)
+    return GqaAttention(
+        layers=1,
+        heads=query,
+        kv_heads=_own(keys, place, "num_key_value_heads") or _kv_heads(keys, query),
+        key_head_dim=width,
+        value_head_dim=(keys.integer("v_head_dim") if place.settings.get("v_head_dim") else None) or width,
+    )
+
+
+def gqa(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    return (heads(keys, place),)
+
+
+def gqa_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    window = keys.integer(str(place.settings.get("window_key", "sliding_window")))
+    if not window:
+        return gqa(keys, place)
+    window += int(place.settings.get("window_more", 0))
+    return (heads(keys, place).model_copy(update={"window_tokens": window}),)
+
+
+def gqa_chunk(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    chunk = keys.integer("attention_chunk_size")
+    if not chunk:
+        return gqa(keys, place)
+    return (heads(keys, place).model_copy(update={"window_tokens": chunk, "chunked": True}),)
+
+
+def gqa_other_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """Windowed layers with heads of their own: `swa_*` (MiMo-V2, Inkling)."""
+    full = heads(keys, place)
+    query = keys.integer("swa_num_attention_heads") or full.heads
+    width = keys.integer("swa_head_dim") or full.key_head_dim
+    value = keys.integer("swa_v_head_dim") if place.settings.get("v_head_dim") else width
+    window = keys.integer("sliding_window_size", "sliding_window")
+    if "sliding_window_size" in keys:
+        keys.ignore("sliding_window")
+    return (
+        GqaAttention(
+            layers=1,
+            heads=query,
+            kv_heads=keys.integer("swa_num_key_value_heads") or full.kv_heads,
+            key_head_dim=width,
+            value_head_dim=value or width,
+            window_tokens=window or None,
+        ),
+    )
+
+
+def gqa_global(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """Gemma 4's full layers: wider heads, and fewer of them; keys that are also values are stored twice."""
+    shared = _shared(keys, place)
+    if shared:
+        return shared
+    plain = heads(keys, place)
+    width = keys.integer("global_head_dim")
+    if width is None and "per_layer_config" not in keys.values:
+        width = int(place.settings.get("global_head_dim", 0)) or None
+        if width:
+            keys.assume("global_head_dim", width, "the library's default")
+    few = keys.integer("num_global_key_value_heads")
+    if not keys.flag("attention_k_eq_v", not place.settings.get("k_eq_v_gates", False)):
+        few = None
+    width = width or plain.key_head_dim
+    return (
+        plain.model_copy(update={"key_head_dim": width, "value_head_dim": width, "kv_heads": few or plain.kv_heads}),
+    )
+
+
+def gqa_window_or_shared(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    return _shared(keys, place) or gqa_window(keys, place)
+
+
+def gqa_or_shared(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    return _shared(keys, place) or gqa(keys, place)
+
+
+def gqa_indexed(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """Block-sparse attention with an index key beside keys and values (MiniMax M3's MSA, Qwen's QSA)."""
+    part = keys.part("sparse_attention_config")
+    source = part if part is not None else keys
+    names = ("sparse_index_dim",) if part is not None else ("index_head_dim", "indexer_head_dim")
+    width = source.integer(*names)
+    if width is None:
+        keys.refuse("sparse_attention_config", "no width of the index key")
+        return gqa(keys, place)
+    if part is not None:
+        _only_index_keys(part, place)
+    if not place.settings.get("one_index_head") and (keys.integer("indexer_kv_heads") or 1) != 1:
+        keys.refuse("indexer_kv_heads", "more than one index key a token")
+    top = source.integer("sparse_topk_blocks", "index_topk_blocks", "indexer_budget")
+    update = {
+        "indexer_head_dim": width,
+        "indexer_top_k": top,
+        "indexer_every_tokens": keys.integer("indexer_compress_ratio") or 1,
+    }
+    return (heads(keys, place).model_copy(update=update),)
+
+
+def _only_index_keys(part: Keys, place: Place) -> None:
+    """Guard: an engine keeps index values too where this switch is off (SGLang srt/mem_cache/memory_pool.py)."""
+    off = part.get("sparse_disable_index_value")
+    if isinstance(off, list) and len(off) > place.index:
+        off = off[place.index]
+    if off is not None and not off:
+        part.refuse("sparse_disable_index_value", "index values are kept too")
+    part.ignore("sparse_block_size", "sparse_local_block", "sparse_init_block", "sparse_score_type")
+
+
+def mla(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    rank = keys.integer("kv_lora_rank")
+    if not rank:
+        if "kv_lora_rank" in keys.values and keys.integer("qk_nope_head_dim") is None:
+            return gqa(keys, place)
+        keys.refuse("kv_lora_rank", "absent")
+        return ()
+    return (
+        MlaAttention(
+            layers=1,
+            heads=keys.required("num_attention_heads"),
+            kv_lora_rank=rank,
+            rope_head_dim=keys.required("qk_rope_head_dim"),
+            nope_head_dim=keys.integer("qk_nope_head_dim"),
+            value_head_dim=keys.integer("v_head_dim"),
+            q_lora_rank=keys.integer("q_lora_rank") or None,
+        ),
+    )
+
+
+def mla_twice(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """LongCat: two attentions a layer, around one mixture."""
+    return (*mla(keys, place), *mla(keys, place))
+
+
+def mla_expanded(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """Latent projections, but whole heads in the cache, values padded to the width of keys (MiniCPM3)."""
+    query = keys.required("num_attention_heads")
+    width = keys.required("qk_nope_head_dim") + keys.required("qk_rope_head_dim")
+    keys.ignore("v_head_dim", "num_key_value_heads")
+    return (GqaAttention(layers=1, heads=query, kv_heads=query, key_head_dim=width, value_head_dim=width),)
+
+
+def mla_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """Latent attention that slides; a family may give it widths of its own."""
+    built = []
+    for kind in mla(keys, place):
+        assert isinstance(kind, MlaAttention)
+        update: dict[str, Any] = {"window_tokens": keys.integer("sliding_window") or None}
+        for field, key in (("kv_lora_rank", "swa_kv_lora_rank"), ("rope_head_dim", "swa_qk_rope_head_dim")):
+            if place.settings.get("swa_widths") and (own := keys.integer(key)):
+                update[field] = own
+        built.append(kind.model_copy(update=update))
+    return tuple(built)
+
+
+def mla_sparse(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """DSA: an index key beside the latent vector, on layers whose indexer is their own."""
+    built, own = [], owns_index(keys, place)
+    for kind in mla(keys, place):
+        assert isinstance(kind, MlaAttention)
+        update = {
+            "indexer_top_k": keys.required("index_topk"),
+            "indexer_head_dim": keys.required("index_head_dim") if own else None,
+            "indexer_every_tokens": keys.integer("index_kpool") or 1,
+        }
+        built.append(kind.model_copy(update=update))
+    return tuple(built)
+
+
+def owns_index(keys: Keys, place: Place) -> bool:
+    """Whether the layer computes its own selection. Three spellings say so; if two disagree, none is believed."""
+    answers: dict[str, bool] = {}
+    if (listed := keys.kinds("indexer_types", place.layers)) is not None:
+        if listed[place.index] not in ("full", "shared"):
+            keys.refuse("indexer_types", f"{str(listed[place.index])[:30]} is no kind of indexer")
+        answers["indexer_types"] = listed[place.index] == "full"
+    text = keys.get("index_topk_pattern")
+    if isinstance(text, str | list) and len(text) > place.index:
+        answers["index_topk_pattern"] = text[place.index] in ("F", "full")
+    if "index_topk_freq" in keys or not answers:
+        every, offset = keys.integer("index_topk_freq") or 1, keys.integer("index_skip_topk_offset")
+        if not answers and place.settings.get("shared_every"):
+            every, offset = int(place.settings["shared_every"]), 2
+            keys.assume("indexer_types", f"one of {every} is full", "the library's own pattern")
+        answers["index_topk_freq"] = max(place.index - (2 if offset is None else offset) + 1, 0) % every == 0
+    if len(set(answers.values())) > 1:
+        keys.refuse(next(iter(answers)), f"disagrees with {' and '.join(list(answers)[1:])}")
+    return next(iter(answers.values()))
+
+
+def compressed(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """DeepSeek V4: one head kept whole in a window and compressed beyond it; ratio 4 has an indexer."""
+    try:
+        ratio = int(place.kind)
+    except ValueError:
+        ratio = -1
+    if ratio not in (0, 1, 4, 128):
+        keys.refuse("compress_ratios", f"{place.kind[:20]} is no ratio that is known")
+        ratio = 0
+    ratio = 0 if ratio == 1 else ratio
+    return (_compressed(keys, ratio, indexed=ratio == 4),)
+
+
+def compressed_sources(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """DeepSeek V4.1: a window in every layer, compressed entries only on the layers that others read from."""
+    sources = keys.numbers("kv_source_layer_ids")
+    ratios = keys.numbers("compress_ratios")
+    if sources is None or ratios is None or len(ratios) < place.layers:
+        keys.refuse("kv_source_layer_ids", "absent, or without compress_ratios")
+        return ()
+    if any(not 0 <= source < place.layers for source in sources):
+        keys.refuse("kv_source_layer_ids", "names a layer that is not there")
+    ratio = ratios[place.index] if place.index in sources else 0
+    if ratio not in (0, 1, 2, 4, 128):
+        keys.refuse("compress_ratios", f"{ratio} is no ratio that is known")
+    return (_compressed(keys, ratio, indexed=ratio > 0).model_copy(update={"layout": "v41"}),)
+
+
+def mla_sparse_sources(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """Latent vectors only on the layers that others read from."""
+    sources = keys.numbers("kv_source_layers")
+    if sources is None:
+        return mla_sparse(keys, place)
+    if len(sources) < place.layers:
+        keys.refuse("kv_source_layers", f"{len(sources)} entries for {place.layers} layers")
+        return mla_sparse(keys, place)
+    if sources[place.index] == place.index:
+        return mla_sparse(keys, place)
+    if owns_index(keys, place):
+        keys.refuse("indexer_types", "an index of its own on a layer that shares its keys")
+    return (SharedAttention(layers=1, heads=keys.required("num_attention_heads")),)
+
+
+def falcon(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """One key head, a few, or one a query head, by two switches."""
+    query = keys.required("num_attention_heads")
+    if keys.flag("new_decoder_architecture"):
+        kv_heads = keys.integer("num_kv_heads", "n_head_kv") or query
+        keys.ignore("multi_query")
+    else:
+        kv_heads = 1 if keys.flag("multi_query", True) else query
+        keys.ignore("num_kv_heads", "n_head_kv")
+    width = _head_dim(keys, query)
+    return (GqaAttention(layers=1, heads=query, kv_heads=kv_heads, key_head_dim=width, value_head_dim=width),)
+
+
+def step3(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """Multi-matrix factorisation: one key and one value head for all."""
+    keys.ignore("num_attention_groups", "num_key_value_heads")
+    return (heads(keys, place).model_copy(update={"kv_heads": 1}),)
+
+
+def dbrx(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    part = keys.part("attn_config")
+    query = keys.required("num_attention_heads")
+    kv_heads = part.integer("kv_n_heads") if part else None
+    if kv_heads is None:
+        keys.refuse("attn_config", "no kv_n_heads")
+    width = _head_dim(keys, query)
+    return (GqaAttention(layers=1, heads=query, kv_heads=kv_heads or query, key_head_dim=width, value_head_dim=width),)
+
+
+def deci(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """Nemotron by architecture search: each block says how many query heads share a key, or that it has none."""
+    blocks = keys.kinds("block_configs", place.layers)
+    block = blocks[place.index] if blocks else None
+    own = block.get("attention") if isinstance(block, Mapping) else None
+    if not isinstance(own, Mapping) or own.get("replace_with_linear"):
+        keys.refuse("block_configs", "a block without a known attention")
+        return ()
+    if own.get("no_op"):
+        return ()
+    query, group = keys.required("num_attention_heads"), own.get("n_heads_in_group")
+    if type(group) is not int or group < 1:
+        keys.refuse("block_configs", "no n_heads_in_group")
+        return ()
+    window = own.get("window_length")
+    width = _head_dim(keys, query)
+    return (
+        GqaAttention(
+            layers=1,
+            heads=query,
+            kv_heads=max(1, query // group),
+            key_head_dim=width,
+            value_head_dim=width,
+            window_tokens=window if type(window) is int and window > 0 else None,
+        ),
+    )
+
+
+def nothing(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    return ()
+
+
+def _compressed(keys: Keys, ratio: int, *, indexed: bool) -> CompressedAttention:
+    return CompressedAttention(
+        layers=1,
+        heads=keys.required("num_attention_heads"),
+        head_dim=keys.required("head_dim"),
+        rope_head_dim=keys.integer("qk_rope_head_dim"),
+        window_tokens=keys.required("sliding_window"),
+        ratio=ratio,
+        indexer_head_dim=keys.integer("index_head_dim") if indexed else None,
+        indexer_top_k=keys.integer("index_topk") if indexed else None,
+    )
+
+
+def _shared(keys: Keys, place: Place) -> tuple[Attention, ...]:
+    """The last layers read the cache of the last one of their kind before them."""
+    shared = keys.integer("num_kv_shared_layers") or 0
+    if shared >= place.layers:
+        if shared:
+            keys.refuse("num_kv_shared_layers", "leaves no layer with a cache of its own")
+        return ()
+    if place.index < place.layers - shared:
+        return ()
+    return (SharedAttention(layers=1, heads=keys.required("num_attention_heads")),)
+
+
+def _own(keys: Keys, place: Place, name: str) -> int | None:
+    """What this layer has in place of the model's value."""
+    if place.settings.get("heads_per_layer") and name == "num_attention_heads":
+        listed = keys.kinds("num_attention_heads_per_layer", place.layers)
+        return listed[place.index] if listed and type(listed[place.index]) is int else None
+    other = keys.part("attention_other_setting") if place.settings.get("other_setting") else None
+    if other is not None and place.kind == other.word("attention_type"):
+        return other.integer(name, *({"num_key_value_heads": ("num_attention_groups",)}.get(name, ())))
+    layer = (keys.part("per_layer_config") or Keys({}, "")).part(str(place.index))
+    return layer.integer(name) if layer is not None else None
+
+
+def _kv_heads(keys: Keys, query: int) -> int:
+    stated = keys.integer("num_key_value_heads")
+    if stated:
+        return stated
+    if stated is None and "num_key_value_heads" not in keys.values:
+        keys.assume("num_key_value_heads", query, "the library's rule: as many as num_attention_heads")
+    return query
+
+
+def _head_dim(keys: Keys, query: int) -> int:
+    if not query:
+        keys.refuse("num_attention_heads", "is 0")
+        return 0
+    if stated := keys.integer("head_dim"):
+        return stated
+    width = keys.required("hidden_size") // query
+    if "head_dim" not in keys.values:
+        keys.assume("head_dim", width, "the library's rule: hidden_size / num_attention_heads")
+    return width
+
+
+BUILDERS: Mapping[str, Builder] = {
+    "gqa": gqa,
+    "gqa-window": gqa_window,
+    "gqa-chunk": gqa_chunk,
+    "gqa-other-window": gqa_other_window,
+    "gqa-global": gqa_global,
+    "gqa-or-shared": gqa_or_shared,
+    "gqa-window-or-shared": gqa_window_or_shared,
+    "gqa-indexed": gqa_indexed,
+    "mla": mla,
+    "mla-twice": mla_twice,
+    "mla-expanded": mla_expanded,
+    "mla-window": mla_window,
+    "mla-sparse": mla_sparse,
+    "mla-sparse-sources": mla_sparse_sources,
+    "falcon": falcon,
+    "step3": step3,
+    "dbrx": dbrx,
+    "deci": deci,
+    "compressed": compressed,
+    "compressed-sources": compressed_sources,
+    "none": nothing,
+}

@@ -1,0 +1,239 @@
+"""config.json -> Architecture, or the names of the keys that stand in the way.
+
+The family is found by the class that engines build, else by the type of the text part. Its row names the functions that
+read it. What they leave over and what they refuse makes the reading "not understood", with bounds on either side.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from upright import catalog
+from upright.catalog.rows.architecture import ArchitectureRow
+from upright.deriving.attention import BUILDERS, Place
+from upright.deriving.bounds import bounds
+from upright.deriving.feedforward import FeedForward, feedforward
+from upright.deriving.keys import MOST_LAYERS, Keys
+from upright.deriving.library import library_type
+from upright.deriving.patterns import pattern
+from upright.deriving.recurrent import RECURRENT
+from upright.deriving.strictness import telling
+from upright.deriving.tables import tables
+from upright.errors import ReadError
+from upright.records.model import Architecture, Attention, Experts, LibraryDefault, RopeScaling
+
+TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "text_model_config")
+SIGHT_PARTS = ("vision_config", "visual_config", "visual", "vit_config", "img_processor", "vision_tower_config")
+_PLAIN = {
+    "full_attention": "gqa",
+    "sliding_attention": "gqa-window",
+    "chunked_attention": "gqa-chunk",
+}
+_DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of the stack."""
+
+    kind: str
+    attention: tuple[Attention, ...]
+    feedforward: FeedForward
+
+
+@dataclass(frozen=True)
+class Configured:
+    """What a configuration says."""
+
+    architecture: Architecture
+    not_understood: tuple[str, ...]
+    why: Mapping[str, str]
+    """For some of them, what was wrong."""
+    assumed: tuple[LibraryDefault, ...]
+    layers: tuple[Layer, ...]
+    row: ArchitectureRow | None
+    keys: Keys
+    """Of the text part, for what is still to be asked: weights."""
+
+
+def configured(config: Mapping[str, Any], file: str = "config.json") -> Configured:
+    part = text_part(config)
+    name = _name(config) or _name(part)
+    row = family(config, part)
+    if name is None and row is None:
+        raise ReadError(f"{file} does not say its architecture (`architectures`)")
+    keys = _keys(config, part, row, file)
+    stack = _stack(keys, row)
+    if len(stack) > MOST_LAYERS:
+        raise ReadError(f"{file} is broken: {len(stack)} layers")
+    architecture = Architecture(
+        name=name or str(part.get("model_type") or config.get("model_type")),
+        family=None,
+        layers=len(stack),
+        hidden_size=keys.required("hidden_size"),
+        vocabulary_size=keys.required("vocab_size"),
+        context_limit_tokens=keys.integer("max_position_embeddings", "model_max_length", "max_sequence_length"),
+        attention=grouped(stack),
+        experts=_experts(stack),
+        intermediate_size=next((each.feedforward.dense_width for each in stack if each.feedforward.dense_width), None),
+        rope_scaling=rope_scaling(part),
+        draft_layers=_drafts(keys, row),
+        vision=any(isinstance(config.get(sight), Mapping) for sight in SIGHT_PARTS),
+        tables=tables(keys),
+    )
+    refused, told = _told(config, part, keys, row, len(stack))
+    if told:
+        low, high = bounds(keys, stack, refused, told)
+        architecture = architecture.model_copy(update={"attention_at_least": low, "attention_at_most": high})
+    return Configured(architecture, told, refused, keys.all_assumed(), stack, row, keys)
+
+
+def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part that describes the text model: inside a multimodal configuration, perhaps twice inside."""
+    for name in TEXT_PARTS:
+        inner = config.get(name)
+        if isinstance(inner, Mapping) and inner:
+            return text_part(inner)
+    return config
+
+
+def family(config: Mapping[str, Any], part: Mapping[str, Any]) -> ArchitectureRow | None:
+    """By class, the outer one first: an engine goes by it; then by type, the inner one first."""
+    by_class, by_type = _families()
+    for holder in (config, part):
+        if (name := _name(holder)) in by_class:
+            return by_class[name]
+    for holder in (part, config):
+        if (kind := holder.get("model_type")) in by_type and isinstance(kind, str):
+            return by_type[kind]
+    return None
+
+
+@cache
+def _families() -> tuple[dict[str | None, ArchitectureRow], dict[Any, ArchitectureRow]]:
+    rows = cast("list[ArchitectureRow]", list(catalog.rows("architectures").values()))
+    by_class: dict[str | None, ArchitectureRow] = {name: row for row in rows for name in row.architectures}
+    return by_class, {name: row for row in rows for name in row.model_types}
+
+
+def grouped(stack: tuple[Layer, ...]) -> tuple[Attention, ...]:
+    """Layers that are alike, counted: recurrent ones, then those that see everything, then windows."""
+    counts = Counter(kind for layer in stack for kind in layer.attention)
+    kinds = sorted(counts, key=lambda kind: (kind.kind == "shared", kind.kind != "linear", _bounded(kind)))
+    return tuple(kind.model_copy(update={"layers": counts[kind]}) for kind in kinds)
+
+
+def _bounded(kind: Attention) -> int:
+    if kind.kind == "compressed":
+        return kind.ratio
+    return 0 if kind.kind in ("linear", "shared") else getattr(kind, "window_tokens", None) or 0
+
+
+def rope_scaling(part: Mapping[str, Any]) -> RopeScaling | None:
+    for name in ("rope_scaling", "rope_parameters"):
+        scaling = part.get(name)
+        if isinstance(scaling, Mapping):
+            if isinstance(inner := scaling.get("full_attention"), Mapping):
+                scaling = inner
+            kind = scaling.get("rope_type") or scaling.get("type")
+            if not isinstance(kind, str) or kind == "default":
+                return None
+            factor, original = scaling.get("factor"), scaling.get("original_max_position_embeddings")
+            return RopeScaling(
+                kind=kind,
+                factor=float(factor) if isinstance(factor, int | float) else None,
+                original_context_tokens=original if type(original) is int else None,
+            )
+    return None
+
+
+def _keys(config: Mapping[str, Any], part: Mapping[str, Any], row: ArchitectureRow | None, file: str) -> Keys:
+    library = library_type(str(part.get("model_type") or config.get("model_type") or ""))
+    names = {**library.names, **(row.names if row else {})}
+    keys = Keys(part, file, defaults=library.defaults, other_names=names, source=library.source)
+    if row:
+        keys.ignore(*row.inert)
+    return keys
+
+
+def _stack(keys: Keys, row: ArchitectureRow | None) -> tuple[Layer, ...]:
+    layers = keys.integer("num_hidden_layers")
+    if layers is None and (row is None or row.pattern != "letters"):
+        layers = keys.required("num_hidden_layers")
+    layers = layers or 1
+    if not 0 < layers <= MOST_LAYERS:
+        raise ReadError(f"{keys.file} is broken: {layers} layers")
+    if row is None:
+        kinds: tuple[str, ...] = pattern("uniform-window", keys, layers, {})
+        feeds = feedforward("first-dense", keys, kinds, {})
+        return tuple(_layer(keys, kinds, index, {}, {}, feeds[index]) for index in range(layers))
+    kinds = pattern(row.pattern, keys, layers, row.settings)
+    feeds = feedforward(row.feedforward, keys, kinds, row.settings)
+    return tuple(_layer(keys, kinds, index, row.kinds, row.settings, feeds[index]) for index in range(len(kinds)))
+
+
+def _layer(
+    keys: Keys,
+    kinds: tuple[str, ...],
+    index: int,
+    builders: Mapping[str, str],
+    settings: Mapping[str, int | str | bool],
+    feed: FeedForward,
+) -> Layer:
+    kind = kinds[index]
+    named = builders.get(kind) or builders.get("*") or _PLAIN.get(kind)
+    if named is None:
+        keys.refuse("layer_types", f"{kind[:40]} is no kind of layer that is known here")
+        return Layer(kind, (), feed)
+    builder = BUILDERS.get(named) or RECURRENT[named]
+    return Layer(kind, builder(keys, Place(index, len(kinds), kinds, settings)), feed)
+
+
+def _experts(stack: tuple[Layer, ...]) -> Experts | None:
+    placed = [(index, layer.feedforward.mixture) for index, layer in enumerate(stack) if layer.feedforward.mixture]
+    if not placed:
+        return None
+    first, mixture = placed[0]
+    assert mixture is not None
+    return Experts(
+        count=mixture.count,
+        active=mixture.active,
+        shared=mixture.shared,
+        first_moe_layer=first,
+        intermediate_size=mixture.width or None,
+    )
+
+
+def _drafts(keys: Keys, row: ArchitectureRow | None) -> int:
+    drafts = keys.get(*_DRAFTS)
+    return drafts if type(drafts) is int and 0 <= drafts <= 64 else 0
+
+
+def _told(
+    config: Mapping[str, Any], part: Mapping[str, Any], keys: Keys, row: ArchitectureRow | None, layers: int
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """What was refused, and every key to tell of: refused ones first, then leftovers of the text part and around it."""
+    refused = keys.all_refused()
+    told = [*refused, *telling(keys.left_over(), layers, known=row is not None)]
+    if row is None:
+        told.insert(0, "architectures" if _name(config) or _name(part) else "model_type")
+    if part is not config:
+        around = ((name, entry) for name, entry in config.items() if name not in (*TEXT_PARTS, *SIGHT_PARTS))
+        told += [
+            name for name in telling(around, layers, known=True) if name not in told and not _same(name, config, part)
+        ]
+    return refused, tuple(dict.fromkeys(told))
+
+
+def _same(name: str, config: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
+    """A key of the text part, repeated outside."""
+    return name in part and part[name] == config[name]
+
+
+def _name(config: Mapping[str, Any]) -> str | None:
+    names = config.get("architectures")
+    return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else None

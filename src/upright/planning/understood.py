@@ -1,0 +1,43 @@
+"""A model that is not understood -> a plan that promises nothing: at least so much, or not known.
+
+Bytes are counted with the most that its layers can keep, so what is said to fit does; whether it is enough is not said.
+"""
+
+from __future__ import annotations
+
+from upright.planning.ranking import NOT_UNDERSTOOD
+from upright.records.model import Model
+from upright.records.plan import Objection, Plan
+
+# What would be said of the cache's size is a guess then.
+_GUESSES = ("pool-too-small",)
+_MOST_NAMED = 6
+
+
+def at_most(model: Model) -> Model:
+    """The model with the most that its layers can keep, where that is bounded."""
+    most = model.architecture.attention_at_most
+    if not model.not_understood or most is None:
+        return model
+    return model.model_copy(update={"architecture": model.architecture.model_copy(update={"attention": most})})
+
+
+def not_promised(done: Plan, model: Model) -> Plan:
+    """The plan without a promise, and with the names that stand in the way."""
+    if not model.not_understood:
+        return done
+    kept = tuple(objection for objection in done.objections if objection.code not in _GUESSES)
+    objection = Objection(code=NOT_UNDERSTOOD, message=words(done, model), remedy=None)
+    return done.model_copy(
+        update={"objections": (objection, *kept), "not_understood": model.not_understood, "speed": None, "rungs": ()}
+    )
+
+
+def words(done: Plan, model: Model) -> str:
+    named = ", ".join(model.not_understood[:_MOST_NAMED])
+    more = f" and {len(model.not_understood) - _MOST_NAMED} more" if len(model.not_understood) > _MOST_NAMED else ""
+    kv = done.kv
+    if kv.high_bytes_per_token is None:
+        return f"not known, because the configuration's {named}{more} are not understood: nothing bounds the cache"
+    between = f"between {kv.low_bytes_per_token or 0:,} and {kv.high_bytes_per_token:,} B a token"
+    return f"not known, because the configuration's {named}{more} are not understood: the cache takes {between}"
