@@ -16,6 +16,7 @@ import pytest
 from tests import recipes
 from tests.golden.deployments import recipe
 from upright.checking import check, payload
+from upright.engines import engine_named
 from upright.records.recipe import Recipe, Setting
 
 PARSER = Path(payload.__file__).with_name("parser.py")
@@ -33,7 +34,11 @@ def interpreter(engine: str) -> str:
 
 def judged(engine: str, lines: list[list[list[str]]]) -> list[list[tuple[list[str], str]]]:
     done = subprocess.run(
-        [interpreter(engine), str(PARSER), engine], input=json.dumps(lines), capture_output=True, text=True, timeout=600
+        [interpreter(engine), str(PARSER), str(engine_named(engine).proof.parser.payload)],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

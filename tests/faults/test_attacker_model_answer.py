@@ -135,6 +135,22 @@ class TestWalls:
         assert not told[ALONE]["inside"][attack][0], told[ALONE]["inside"][attack]
 
 
+@pytest.mark.promise("system calls that code which only computes has no need of are refused")
+def test_system_calls_by_another_door_end_it() -> None:
+    """int 0x80 has numbers of its own, which no list of x86-64's would name."""
+    if os.uname().machine != "x86_64":
+        pytest.skip("only x86-64 has this door")
+    source = """
+import ctypes, mmap
+def getpid():
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(bytes.fromhex("b814000000cd80c3"))
+    return ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+"""
+    outcome = tried({"answer.py": source}, "assert getpid() > 0", about="answer")
+    assert outcome.reason in ("ended before it was judged, with code 159", "ended before it was judged, with code 139")
+
+
 @pytest.mark.promise("memory, bytes on disk and in /dev/shm, files, threads, processor time and time are bounded")
 class TestBounds:
     @pytest.mark.parametrize(

@@ -186,6 +186,12 @@ def read_project(world: World) -> object:
 
 
 @attack("read")
+def list_packages(world: World) -> object:
+    """What the person installed beside Python; it may be his own."""
+    return [listed(path) for path in world["packages"] if os.path.isdir(path) and os.listdir(path)][0]
+
+
+@attack("read")
 def escape_by_dots(world: World) -> object:
     deep = "/".join([".."] * 20)
     return read(f"{deep}{world['home']}/.bashrc")

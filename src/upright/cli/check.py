@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("model", metavar="MODEL|RECIPE", callback=said)
 @recipe_options
-@click.option("--with", "program", help="The engine to ask: an interpreter or venv that has it, or a llama-server.")
+@click.option("--with", "program", help="The engine to ask: an interpreter or venv that has it, or its own program.")
 @output_options
 def command(output: Output, model: str, program: str | None, **wanted: Any) -> None:
     """Let the engine's own parser judge the command, before anything starts."""

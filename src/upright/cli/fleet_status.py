@@ -33,6 +33,11 @@ def command(output: Output, fleet: str | None) -> None:
         say(seen.roll)
     for name in seen.left:
         say(f"{name} runs, and fleet.yaml no longer names it: upright down {name}")
+    if seen.cut_answers:
+        say(
+            f"answers cut by boxes that failed, since the router started: {seen.cut_answers}; such a stream ends with "
+            "an error event, and then with [DONE] as if it were whole"
+        )
     if not seen.well:
         output.next("fleet", "roll" if seen.roll else "up", *file_of(found))
         output.no()

@@ -17,6 +17,7 @@ import click
 from upright import __version__
 from upright.cli.lazy import Lazy
 from upright.errors import UprightError
+from upright.foreign import fit
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Know before you act": {
@@ -111,6 +112,9 @@ def main() -> None:
     """Expected errors become two lines and exit code 2; bugs keep their traceback."""
     _prepare_streams()
     try:
+        if sys.argv[1:2] != ["explain"]:  # which takes a line of a log as it is
+            for word in sys.argv[1:]:
+                fit(word)
         code = cli.main(prog_name="upright", standalone_mode=False)
     except UprightError as error:
         _complain(error.message, error.hint)

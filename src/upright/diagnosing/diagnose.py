@@ -82,7 +82,7 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
         log_lines=seen.lines,
         log_bytes=seen.bytes,
         starts=seen.starts,
-        notes=(*around.notes, *_left_out(hits, engine, around.recipe)),
+        notes=(*around.notes, *_left_out(hits, engine, around.recipe), *_not_looked_at(seen)),
     )
 
 
@@ -173,6 +173,15 @@ def _stood(seen: Scan) -> bool | None:
         return True
     spoken = seen.starts or any(marks.is_an_engines(text) for text in (*seen.head.splitlines(), *seen.tail))
     return False if spoken else None
+
+
+def _not_looked_at(seen: Scan) -> tuple[str, ...]:
+    if not seen.passed_over:
+        return ()
+    return (
+        f"{seen.passed_over:,} of {seen.lines:,} lines were not looked at: too many differ from all others. "
+        "The beginning and the end of the log were",
+    )
 
 
 def _finding(hit: Hit, engine: str | None, recipe: Recipe | None) -> Finding:

@@ -7,7 +7,7 @@ from collections import deque
 from typing import BinaryIO
 
 from upright.diagnosing import lines, marks
-from upright.diagnosing.scan import Scan
+from upright.diagnosing.scan import BLOCK_BYTES, Scan
 from upright.records.diagnosis import Sighting
 
 _BEFORE = 400
@@ -21,7 +21,7 @@ def excerpt(log: BinaryIO, seen: Scan, reason: str | None) -> tuple[Sighting, ..
     cause = _first_cause(seen)
     if cause is None or cause.number is None:
         return last_words(seen) or ((Sighting(where="host", text=reason),) if reason else ())
-    before = _same_rank(_lines_before(log, cause.number), cause)
+    before = _same_rank(_lines_before(log, cause.number, seen.places.get(cause.number, (0, 0))), cause)
     frame = _last_frame(before) if marks.EXCEPTION.search(lines.said(cause.text)) else []
     return (*frame, cause)
 
@@ -58,14 +58,14 @@ def _first_cause(seen: Scan) -> Sighting | None:
     return next(iter([*raised, *seen.errors, *symptoms, *([seen.dying] if seen.dying else [])]), None)
 
 
-def _lines_before(log: BinaryIO, number: int) -> list[Sighting]:
-    """The lines that lead up to that one; the log is read again, and only so far."""
-    log.seek(0)
+def _lines_before(log: BinaryIO, number: int, begin: tuple[int, int]) -> list[Sighting]:
+    """The lines that lead up to that one; a part of the log is read again, and only so far."""
+    offset, place = begin
+    log.seek(offset)
     kept: deque[tuple[int, bytes]] = deque(maxlen=_BEFORE)
-    for place, raw in enumerate(log, 1):
-        if place >= number:
-            break
-        kept.append((place, raw))
+    while place < number - 1 and (raw := log.readline(BLOCK_BYTES)):
+        kept.append((place + 1, lines.shortened(raw)))
+        place += raw.endswith(b"\n")
     return [
         Sighting(number=place, rank=lines.rank_of(text), text=text)
         for place, raw in kept

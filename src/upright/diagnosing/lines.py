@@ -8,7 +8,13 @@ from __future__ import annotations
 import json
 import re
 
-_COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+LONGEST_BYTES = 4096
+"""A longer line is read by its beginning and its end: no engine's own line is as long, one that quotes a prompt is."""
+_BEGINNING_BYTES = 3072
+_MOST_OVERWRITTEN = 100
+_CUT = " … ".encode()
+_DIGITS = b"0123456789"
+_COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _STRIPPED_COLOURS = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
 """A terminal's colours after somebody's editor took the escape character out of them."""
 _ENVELOPES = re.compile(
@@ -55,9 +61,21 @@ def without_colours(raw: bytes) -> bytes:
     return _COLOURS.sub(b"", raw) if b"\x1b" in raw else raw
 
 
+def shortened(raw: bytes) -> bytes:
+    """A line of a length that patterns can be tried on, whatever it holds."""
+    if len(raw) <= LONGEST_BYTES:
+        return raw
+    if b"\r" not in raw:
+        return raw[:_BEGINNING_BYTES] + _CUT + raw[_BEGINNING_BYTES - LONGEST_BYTES :]
+    unlike = list(dict(zip(raw.translate(None, _DIGITS).split(b"\r"), raw.split(b"\r"), strict=True)).values())
+    if len(unlike) > 2 * _MOST_OVERWRITTEN:
+        unlike = unlike[:_MOST_OVERWRITTEN] + unlike[-_MOST_OVERWRITTEN:]
+    return b"\r".join(shortened(part) for part in unlike)
+
+
 def readable(raw: bytes) -> list[str]:
     """The lines that a terminal would have shown one over the other: a progress bar goes back with \\r."""
-    text = without_colours(raw).decode("utf-8", "replace")
+    text = without_colours(shortened(raw)).decode("utf-8", "replace")
     return [unwrapped(part) for part in text.split("\r") if part.strip()]
 
 

@@ -25,16 +25,14 @@ class Matcher:
     def __init__(self, rows: Sequence[FailureRow]) -> None:
         self._sieve = [(row, needles(row.pattern)) for row in rows]
 
-    def claims(self, text: str) -> tuple[FailureRow, ...]:
+    def claims(self, text: str, among: Iterable[FailureRow] | None = None) -> tuple[FailureRow, ...]:
         """A row that knows the very line goes before one that knows its class, and that before one that knows only
         how engines refuse. A line that says of itself that it is a warning belongs to rows of the first kind alone."""
         readings = tuple(dict.fromkeys((text, plain(text))))
-        folded = readings[0].lower() if len(readings) == 1 else "\n".join(readings).lower()
-        claiming = [
-            row
-            for row, pieces in self._sieve
-            if (not pieces or any(piece in folded for piece in pieces)) and any(map(row.matches, readings))
-        ]
+        if among is None:
+            folded = readings[0].lower() if len(readings) == 1 else "\n".join(readings).lower()
+            among = [row for row, pieces in self._sieve if not pieces or any(piece in folded for piece in pieces)]
+        claiming = [row for row in among if any(map(row.matches, readings))]
         if len(claiming) > 1 or (claiming and claiming[0].tells != "cause"):
             claiming = _most_telling(claiming, text)
         return tuple(claiming)

@@ -7,22 +7,34 @@ those are passed over at the speed of a set; only a sentence that is new is deco
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import SEEK_END
+from itertools import islice
 from typing import BinaryIO, NamedTuple
 
 from upright.catalog.rows.failure import FailureRow
 from upright.diagnosing import lines, marks
+from upright.diagnosing.literals import Sieve
 from upright.diagnosing.matching import Matcher
 from upright.diagnosing.rejoining import rejoined
 from upright.records.diagnosis import Sighting
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 16
 HEAD_BYTES = TAIL_BYTES = 64 << 10
+_LONGEST_PIECE_BYTES = 1 << 20
 _KEPT_ERRORS = 64
 _KEPT_RANKS = 64
 _KEPT_SENTENCES = 50_000
 _LONGEST_SENTENCE = 1000
+_SHOWN_CHARACTERS = 2000
+_END_LINES = 100
+"""They are looked at whatever came before them."""
+_STEPS_AT_FIRST = 10_000_000
+"""What looking may cost, counted in characters that a pattern goes over; each byte of the log adds some more."""
+_STEPS_A_BYTE, _STEPS_A_LINE, _STEPS_A_SENTENCE, _STEPS_A_NEEDLE = 3, 4, 60, 40
+_STEPS_A_LOOK, _STEPS_A_PATTERN = 3000, 1000
+_NEEDLES_A_STEP = 20
 _DIGITS = b"0123456789"
 _NUMBERS_MATTER = re.compile(
     rb"\bXid\b|[Ee]rr(?:or|no)\b|[Ee]xit|[Ss]ignal|[Ss]tatus|[Cc]ode\b|[Cc]apability|\bsm_?\d|\bSM ?\d|compute_\d",
@@ -70,23 +82,34 @@ class Scan:
     beside: set[str] = field(default_factory=set)
     """Rows for whose cause another line of this start speaks."""
     starts: int = 0
+    passed_over: int = 0
+    """Lines that were not looked at, since the log holds too many different ones."""
     lines: int = 0
     bytes: int = 0
+    before: tuple[tuple[int, int], ...] = ((0, 0),)
+    """Where the last blocks begin: bytes and lines before them."""
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """From where to read for what led up to a line, by its number."""
     head: str = ""
     tail: list[str] = field(default_factory=list)
 
 
 def scan(log: BinaryIO, rows: Sequence[FailureRow]) -> Scan:
     seen, reader = Scan(), _Reader(rows)
+    size = log.seek(0, SEEK_END)
+    log.seek(0)
     block = b""
-    for block in _blocks(log):
+    for block in _blocks(log, size):
+        if seen.bytes + len(block) >= size:
+            reader.steps = max(reader.steps, _STEPS_AT_FIRST)
         if seen.bytes < HEAD_BYTES:
-            seen.head += lines.without_colours(block[: HEAD_BYTES - seen.bytes]).decode("utf-8", "replace")
+            seen.head += _head(block[: HEAD_BYTES - seen.bytes])
         reader.read(block, seen)
+        seen.before = (*seen.before[-1:], (seen.bytes, seen.lines))
         seen.bytes += len(block)
         seen.lines += block.count(b"\n")
     seen.lines += bool(block) and not block.endswith(b"\n")
-    seen.tail = _last_lines(block)
+    seen.tail = _last_lines(log, size)
     reader.rejoin(seen)
     return seen
 
@@ -95,38 +118,84 @@ class _Reader:
     """The rows and the marks, made ready for many lines, and the sentences that are known already."""
 
     def __init__(self, rows: Sequence[FailureRow]) -> None:
+        self.rows = rows
         self.matcher = Matcher(rows)
         self.beside = [(row.id, re.compile(row.beside)) for row in rows if row.beside is not None]
         signs = (*marks.signs(), *(pattern.pattern for _, pattern in self.beside))
+        self.sieve = Sieve([*(row.pattern for row in rows), *signs])
         self.signs = re.compile("|".join(f"(?:{pattern})" for pattern in signs))
         self.marks = [(mark.means, re.compile(mark.pattern)) for mark in marks.marks()]
         self.idle: set[bytes] = set()
         self.loud: dict[bytes, list[Meaning | None]] = {}
+        self.steps = _STEPS_AT_FIRST
 
     def read(self, block: bytes, seen: Scan) -> None:
-        sentences = block.translate(None, _DIGITS).split(b"\n")
-        fresh = [place for place, sentence in enumerate(sentences) if sentence not in self.idle]
-        if not fresh:
+        self.steps += _STEPS_A_BYTE * len(block)
+        if self.steps <= 0:
+            seen.passed_over += block.count(b"\n") or 1
             return
-        raw = block.split(b"\n")
-        for place in fresh:
-            sentence = sentences[place]
-            if sentence in self.idle:
-                continue
-            parts = lines.readable(raw[place])
-            meanings = self.loud.get(sentence)
-            if meanings is None:
-                meanings = [self.meaning(text) for text in parts]
-                if not _NUMBERS_MATTER.search(raw[place]):
-                    self._remember(sentence, meanings)
-            for text, meaning in zip(parts, meanings, strict=False):
-                if meaning is not None:
-                    note(meaning, text, seen.lines + place + 1, seen)
+        if len(self.idle) + len(self.loud) >= _KEPT_SENTENCES:
+            self.idle.clear()
+            self.loud.clear()
+        sentences = block.translate(None, _DIGITS).split(b"\n")
+        fresh = set(sentences) - self.idle
+        if max(map(len, fresh), default=0) > lines.LONGEST_BYTES:
+            block = b"\n".join(map(lines.shortened, block.split(b"\n")))
+            sentences = block.translate(None, _DIGITS).split(b"\n")
+            fresh = set(sentences) - self.idle
+        self.steps -= _STEPS_A_LINE * len(sentences)
+        unknown = list(fresh - self.loud.keys())
+        candidates = self._sifted(unknown, seen) if unknown else {}
+        looked_at = (fresh & self.loud.keys()) | candidates.keys()
+        if looked_at:
+            raw = block.split(b"\n")
+            for place in [place for place, sentence in enumerate(sentences) if sentence in looked_at]:
+                self._look(sentences[place], raw[place], candidates, seen.lines + place + 1, seen)
 
-    def meaning(self, text: str) -> Meaning | None:
+    def _sifted(self, fresh: list[bytes], seen: Scan) -> dict[bytes, list[int]]:
+        """New sentences that patterns may match, and which; the others are idle."""
+        candidates: dict[bytes, list[int]] = {}
+        joined = b"\n".join(fresh)
+        self.steps -= len(joined) * len(self.sieve.needles) // _NEEDLES_A_STEP
+        self.steps -= _STEPS_A_SENTENCE * len(fresh) + _STEPS_A_NEEDLE * joined.count(b"\x1b")
+        for place, tried, numbers in self.sieve.kept(lines.without_colours(joined)):
+            if self.steps <= 0:
+                seen.passed_over += len(fresh) - len(candidates)
+                return candidates
+            self.steps -= _STEPS_A_NEEDLE * (1 + tried)
+            if numbers:
+                candidates.setdefault(fresh[place], []).extend(numbers)
+        self._remember(sentence for sentence in fresh if sentence not in candidates)
+        return candidates
+
+    def _look(self, sentence: bytes, raw: bytes, candidates: dict[bytes, list[int]], number: int, seen: Scan) -> None:
+        meanings = self.loud.get(sentence)
+        if meanings is None and sentence in self.idle:
+            return
+        if meanings is None and self.steps <= 0:
+            seen.passed_over += 1
+            return
+        parts = lines.readable(raw)
+        if meanings is None:
+            meanings = [self.meaning(text, candidates[sentence]) for text in parts]
+            if _NUMBERS_MATTER.search(raw):
+                pass
+            elif not any(meanings):
+                self._remember([sentence])
+            elif len(self.loud) < _KEPT_SENTENCES and len(sentence) <= _LONGEST_SENTENCE:
+                self.loud[sentence] = meanings
+        for text, meaning in zip(parts, meanings, strict=False):
+            if meaning is not None:
+                note(meaning, text, number, seen)
+
+    def meaning(self, text: str, candidates: Iterable[int]) -> Meaning | None:
         """None for a line that says nothing about a failure."""
-        rows = self.matcher.claims(text)
-        if not rows and not self.signs.search(text):
+        numbers = sorted(set(candidates))
+        self.steps -= _STEPS_A_LOOK + sum(
+            _STEPS_A_PATTERN + len(text) * self.sieve.starts_in(text, number) for number in numbers
+        )
+        rows = self.matcher.claims(text, [self.rows[number] for number in numbers if number < len(self.rows)])
+        if not rows and not (numbers[-1] >= len(self.rows) and self.signs.search(text)):
             return None
         means = frozenset(name for name, pattern in self.marks if pattern.search(text))
         complains = not rows and marks.complains(text)
@@ -143,23 +212,16 @@ class _Reader:
                 if row.id not in seen.hits:
                     note(Meaning((row,), frozenset(), complains=False), text, place + 1, seen)
 
-    def _remember(self, sentence: bytes, meanings: list[Meaning | None]) -> None:
-        if len(sentence) > _LONGEST_SENTENCE:
-            return
-        if len(self.idle) + len(self.loud) >= _KEPT_SENTENCES:
-            self.idle.clear()
-            self.loud.clear()
-        if any(meanings):
-            self.loud[sentence] = meanings
-        else:
-            self.idle.add(sentence)
+    def _remember(self, sentences: Iterable[bytes]) -> None:
+        short = (sentence for sentence in sentences if len(sentence) <= _LONGEST_SENTENCE)
+        self.idle.update(islice(short, max(0, _KEPT_SENTENCES - len(self.idle))))
 
 
 def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
     """What this line changes in what is known."""
     if "start" in meaning.marks:  # what an earlier life died of is not the question
         seen.hits, seen.errors, seen.dying, seen.ready, seen.ending = {}, [], None, False, False
-        seen.beside = set()
+        seen.beside, seen.places = set(), {}
         seen.starts += 1
     if "ready" in meaning.marks:  # what kills a start did not kill this one
         seen.errors, seen.dying, seen.ready = [], None, True
@@ -171,18 +233,20 @@ def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
     for row in meaning.rows:
         hit = seen.hits.get(row.id)
         if hit is None:
-            hit = seen.hits[row.id] = Hit(row, _sighting(text, number), _words(row, text))
+            hit = seen.hits[row.id] = Hit(row, _sighting(text, number, seen), _words(row, text))
         hit.count += 1
         if len(hit.ranks) < _KEPT_RANKS and (rank := lines.rank_of(text)):
             hit.ranks[rank] = None
     if "death" in meaning.marks and seen.dying is None:
-        seen.dying = _sighting(text, number)
+        seen.dying = _sighting(text, number, seen)
     if meaning.complains and len(seen.errors) < _KEPT_ERRORS:
-        seen.errors.append(_sighting(text, number))
+        seen.errors.append(_sighting(text, number, seen))
 
 
-def _sighting(text: str, number: int) -> Sighting:
-    return Sighting(number=number, rank=lines.rank_of(text), text=text[:2000])
+def _sighting(text: str, number: int, seen: Scan) -> Sighting:
+    seen.places[number] = seen.before[0]
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:1000]} … {text[-1000:]}"
+    return Sighting(number=number, rank=lines.rank_of(text), text=shown)
 
 
 def _words(row: FailureRow, text: str) -> dict[str, str]:
@@ -190,20 +254,29 @@ def _words(row: FailureRow, text: str) -> dict[str, str]:
     return {name: value for name, value in match.groupdict().items() if value is not None} if match else {}
 
 
-def _blocks(log: BinaryIO) -> Iterator[bytes]:
-    """Whole lines, about a megabyte at a time; a line without an end is cut where memory would grow with it."""
-    rest = b""
+def _head(block: bytes) -> str:
+    return b"\n".join(map(lines.shortened, lines.without_colours(block).split(b"\n"))).decode("utf-8", "replace")
+
+
+def _blocks(log: BinaryIO, size: int) -> Iterator[bytes]:
+    """Whole lines, some at a time; the last lines by themselves, a line without an end in pieces."""
+    rest, taken = b"", 0
     while more := log.read(BLOCK_BYTES):
+        taken += len(more)
         block = rest + more
-        end = block.rfind(b"\n") + 1 or (len(block) if len(block) > 8 * BLOCK_BYTES else 0)
+        if taken >= size:
+            break
+        end = block.rfind(b"\n") + 1 or (len(block) if len(block) > _LONGEST_PIECE_BYTES else 0)
         rest = block[end:]
         if end:
             yield block[:end]
-    if rest:
-        yield rest
+    else:
+        block = rest
+    ending = len(b"\n".join(block.split(b"\n")[-_END_LINES:]))
+    yield from filter(None, (block[: len(block) - ending], block[len(block) - ending :]))
 
 
-def _last_lines(block: bytes) -> list[str]:
-    """The last lines of a block that say anything."""
-    text = block[-TAIL_BYTES:].splitlines()
-    return [shown for raw in text for shown in lines.readable(raw)][-200:]
+def _last_lines(log: BinaryIO, size: int) -> list[str]:
+    """The last lines that say anything."""
+    log.seek(max(0, size - TAIL_BYTES))
+    return [shown for raw in log.read(TAIL_BYTES).split(b"\n") for shown in lines.readable(raw)][-200:]

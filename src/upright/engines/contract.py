@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from upright.engines.facets.budget import Budget
+    from upright.engines.facets.finding import Finding
     from upright.engines.facets.flags import Flags
     from upright.engines.facets.http import Http
     from upright.engines.facets.log import Log
     from upright.engines.facets.metrics import MetricNames
+    from upright.engines.facets.proof import EngineProof
     from upright.engines.facets.releases import Releases
-    from upright.engines.facets.speculation import Speculation
+    from upright.engines.facets.speculation import Speculating
     from upright.engines.facets.spread import Spread
 
 Format = Literal["safetensors", "gguf"]
@@ -81,6 +83,18 @@ class Engine(ABC):
         return NOT_KNOWN
 
     @property
-    def speculation(self) -> Speculation | None:
+    def finding(self) -> Finding | None:
+        """Where it is looked for on a machine; None: not known, it is never found and can only be named."""
+        return None
+
+    @property
+    def proof(self) -> EngineProof:
+        """What can be proved without weights; nothing is known by default."""
+        from upright.engines.facets.proof import EngineProof
+
+        return EngineProof()
+
+    @property
+    def speculation(self) -> Speculating | None:
         """How it guesses ahead; None: it does not, as far as is known."""
         return None

@@ -12,7 +12,7 @@ from typing import get_args
 
 from upright.engines import ENGINES
 from upright.engines.facets.flags import Accepted
-from upright.engines.facets.speculation import GUESSES, LOOKED_UP_GUESSES, Candidate, Method, Speculation
+from upright.engines.facets.speculation import GUESSES, LOOKED_UP_GUESSES, Candidate, Method, Speculating
 from upright.errors import UsageError
 from upright.records.recipe import Recipe, Setting
 
@@ -116,7 +116,7 @@ def _flags() -> tuple[str, ...]:
     return tuple(dict.fromkeys(flag for speculation in known if speculation for flag in speculation.flags))
 
 
-def _of(engine: str) -> Speculation | None:
+def _of(engine: str) -> Speculating | None:
     """None for what is no engine, such as a router, and for an engine that does not guess."""
     known = ENGINES.get(engine)
     return known.speculation if known else None

@@ -116,6 +116,30 @@ def workers(base_url: str, keys: Keys) -> dict[str, Worker]:
     return {each.url: each for each in map(_worker, listed if isinstance(listed, list) else [])}
 
 
+def cut_answers(fleet: Fleet) -> int | None:
+    """Answers that a failing box cut since the router started. Its metrics are on its own loopback: None from afar.
+
+    Guard: smg 1.13 counts a stream that broke as an HTTP 200, and as a `backend_error` of the router alone.
+    """
+    if fleet.router.machine is not None:
+        return None
+    from prometheus_client.parser import text_string_to_metric_families
+
+    try:
+        with Endpoint(f"http://127.0.0.1:{fleet.router.metrics_port}", "", timeout_seconds=5) as endpoint:
+            families = list(text_string_to_metric_families(endpoint.text("/metrics")))
+    except (EndpointError, ValueError):
+        return None
+    samples = (sample for family in families for sample in family.samples)
+    return round(
+        sum(
+            sample.value
+            for sample in samples
+            if sample.name == "smg_router_request_errors_total" and sample.labels.get("error_type") == "backend_error"
+        )
+    )
+
+
 def wait_until(
     base_url: str, keys: Keys, holds: Callable[[dict[str, Worker]], bool], *, seconds: float, what: str
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from upright.errors import EndpointError, UprightError
 from upright.fleet.boxes import deployment_of, in_flight, running, started, url_of
 from upright.fleet.directory import FleetDir
-from upright.fleet.gateway import Worker, workers
+from upright.fleet.gateway import Worker, cut_answers, workers
 from upright.fleet.preparing import at_once
 from upright.launching import status
 from upright.records.deployment import RUNNING
@@ -45,6 +45,8 @@ class FleetLook:
     """What the last roll left, in words; None if there is nothing to say."""
     left: tuple[str, ...] = ()
     """Deployments that run though fleet.yaml no longer names their box."""
+    cut_answers: int | None = None
+    """Answers that a failing box cut since the router started; None if the router does not say."""
 
     @property
     def well(self) -> bool:
@@ -77,7 +79,8 @@ def look(fleet: Fleet) -> FleetLook:
     boxes = at_once(lambda box: _box(fleet, directory, box, seen), fleet.boxes)
     named = {box.name for box in fleet.boxes}
     left = [found.name for box in state.boxes if box.name not in named and (found := running(box))]
-    return FleetLook(fleet.name, router, tuple(boxes), _roll(directory), tuple(left))
+    cut = cut_answers(fleet) if router.get("answers") else None
+    return FleetLook(fleet.name, router, tuple(boxes), _roll(directory), tuple(left), cut)
 
 
 def _box(fleet: Fleet, directory: FleetDir, box: FleetBox, seen: dict[str, Worker]) -> BoxLook:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from upright.errors import HostError, UsageError
+from upright.foreign import fit
 from upright.host.contract import TIMED_OUT, Result, which_argv
 
 CONNECT_SECONDS = 10
@@ -112,7 +113,7 @@ class SshHost:
 
 def _parse(target: str) -> tuple[str, str | None]:
     """`box`, `me@box`, `me@box:2222`, `[fd00::1]:2222`. What ssh would take for an option is refused."""
-    match = _TARGET.fullmatch(target)
+    match = _TARGET.fullmatch(fit(target))
     if match is None or match["host"].startswith("-") or (match["user"] or "").startswith("-"):
         raise UsageError(f"{target!r} is not a machine that ssh can reach", hint="write ssh:HOST or ssh:USER@HOST:PORT")
     host = match["host"].strip("[]")

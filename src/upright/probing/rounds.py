@@ -10,7 +10,7 @@ from upright.records.base import Figure, unknown
 from upright.records.box import Box, EngineInstall, Gpu
 from upright.units import GB, KIB
 
-_ROOMS = (machine, modules, nvidia, links, storage, software, engines, settings)
+_ROOMS = (machine, modules, nvidia, links, storage, software, settings)
 FIRST_ROUND = {name: argv for room in _ROOMS for name, argv in room.QUESTIONS.items()}
 NOT_MEASURED = unknown("not measured: upright probe --measure")
 
@@ -23,7 +23,7 @@ def probe(host: Host, *, measure: bool = False, flags: bool = False) -> Box:
 
     `measure` reads main memory for a few seconds; `flags` asks Python engines for their help, which imports torch.
     """
-    answers = ask(host, FIRST_ROUND)
+    answers = ask(host, {**FIRST_ROUND, **engines.first_questions()})
     answers = {**answers, **ask(host, engines.engine_questions(answers))}
     total, available = machine.read_memory(answers)
     dimms, theoretical = modules.read_modules(answers)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from upright.deriving.configuration import configured
-from upright.errors import ReadError
+from upright.errors import ReadError, UsageError
 from upright.reading import config as hf
 from upright.reading import gguf, gguf_keys, safetensors
 from upright.reading.blobs import Blob, Window
@@ -31,8 +31,15 @@ _AT_ONCE = 8
 def read_artifact(
     place: Place, choice: Choice, *, source: str, name: str, path: str | None, progress: Progress | None = None
 ) -> Model:
+    """ReadError also of a name that no record may hold: an architecture's, a tensor's, a file's."""
     reader = _read_gguf if choice.format == "gguf" else _read_safetensors
-    facts = reader(place, choice.files, progress or _nobody)
+    try:
+        return _model(place, choice, reader(place, choice.files, progress or _nobody), source, name, path)
+    except UsageError as error:
+        raise ReadError(f"{place.title}: {error.message}", hint=error.hint) from None
+
+
+def _model(place: Place, choice: Choice, facts: dict[str, Any], source: str, name: str, path: str | None) -> Model:
     return Model(
         name=facts.pop("name", None) or name,
         source=source,

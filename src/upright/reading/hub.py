@@ -16,7 +16,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from upright.errors import ReadError
+from upright.errors import ReadError, UsageError
+from upright.foreign import fit
 from upright.reading.blobs import Blob, LocalBlob
 from upright.reading.cache import cached_file
 
@@ -326,6 +327,11 @@ def _hex(value: object, digits: int) -> str | None:
 
 
 def _inside(name: str) -> bool:
+    """Below the folder that it will lie in. ReadError of a name that no file should have."""
+    try:
+        fit(name)
+    except UsageError as error:
+        raise ReadError(f"the hub lists a file that cannot be kept: {error.message}") from None
     return not name.startswith("/") and ".." not in name.split("/") and "\\" not in name
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from upright.records.base import Entry, Part, Record, Said
+from upright.records.names import FitName
 
 Api = Literal["chat", "completions", "messages"]
 Arrival = Literal["closed", "open"]
@@ -65,9 +66,9 @@ class Shape(Part):
 class Machine(Part):
     """The load generator and what it cost."""
 
-    program: str
+    program: FitName
     """Who made the load: upright, or the tool that was driven."""
-    version: str | None
+    version: FitName | None
     """Its version."""
     loop: str | None = None
     """The event loop: asyncio; uvloop in older evidence."""
@@ -245,7 +246,7 @@ class Started(Entry):
 
     kind: ClassVar[str] = "bench-start"
 
-    run: str
+    run: FitName
     """Its name: the digest of what was asked, and a number."""
     asked: str
     """Digest of what was asked: target, recipe, shapes, repeats."""
@@ -260,7 +261,7 @@ class Finished(Entry):
 
     kind: ClassVar[str] = "bench-end"
 
-    run: str
+    run: FitName
     """Its name."""
     at: str
     """When (UTC, ISO 8601)."""
@@ -271,23 +272,23 @@ class Benchmark(Record):
 
     kind: ClassVar[str] = "benchmark"
 
-    run: str
+    run: FitName
     """Its name."""
-    title: str
+    title: FitName
     """What a chart of it is called."""
     workload: str
     """The workload's name."""
     about: str
     """What the workload is, in words."""
-    deployment: str | None
+    deployment: FitName | None
     """Which deployment answered; None for an endpoint of somebody else."""
-    model: str
+    model: FitName
     """The name it was asked by."""
-    engine: str | None
+    engine: FitName | None
     """Which engine; None if it is not known."""
-    engine_version: str | None
+    engine_version: FitName | None
     """Its version."""
-    base_url: str | None
+    base_url: FitName | None
     """Where it answered; None if the figures are a publication's."""
     at: str
     """When it began (UTC, ISO 8601)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from upright.records.base import Figure, Part, Record, digest_of, unknown
+from upright.records.names import FitName
 
 NOT_PROBED = unknown("not probed")
 Verdict = Literal["good", "attention", "unknown", "irrelevant"]
@@ -28,7 +29,7 @@ class Gpu(Part):
 
     index: int
     """The driver's index, as in CUDA_VISIBLE_DEVICES."""
-    name: str
+    name: FitName
     """The device name, which tuned kernel configurations are keyed on."""
     row: str | None = None
     """The catalogue row that describes this silicon; None if there is none."""
@@ -84,7 +85,7 @@ class Link(Part):
 class Cpu(Part):
     """The processors of the machine, taken together."""
 
-    name: str
+    name: FitName
     """Model name as the kernel reports it."""
     sockets: int | None
     """Physical packages; None if unknown."""
@@ -185,15 +186,15 @@ class ContainerRuntime(Part):
 class EngineInstall(Part):
     """An engine found on the machine."""
 
-    engine: str
+    engine: FitName
     """llama.cpp, ik_llama.cpp, vllm or sglang."""
-    version: str | None
+    version: FitName | None
     """`0.32.0`, or the build number as `b11669`; None if the engine would not say."""
-    commit: str | None = None
+    commit: FitName | None = None
     """The commit that the build names, for engines told apart by it; None if it names none."""
-    program: str
+    program: FitName
     """The path of its executable."""
-    module: str | None = None
+    module: FitName | None = None
     """Set when the program is a Python interpreter: it is started with `-m MODULE`."""
     flags: tuple[str, ...] | None = None
     """The flags its help names; None if it was not asked, since asking vLLM or SGLang imports torch."""
@@ -221,7 +222,7 @@ class Box(Record):
 
     kind: ClassVar[str] = "box"
 
-    name: str
+    name: FitName
     """The host's name, or the catalogue's."""
     basis: Literal["probed", "catalog"]
     """Whether somebody looked, or the catalogue described a class of machine."""

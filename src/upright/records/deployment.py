@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from upright.records.base import Part, Record, Said, Upgrade
+from upright.records.names import FitName
 from upright.records.recipe import Runtime
 
 State = Literal["planned", "pulling", "starting", "loading", "ready", "degraded", "hung", "failed", "stopped"]
@@ -87,23 +88,23 @@ class Deployment(Record):
     schema_version: ClassVar[int] = 3
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
-    name: str
+    name: FitName
     """The directory's name, and how verbs take it."""
     state: State
     """Where it is in its life."""
-    engine: str
+    engine: FitName
     """Which engine."""
-    engine_version: str | None
+    engine_version: FitName | None
     """Its version."""
-    served_name: str
+    served_name: FitName
     """The name that clients use."""
-    base_url: str
+    base_url: FitName
     """Where it answers, from here."""
     runtime: Runtime = "process"
     """What the engine runs in."""
-    machine: str | None = None
+    machine: FitName | None = None
     """The machine it runs on, as ssh calls it; None for this one."""
-    container: str | None = None
+    container: FitName | None = None
     """Its container's name; None for a process."""
     context_tokens: int
     """Context for each user."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from upright.records.base import Entry, Json, Record, Said, Upgrade
+from upright.records.names import FitName
 
 Verdict = Literal["passed", "failed", "unsupported", "skipped"]
 NOT_RUN = "not run: "
@@ -105,11 +106,11 @@ class Evidence(Record):
     schema_version: ClassVar[int] = 2
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
-    deployment: str
+    deployment: FitName
     """Which deployment answered, or the address of a server that somebody else started."""
-    engine: str | None
+    engine: FitName | None
     """Which engine; None if the server does not say."""
-    engine_version: str | None
+    engine_version: FitName | None
     """Its version."""
     to_rung: str
     """The rung that was asked for."""

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from upright.records.base import Part, Record, Said
+from upright.records.names import FitName
 from upright.records.plan import Goal
 from upright.records.recipe import Runtime
 
@@ -75,17 +76,17 @@ class FleetBox(Part):
     """The engine's port on the box."""
     local_port: Port | None = None
     """Our end of the tunnel to a box elsewhere; None: the fleet chooses one."""
-    model: str | None = None
+    model: FitName | None = None
     """What it serves, where that is not the fleet's."""
     goal: Goal | None = None
     """What is wanted of it, where that is not the fleet's."""
-    recipe: str | None = None
+    recipe: FitName | None = None
     """A recipe's file, beside this one, in place of a plan."""
-    model_path: str | None = None
+    model_path: FitName | None = None
     """Where the weights are on that machine, if not where they are here."""
     runtime: Runtime = "process"
     """What its engine runs in; with a recipe and nothing said here, what the recipe says."""
-    image: str | None = None
+    image: FitName | None = None
     """The image, for a container."""
 
     @property
@@ -111,9 +112,9 @@ class Router(Part):
     """How it chooses a box; `auto`: by the goal's use."""
     runtime: Runtime = "process"
     """What it runs in."""
-    image: str | None = None
+    image: FitName | None = None
     """The image, for a container."""
-    program: str | None = None
+    program: FitName | None = None
     """Where smg is on that machine; None: smg of its PATH, or UPRIGHT_SMG."""
     health_seconds: int = Field(default=5, ge=1)
     """Between two looks at a box."""
@@ -133,7 +134,7 @@ class BoxState(Part):
 
     name: Name
     """As the fleet calls it."""
-    deployment: str | None = None
+    deployment: FitName | None = None
     """The deployment that runs there; None if none was ever started."""
     admitted: bool = False
     """Whether the router's list has it."""
@@ -182,7 +183,7 @@ class FleetState(Record):
     """The fleet's name."""
     boxes: tuple[BoxState, ...] = ()
     """In the fleet's order."""
-    router: str | None = None
+    router: FitName | None = None
     """The router's deployment."""
     roll: Roll | None = None
     """The last roll."""
@@ -204,7 +205,7 @@ class Fleet(Record):
 
     name: Name
     """How verbs call it."""
-    model: str | None = None
+    model: FitName | None = None
     """What the boxes serve, where they do not say otherwise."""
     goal: Goal = Goal()
     """What is wanted of each box."""

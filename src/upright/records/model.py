@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from upright.records.base import Basis, Part, Record, Upgrade
+from upright.records.names import FitName
 
 Group = Literal[
     "embedding", "attention", "indexer", "dense_ffn", "router", "routed_experts", "shared_experts", "norm", "output",
@@ -19,7 +20,7 @@ Recurrence = Literal["gdn", "kda", "mamba2", "mamba", "lightning", "conv"]
 class ModelFile(Part):
     """One file of the artifact. `header_bytes + tensor_bytes + padding_bytes == size_bytes`, always."""
 
-    name: str
+    name: FitName
     """Path inside the repository or directory."""
     size_bytes: int
     """Length of the file."""
@@ -40,7 +41,7 @@ class WeightLine(Part):
     """What the tensors are for."""
     layer: int | None
     """Layer number; None for tensors outside the layers."""
-    dtype: str
+    dtype: FitName
     """The stored type, as the format names it: Q4_0, BF16, I32-packed INT4 and so on."""
     tensors: int
     """How many tensors."""
@@ -193,7 +194,7 @@ class Experts(Part):
 class RopeScaling(Part):
     """How rotary positions were stretched beyond the context of pre-training."""
 
-    kind: str
+    kind: FitName
     """yarn, linear, llama3, ... as the artifact names it."""
     factor: float | None = None
     """How much longer."""
@@ -232,9 +233,9 @@ class LibraryDefault(Part):
 class Architecture(Part):
     """What the engine will build from the tensors."""
 
-    name: str
+    name: FitName
     """As the file names it: deepseek2, DeepseekV3ForCausalLM."""
-    family: str | None
+    family: FitName | None
     """The catalogue family that knows its tensor names; None if none does."""
     layers: int
     """Transformer layers of the main model."""
@@ -267,7 +268,7 @@ class Architecture(Part):
 class UnknownName(Part):
     """Tensors that no pattern of the family knows; they are classed by their shape, or else in the group `other`."""
 
-    pattern: str
+    pattern: FitName
     """The name, with numbers written as `*`."""
     tensors: int
     """How many tensors are named so."""
@@ -287,11 +288,11 @@ class Model(Record):
     schema_version: ClassVar[int] = 2
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
-    name: str
+    name: FitName
     """A short name for people, used as the served name."""
-    source: str
+    source: FitName
     """What the caller named: a path, a repository, a catalogue name."""
-    revision: str | None = None
+    revision: FitName | None = None
     """Commit of the repository; None for local files."""
     format: Literal["gguf", "safetensors"]
     """The container format."""
@@ -309,11 +310,11 @@ class Model(Record):
     """Every tensor, added up by group, layer and type."""
     chat_template: bool | None = None
     """Whether the artifact brings a chat template; None if not looked."""
-    quantisation: str | None = None
+    quantisation: FitName | None = None
     """The method that the artifact declares: compressed-tensors, fp8, modelopt, ...; None if it declares none."""
     ik_only: bool = False
     """True if a tensor has a type that mainline llama.cpp refuses and ik_llama.cpp loads."""
-    path: str | None = None
+    path: FitName | None = None
     """The local file or directory that an engine would load; None if the weights are not on this machine."""
     unknown: tuple[UnknownName, ...] = ()
     """Names that no pattern knows."""

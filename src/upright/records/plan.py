@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from upright.records.base import Basis, Part, Record, Upgrade
+from upright.records.names import FitName
 
 Use = Literal["coding-agent", "chat", "batch", "long-documents"]
 
@@ -21,11 +22,11 @@ class Goal(Part):
     """The shape of the load."""
     minimum_tokens_per_second: float | None = None
     """Slowest acceptable decode for one user; None means any."""
-    engine: str | None = None
+    engine: FitName | None = None
     """Only this engine."""
-    engine_version: str | None = None
+    engine_version: FitName | None = None
     """Only this version of it; decides which overhead rows apply."""
-    kv_dtype: str | None = None
+    kv_dtype: FitName | None = None
     """Only this cache type, as the engine spells it."""
     tensor_parallel: int | None = None
     """Only this many ranks of tensor parallelism."""
@@ -39,7 +40,7 @@ class Goal(Part):
     """Plan room for a draft model (EAGLE-3, MTP)."""
     acceptance: float | None = None
     """Share of a draft's guesses that the model accepts on this load, if somebody measured it; never assumed."""
-    image: str | None = None
+    image: FitName | None = None
     """The container image that the engine comes from: its patches decide what this silicon can do."""
     nodes: int = 1
     """Boxes of this kind that hold one model together."""
@@ -270,15 +271,15 @@ class Plan(Record):
     schema_version: ClassVar[int] = 4
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3}
 
-    engine: str
+    engine: FitName
     """Which engine."""
-    engine_version: str | None
+    engine_version: FitName | None
     """Its version, if one is installed or was asked for."""
     goal: Goal
     """What was asked."""
-    model: str = ""
+    model: FitName = ""
     """Name of the artifact."""
-    box: str = ""
+    box: FitName = ""
     """Name of the machine."""
     context_tokens: int
     """Context for each user."""

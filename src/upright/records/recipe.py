@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from upright.records.base import Part, Record, Upgrade
+from upright.records.names import FitName
 
 KEY_FILE = "{key_file}"
 """Stands in a recipe for the file that holds the API key; only the launcher knows where that is."""
@@ -27,7 +28,7 @@ Runtime = Literal["process", "podman", "docker"]
 class Setting(Part):
     """A flag or an environment variable, why it is there, and where that was learned."""
 
-    name: str
+    name: FitName
     """`--ctx-size`, or the name of the variable."""
     value: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
     """None for a flag that stands alone."""
@@ -49,17 +50,17 @@ class Recipe(Record):
     schema_version: ClassVar[int] = 2
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
-    engine: str
+    engine: FitName
     """Which engine."""
-    engine_version: str | None
+    engine_version: FitName | None
     """The version it was written for."""
     runtime: Runtime
     """How the engine is started."""
-    program: str
+    program: FitName
     """Path of the executable, or its bare command if the box was not asked or has none."""
     installed: bool = True
     """Whether the program was found on the box."""
-    image: str | None = None
+    image: FitName | None = None
     """The container image that holds this engine; None if none is known."""
     image_about: str | None = None
     """Who builds the image, and what to know of it."""
@@ -69,11 +70,11 @@ class Recipe(Record):
     """Flags in order."""
     environment: tuple[Setting, ...] = ()
     """Variables set for the engine."""
-    model_path: str
+    model_path: FitName
     """The file, directory or repository that the engine loads."""
-    served_name: str
+    served_name: FitName
     """The name that clients use."""
-    host: str
+    host: FitName
     """Address it binds."""
     port: int
     """Port it binds."""
@@ -81,9 +82,9 @@ class Recipe(Record):
     """Context for each user."""
     users: int
     """Requests at once."""
-    health_path: str
+    health_path: FitName
     """Answers 200 once loaded; proves nothing more."""
-    metrics_path: str | None
+    metrics_path: FitName | None
     """Prometheus metrics, if the engine has them."""
     gpus: int = 0
     """GPUs that it takes, on this box."""

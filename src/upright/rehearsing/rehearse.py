@@ -14,8 +14,9 @@ from pathlib import Path
 
 from upright.diagnosing import Around, diagnose_file
 from upright.engines import engine_named
+from upright.engines.facets.proof import DryRun, DummyWeights, HollowFile, Rehearsing
 from upright.engines.memory_report import MemoryReport
-from upright.errors import LaunchError
+from upright.errors import EngineError, LaunchError
 from upright.host import Host
 from upright.launching import launch, stop
 from upright.progress import Tell
@@ -28,12 +29,6 @@ from upright.rehearsing.allocator import allocator, allot
 from upright.rehearsing.husk import Husk
 from upright.store import DeploymentDir
 
-_DUMMY = Setting(
-    name="--load-format",
-    value="dummy",
-    reason="random weights of the real shapes: nothing is downloaded, memory and kernels are as they will be",
-)
-_HOLLOW = Setting(name="--no-warmup", reason="the file is a hole; warming up would read all of it")
 _SHARE_OF_MEMORY = 0.5
 """A hollow file fills the page cache as far as it is read: only one well below the machine's memory is started."""
 _TERMS = ("weights", "kv_cache", "compute", "activations", "graphs", "runtime", "non_torch")
@@ -59,15 +54,19 @@ def rehearse(
 ) -> Rehearsal:
     """In `folder`, which is the caller's to remove; the engine is stopped when this returns, however it returns."""
     say = tell or (lambda _: None)
+    how = engine_named(recipe.engine).proof.rehearsal
+    if how is None:
+        raise EngineError(f"how {recipe.engine} is rehearsed is not known", hint="start it: upright up")
     started = time.monotonic()
     recipe = _on(husk, recipe)
     found = _Found([], [])
-    if recipe.engine in ("vllm", "sglang"):
-        _boot(_with(recipe, _DUMMY), "dummy weights", plan, folder, found, say)
-    elif recipe.engine == "ik_llama.cpp":
-        _dry_run(recipe, plan, host, folder, found, say)
-    else:
-        _llama(recipe, plan, model, husk, host, folder, found, say)
+    match how:
+        case DummyWeights():
+            _boot(_with(recipe, how.setting), "dummy weights", plan, folder, found, say)
+        case DryRun():
+            _dry_run(how, recipe, plan, host, folder, found, say)
+        case HollowFile():
+            _hollow(how, recipe, plan, model, husk, host, folder, found, say)
     return Rehearsal(
         made_from=(recipe.reference, plan.reference, model.reference),
         model=model.name,
@@ -84,31 +83,38 @@ def rehearse(
         fetched_bytes=husk.fetched_bytes,
         written_bytes=husk.written_bytes,
         seconds=round(time.monotonic() - started, 2),
-        proved=tuple(_proved(found, recipe)),
-        not_proved=tuple(_not_proved(found, recipe)),
+        proved=tuple(_proved(found, how, recipe)),
+        not_proved=tuple(_not_proved(found, how)),
         code=found.code,
         said=found.said,
     )
 
 
-def _llama(
-    recipe: Recipe, plan: Plan, model: Model, husk: Husk, host: Host, folder: Path, found: _Found, tell: Tell
+def _hollow(
+    how: HollowFile,
+    recipe: Recipe,
+    plan: Plan,
+    model: Model,
+    husk: Husk,
+    host: Host,
+    folder: Path,
+    found: _Found,
+    tell: Tell,
 ) -> None:
-    tool = allocator(recipe, host)
-    if tool is not None:
-        tell("asking llama.cpp's allocator")
-        said = allot(tool, recipe, husk.path, host)
+    known = how.allocator
+    tool = allocator(known, recipe, host) if known else None
+    if known is not None and tool is not None:
+        tell(f"asking {engine_named(recipe.engine).title}'s allocator")
+        said = allot(known, tool, recipe, husk.path, host)
         found.ways.append("allocator")
         found.passed = bool(said.bytes)
-        found.shares += [
-            _share(plan, device, what, size, "llama-fit-params") for (device, what), size in said.bytes.items()
-        ]
+        found.shares += [_share(plan, device, what, size, known.tool) for (device, what), size in said.bytes.items()]
         if not said.bytes:
             (folder / "allocator.log").write_text(said.text)
             _diagnose(folder / "allocator.log", recipe.engine, found)
             return
     if model.tensor_bytes < _SHARE_OF_MEMORY * _available_bytes(host):
-        _boot(_with(recipe, _HOLLOW), "hollow file", plan, folder, found, tell)
+        _boot(_with(recipe, how.setting), "hollow file", plan, folder, found, tell)
 
 
 def _available_bytes(host: Host) -> int:
@@ -147,12 +153,12 @@ def _started(recipe: Recipe, directory: DeploymentDir) -> Iterator[Deployment | 
             stop(directory)
 
 
-def _dry_run(recipe: Recipe, plan: Plan, host: Host, folder: Path, found: _Found, tell: Tell) -> None:
-    """ik_llama.cpp prints its buffers without reading a tensor, and then ends with code 1 whatever they are."""
-    tell("asking ik_llama.cpp for a dry run")
+def _dry_run(how: DryRun, recipe: Recipe, plan: Plan, host: Host, folder: Path, found: _Found, tell: Tell) -> None:
+    """Its code says nothing: what it printed of its buffers does."""
+    tell(f"asking {engine_named(recipe.engine).title} for a dry run")
     found.ways.append("dry run")
-    words = [word for word in recipe.argv if "{" not in word and word != "--api-key-file"]
-    done = host.run([*words, "--dry-run"], timeout_seconds=600)
+    words = [word for word in recipe.argv if "{" not in word and word not in how.without]
+    done = host.run([*words, *how.words], timeout_seconds=600)
     (folder / "dry-run.log").write_text(f"{done.out}\n{done.err}")
     report = engine_named(recipe.engine).log.memory(f"{done.out}\n{done.err}")
     found.passed = any(reading.what == "kv_cache" for reading in report.readings)
@@ -204,23 +210,23 @@ def _with(recipe: Recipe, setting: Setting) -> Recipe:
     return recipe.model_copy(update={"arguments": (*kept, setting)})
 
 
-def _proved(found: _Found, recipe: Recipe) -> Iterator[str]:
+def _proved(found: _Found, how: Rehearsing, recipe: Recipe) -> Iterator[str]:
     if not found.passed:
         return
     yield "memory: the engine placed every tensor, cache and buffer of this size" if found.shares else "it starts"
     if found.answered:
         yield "kernels: a question went through every layer"
-        if recipe.engine in ("vllm", "sglang") and recipe.gpus:
+        if isinstance(how, DummyWeights) and recipe.gpus:
             yield "graphs: captured as they will be"
         if recipe.gpus > 1:
             yield f"communication: {recipe.gpus} GPUs exchanged real sizes"
         yield "the command: this build takes every flag"
 
 
-def _not_proved(found: _Found, recipe: Recipe) -> Iterator[str]:
+def _not_proved(found: _Found, how: Rehearsing) -> Iterator[str]:
     if not found.answered:
         yield "kernels: no question was asked; the file is larger than this machine's memory can hold"
     yield _QUALITY
     yield _SPEED
-    if recipe.engine == "ik_llama.cpp":
-        yield "-mla 2 and 3: a dry run does not compute wkv_b, which they keep beside the cache"
+    if isinstance(how, DryRun):
+        yield from how.not_proved

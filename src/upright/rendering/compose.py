@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from upright.records.recipe import Recipe
-from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, slug
+from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, label_of, slug
 from upright.rendering.script import comment, title
-from upright.rendering.text import at_home
+from upright.rendering.text import at_home, volume_source, yaml_name, yaml_text
 
 
 def compose_file(recipe: Recipe) -> str:
@@ -17,7 +15,7 @@ def compose_file(recipe: Recipe) -> str:
         *title(recipe),
         "# The key: (umask 077 && openssl rand -hex 24 > upright-key) beside this file.",
         f'# Its owner and the caches: mkdir -p {cache.source}; export ENGINE_USER="$(id -u):$(id -g)"',
-        f"name: {_project(slug(recipe))}",
+        f"name: {yaml_name(label_of(slug(recipe)))}",
         "services:",
         "  engine:",
         *([f"    # {inside.image_about}"] if inside.image_about else []),
@@ -43,7 +41,7 @@ def compose_file(recipe: Recipe) -> str:
     ]
     for setting in inside.environment:
         lines += [f"      # {comment(setting)}", f"      {setting.name}: {_text(setting.value or '')}"]
-    lines += [f"    entrypoint: {json.dumps([_dollars(word) for word in inside.entrypoint])}", "    command:"]
+    lines += [f"    entrypoint: [{', '.join(map(_text, inside.entrypoint))}]", "    command:"]
     for setting in inside.settings:
         lines.append(f"      # {comment(setting)}")
         lines += [f"      - {_text(word)}" for word in (setting.name, setting.value) if word is not None]
@@ -59,16 +57,12 @@ def compose_file(recipe: Recipe) -> str:
 
 
 def _volume(mount: Mount) -> str:
-    source = at_home(_dollars(mount.source), "${HOME}")
-    return json.dumps(f"{source}:{mount.target}{':ro' if mount.read_only else ''}")
-
-
-def _project(name: str) -> str:
-    return name.replace(".", "-")
+    source = at_home(_dollars(volume_source(mount.source)), "${HOME}")
+    return yaml_text(f"{source}:{mount.target}{':ro' if mount.read_only else ''}")
 
 
 def _text(word: str) -> str:
-    return json.dumps(_dollars(word))
+    return yaml_text(_dollars(word))
 
 
 def _dollars(word: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from upright.errors import UsageError
 from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
 from upright.rendering.text import one_line
+from upright.rendering.writable import program_inside
 
 KEY_MOUNT = "/run/secrets/upright-key"
 KEY_CONFIG_PATH = "/tmp/upright-key.yaml"  # noqa: S108  inside the container, on its own tmpfs
@@ -22,6 +23,7 @@ HUB_MOUNT = "/hub"
 CACHE_MOUNT = "/cache"
 CACHE_FOLDER = "~/.cache/upright/engines"
 SHARED_MEMORY = "32g"
+_LONGEST_SLUG = 50
 ROUTER = "smg"
 EVERYWHERE = "0.0.0.0"  # noqa: S104  inside the container only
 ON_LOOPBACK = "the port is published on loopback alone"
@@ -71,7 +73,7 @@ def in_container(recipe: Recipe, image: str | None = None, *, reached: str = ON_
         )
     mount, path = _model(recipe)
     by_module = bool(recipe.arguments) and recipe.arguments[0].name == "-m"
-    program = "python3" if by_module else PurePosixPath(recipe.program).name
+    program = "python3" if by_module else program_inside(PurePosixPath(recipe.program).name)
     return Container(
         image=chosen,
         image_about=one_line(recipe.image_about) if recipe.image_about else None,
@@ -96,8 +98,18 @@ def is_path(model_path: str) -> bool:
 
 
 def slug(recipe: Recipe) -> str:
-    kept = "".join(each if each.isalnum() or each in ".-" else "-" for each in recipe.served_name.lower())
-    return kept.strip("-.") or "model"
+    return slug_of(recipe.served_name)
+
+
+def slug_of(name: str) -> str:
+    """Letters, digits, dots and dashes, at most 50: what units, containers and files are all named by."""
+    return re.sub(r"[^a-z0-9.-]", "-", name.lower())[:_LONGEST_SLUG].strip("-.") or "model"
+
+
+def label_of(slug: str) -> str:
+    """As Kubernetes names things (RFC 1035): no dots, and a letter first."""
+    name = slug.replace(".", "-")
+    return name if name[0].isalpha() else f"model-{name}"
 
 
 def _entrypoint(recipe: Recipe, program: str) -> tuple[str, ...]:
@@ -149,6 +161,5 @@ def _inside(setting: Setting, recipe: Recipe, path: str, reached: str) -> Settin
         return setting.model_copy(update={"value": EVERYWHERE, "reason": f"inside the container; {reached}"})
     if setting.value is None:
         return setting
-    value = path if setting.value == recipe.model_path else setting.value
-    value = value.replace(KEY_FILE, KEY_MOUNT).replace(KEY_CONFIG, KEY_CONFIG_PATH)
-    return setting.model_copy(update={"value": value})
+    known = {recipe.model_path: path, KEY_FILE: KEY_MOUNT, KEY_CONFIG: KEY_CONFIG_PATH}
+    return setting.model_copy(update={"value": known.get(setting.value, setting.value)})

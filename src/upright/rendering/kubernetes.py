@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from upright.records.recipe import Recipe, Setting
-from upright.rendering.container import HUB_MOUNT, KEY_MOUNT, in_container, slug
+from upright.rendering.container import HUB_MOUNT, KEY_MOUNT, in_container, label_of, slug
 from upright.rendering.script import comment, title
-from upright.rendering.text import at_home
+from upright.rendering.text import at_home, yaml_name, yaml_text
 
 
 def kubernetes_manifest(recipe: Recipe) -> str:
-    name = app_name(recipe)
+    name = yaml_name(app_name(recipe))
     lines = [
         *heading(recipe),
         "apiVersion: apps/v1",
@@ -33,7 +32,7 @@ def kubernetes_manifest(recipe: Recipe) -> str:
 
 
 def app_name(recipe: Recipe) -> str:
-    return slug(recipe).replace(".", "-")
+    return label_of(slug(recipe))
 
 
 def heading(recipe: Recipe) -> list[str]:
@@ -55,8 +54,8 @@ def pod(recipe: Recipe, known: Mapping[str, str] | None = None, *, serves: bool 
         "containers:",
         "- name: engine",
         *([f"  # {inside.image_about}"] if inside.image_about else []),
-        f"  image: {json.dumps(inside.image)}",
-        f"  command: {json.dumps([_dollars(word) for word in inside.entrypoint])}",
+        f"  image: {yaml_text(inside.image)}",
+        f"  command: [{', '.join(yaml_text(_dollars(word)) for word in inside.entrypoint)}]",
         "  args:",
         *(f"  {line}" for setting in inside.settings for line in _argument(setting, known or {})),
         "  env:",
@@ -75,7 +74,7 @@ def pod(recipe: Recipe, known: Mapping[str, str] | None = None, *, serves: bool 
         "  - {name: shm, mountPath: /dev/shm}",
         f"  - {{name: key, mountPath: {KEY_MOUNT}, subPath: key, readOnly: true}}",
         "volumes:",
-        f"- {{name: model, hostPath: {{path: {json.dumps(folder)}, type: Directory}}}}",
+        f"- {{name: model, hostPath: {{path: {yaml_text(folder)}, type: Directory}}}}",
         "- {name: cache, emptyDir: {}}",
         "- {name: tmp, emptyDir: {}}",
         "- {name: shm, emptyDir: {medium: Memory, sizeLimit: 32Gi}}  # ranks share memory through it",
@@ -88,7 +87,7 @@ def service(recipe: Recipe, selector: str) -> list[str]:
         "---",
         "apiVersion: v1",
         "kind: Service",
-        f"metadata: {{name: {app_name(recipe)}}}",
+        f"metadata: {{name: {yaml_name(app_name(recipe))}}}",
         "spec:",
         "  type: ClusterIP  # inside the cluster only",
         f"  selector: {selector}",
@@ -99,11 +98,11 @@ def service(recipe: Recipe, selector: str) -> list[str]:
 def _argument(setting: Setting, known: Mapping[str, str]) -> list[str]:
     value = known.get(setting.name) or (None if setting.value is None else _dollars(setting.value))
     words = [setting.name] if value is None else [setting.name, value]
-    return [f"# {comment(setting)}", *(f"- {json.dumps(word)}" for word in words)]
+    return [f"# {comment(setting)}", *(f"- {yaml_text(word)}" for word in words)]
 
 
 def _variable(setting: Setting) -> list[str]:
-    return [f"# {comment(setting)}", f"- {{name: {setting.name}, value: {json.dumps(setting.value)}}}"]
+    return [f"# {comment(setting)}", f"- {{name: {setting.name}, value: {yaml_text(_dollars(setting.value or ''))}}}"]
 
 
 def _probes(recipe: Recipe) -> list[str]:
@@ -121,5 +120,5 @@ def _probes(recipe: Recipe) -> list[str]:
 
 
 def _dollars(word: str) -> str:
-    """Kubernetes expands $(NAME)."""
-    return word.replace("$(", "$$(")
+    """Kubernetes expands $(NAME), and reads two as one."""
+    return word.replace("$", "$$")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from upright.records.recipe import Recipe
 from upright.rendering.kubernetes import app_name, heading, pod, service
+from upright.rendering.text import yaml_name
 
 # What the set tells every container: https://lws.sigs.k8s.io/docs/reference/labels-annotations-and-environment-variables/
 _TOLD = {
@@ -22,7 +23,7 @@ _TOLD = {
 def leader_worker_set(recipes: Sequence[Recipe]) -> str:
     """The first recipe leads; the others are alike but for their rank, which the set fills in."""
     leader, worker = recipes[0], recipes[1]
-    name = app_name(leader)
+    name = yaml_name(app_name(leader))
     lines = [
         *heading(leader),
         "# LeaderWorkerSet must be installed: https://lws.sigs.k8s.io/docs/installation/",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from upright.records.recipe import Recipe
 from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, slug
 from upright.rendering.script import comment, title
-from upright.rendering.text import at_home, one_line
-from upright.rendering.units import description, unit_words, variable
+from upright.rendering.text import at_home, one_line, volume_source
+from upright.rendering.units import container_variable, description, unit_words
 
 
 def quadlet_unit(recipe: Recipe) -> str:
@@ -45,11 +45,12 @@ def quadlet_unit(recipe: Recipe) -> str:
         f"Secret={name}-key,type=mount,target={KEY_MOUNT}",
     ]
     for setting in inside.environment:
-        lines += [f"# {comment(setting)}", f"Environment={variable(setting)}"]
+        lines += [f"# {comment(setting)}", f"Environment={container_variable(setting)}"]
     lines += [f"# {setting.name}: {comment(setting)}" for setting in inside.settings]
     lines += [f"Exec={unit_words(inside.words)}", "", "[Service]", "Restart=on-failure", "TimeoutStartSec=1800"]
     return "\n".join([*lines, "", "[Install]", "WantedBy=default.target", ""])
 
 
 def _home(mount: Mount) -> str:
-    return at_home(mount.source.replace("%", "%%"), "%h")
+    """It becomes a word of ExecStart, where systemd expands both."""
+    return at_home(volume_source(mount.source).replace("%", "%%").replace("$", "$$"), "%h")

@@ -6,14 +6,15 @@ where CREDENTIALS_DIRECTORY says. No file here holds a key.
 
 from __future__ import annotations
 
-import json
+import posixpath
 from collections.abc import Callable
 
+from upright.errors import UsageError
 from upright.records.recipe import Recipe
-from upright.rendering.container import EVERYWHERE, words
+from upright.rendering.container import EVERYWHERE, label_of, slug, words
 from upright.rendering.script import arguments, comment
-from upright.rendering.text import at_home, one_line, shell_path, shell_word
-from upright.rendering.units import unit_words
+from upright.rendering.text import at_home, one_line, shell_path, shell_word, volume_source, yaml_text
+from upright.rendering.units import program_word, unit_words
 
 KEYS = ("client", "worker", "admin")
 FOLDER = "/router"
@@ -51,8 +52,7 @@ def shell(recipe: Recipe) -> str:
 
 
 def systemd(recipe: Recipe) -> str:
-    folder = at_home(recipe.model_path, None)
-    program = recipe.program if recipe.program.startswith("/") else f"/usr/bin/env {recipe.program}"
+    folder = at_home(_normal(recipe.model_path), None).replace("%", "%%")
     lines = [
         *_title(recipe),
         "",
@@ -73,7 +73,7 @@ def systemd(recipe: Recipe) -> str:
         "# The keys reach it as files that only it can read.",
         *(f"LoadCredential={key}.key:{folder}/{key}.key" for key in KEYS),
         *(f"# {setting.name}: {comment(setting)}" for setting in recipe.arguments),
-        f"ExecStart={program} {unit_words(words(recipe.arguments))}",
+        f"ExecStart={program_word(recipe.program)} {unit_words(words(recipe.arguments))}",
         "Restart=always",
         "TimeoutStopSec=60",
         "",
@@ -86,6 +86,7 @@ def systemd(recipe: Recipe) -> str:
 
 def quadlet(recipe: Recipe) -> str:
     name = _name(recipe)
+    folder = volume_source(_normal(recipe.model_path)).replace("%", "%%").replace("$", "$$")
     inside = [each.model_copy(update={"value": FOLDER}) if each.name == "-B" else each for each in recipe.arguments]
     lines = [
         *_title(recipe),
@@ -106,7 +107,7 @@ def quadlet(recipe: Recipe) -> str:
         *_HARDENED,
         "PodmanArgs=--init --entrypoint=python3",
         "# What starts smg, and the list of boxes: the folder, so that a list that was replaced is seen.",
-        f"Volume={at_home(recipe.model_path.replace('%', '%%'), '%h')}:{FOLDER}:ro",
+        f"Volume={at_home(folder, '%h')}:{FOLDER}:ro",
         "# The keys as files: they are in no listing and in no `inspect`.",
         f"Environment=CREDENTIALS_DIRECTORY={CREDENTIALS}",
         *(f"Secret={name}-{key},type=mount,target={CREDENTIALS}/{key}.key" for key in KEYS),
@@ -194,14 +195,14 @@ def _pod(recipe: Recipe, name: str) -> list[str]:
         "      containers:",
         "      - name: router",
         *([f"        # {one_line(recipe.image_about)}"] if recipe.image_about else []),
-        f"        image: {json.dumps(recipe.image)}",
+        f"        image: {yaml_text(recipe.image or '')}",
         '        command: ["python3"]',
         "        args:",
     ]
     for setting in recipe.arguments:
         value = where.get(setting.name, setting.value)
         lines.append(f"        # {reasons.get(setting.name) or comment(setting)}")
-        lines += [f"        - {json.dumps(word)}" for word in (setting.name, value) if word is not None]
+        lines += [f"        - {yaml_text(_dollars(word))}" for word in (setting.name, value) if word is not None]
     lines += [
         f"        env: [{{name: CREDENTIALS_DIRECTORY, value: {CREDENTIALS}}}]",
         f"        ports: [{{name: http, containerPort: {recipe.port}}}]",
@@ -226,8 +227,19 @@ def _pod(recipe: Recipe, name: str) -> list[str]:
 
 
 def _name(recipe: Recipe) -> str:
-    kept = "".join(each if each.isalnum() or each == "-" else "-" for each in recipe.served_name.lower())
-    return f"{kept.strip('-') or 'fleet'}-router"
+    return f"{label_of(slug(recipe))}-router"
+
+
+def _normal(path: str) -> str:
+    """Units take no path with `..` or `//` in it."""
+    if posixpath.normpath(path) != path:
+        raise UsageError(f"{path} goes round about", hint=f"write {posixpath.normpath(path)}")
+    return path
+
+
+def _dollars(word: str) -> str:
+    """Kubernetes expands $(NAME), and reads two as one."""
+    return word.replace("$", "$$")
 
 
 def _title(recipe: Recipe) -> list[str]:

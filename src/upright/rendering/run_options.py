@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from upright.records.recipe import Recipe
 from upright.rendering.container import CACHE_MOUNT, KEY_MOUNT, SHARED_MEMORY, Container, in_container
+from upright.rendering.text import volume_source
 
 _GPUS = {
     "docker": (("--gpus", "all"), "every GPU, by the NVIDIA container toolkit"),
@@ -68,11 +69,11 @@ def run_options(inside: Container, runtime: str, places: Places, *, gpus: int) -
         ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--tmpfs", "/tmp:exec"),  # noqa: S108
         "nothing that an engine does not need",
     )
-    yield Option(("--volume", f"{places.model_folder}:{model.target}:ro"), model.why)
-    yield Option(("--volume", f"{places.cache_folder}:{CACHE_MOUNT}"), cache.why)
+    yield Option(("--volume", f"{volume_source(places.model_folder)}:{model.target}:ro"), model.why)
+    yield Option(("--volume", f"{volume_source(places.cache_folder)}:{CACHE_MOUNT}"), cache.why)
     relabelled = ",Z" if runtime == "podman" else ""
     yield Option(
-        ("--volume", f"{places.key_file}:{KEY_MOUNT}:ro{relabelled}"),
+        ("--volume", f"{volume_source(places.key_file)}:{KEY_MOUNT}:ro{relabelled}"),
         "the key as a file: it is in no listing and in no `inspect`",
     )
     yield Option(("--entrypoint", inside.entrypoint[0]))

@@ -9,7 +9,7 @@ from upright.rendering import script
 from upright.rendering.container import HUB_MOUNT, MODEL_MOUNT, Container, in_container
 from upright.rendering.run_options import Places, run_options
 from upright.rendering.shell import optional
-from upright.rendering.text import one_line, shell_path, shell_word
+from upright.rendering.text import one_line, shell_path, shell_word, volume_source
 
 _PLACES = Places("$MODEL_FOLDER", "$CACHE_FOLDER", "$KEY_FILE", "$(id -u):$(id -g)", "$PORT")
 
@@ -51,7 +51,8 @@ def _model(inside: Container) -> list[str]:
         return [
             f"MODEL_FOLDER=${{MODEL_FOLDER:?name the folder of the weights on the host}}  # mounted as {MODEL_MOUNT}"
         ]
-    return [f"MODEL_FOLDER=${{MODEL_FOLDER:-{shell_path(mount.source)}}}  # on the host; mounted as {MODEL_MOUNT}"]
+    folder = shell_path(volume_source(mount.source))
+    return [f"MODEL_FOLDER=${{MODEL_FOLDER:-{folder}}}  # on the host; mounted as {MODEL_MOUNT}"]
 
 
 def _options(inside: Container, runtime: str, gpus: int) -> list[str]:

@@ -103,7 +103,7 @@ def _model_path(path: str) -> str:
     if folder != ELSEWHERE and name != FIRST_FILE:
         return f"MODEL_PATH=${{MODEL_PATH:-{shell_path(path)}}}"
     what = "the first file of the weights" if name == FIRST_FILE else shell_word(name)
-    spelling = "by its path" if folder == ELSEWHERE else f"as {folder}/NAME.gguf"
+    spelling = "by its path" if folder == ELSEWHERE else f"as {shell_path(folder)}/NAME.gguf"
     return f"MODEL_PATH=${{MODEL_PATH:?name {what}, {spelling}}}"
 
 
@@ -115,5 +115,5 @@ def _quoted(value: str, draft: str | None) -> str:
     if value in (KEY_FILE, KEY_CONFIG):
         return '"$KEY_FILE"' if value == KEY_FILE else '"$KEY_CONFIG"'
     if draft and draft in value:
-        return f"'{value}'".replace(draft, "'\"$EAGLE3_MODEL\"'").replace("''", "")
+        return '"$EAGLE3_MODEL"'.join(shell_word(part) if part else "" for part in value.split(draft))
     return shell_word(value)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
+from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe
 from upright.rendering.container import is_path, slug, words
 from upright.rendering.script import comment, title
 from upright.rendering.text import at_home
-from upright.rendering.units import description, unit_words, variable
+from upright.rendering.units import description, program_word, unit_words, variable
 
 _KEY = "${CREDENTIALS_DIRECTORY}/key"
 _CONFIG = "${RUNTIME_DIRECTORY}/key.yaml"
@@ -15,7 +15,6 @@ _CONFIG = "${RUNTIME_DIRECTORY}/key.yaml"
 def systemd_unit(recipe: Recipe) -> str:
     name = slug(recipe)
     at_home(recipe.model_path, None)  # the service's user has no home: such a path is refused
-    program = recipe.program if recipe.program.startswith("/") else f"/usr/bin/env {recipe.program}"
     lines = [
         *title(recipe),
         f"# The key: (umask 077 && openssl rand -hex 24 > /etc/upright/{name}.key)",
@@ -46,7 +45,7 @@ def systemd_unit(recipe: Recipe) -> str:
             lines += [f"# {comment(setting)}", f"Environment={variable(setting)}"]
     lines += [f"# {setting.name}: {comment(setting)}" for setting in recipe.arguments]
     lines += [
-        f"ExecStart={_start(recipe, program)}",
+        f"ExecStart={_start(recipe)}",
         "Restart=on-failure",
         "TimeoutStartSec=1800",
         "",
@@ -57,23 +56,16 @@ def systemd_unit(recipe: Recipe) -> str:
     return "\n".join(lines)
 
 
-def _start(recipe: Recipe, program: str) -> str:
-    rest = unit_words(words(_with_files(setting) for setting in recipe.arguments))
+def _start(recipe: Recipe) -> str:
     # The placeholders are systemd's own variables: they alone may be expanded.
-    rest = rest.replace("@KEY@", _KEY).replace("@CONFIG@", _CONFIG)
+    files = {KEY_FILE: _KEY, KEY_CONFIG: _CONFIG}
+    rest = " ".join(files.get(word) or unit_words([word]) for word in words(recipe.arguments))
     if recipe.key_way == "file":
-        return f"{program} {rest}"
+        return f"{program_word(recipe.program)} {rest}"
     name = next((setting.name for setting in recipe.environment if setting.value == KEY), "")
     first = {
         "environment": f'export {name}="$(cat "$CREDENTIALS_DIRECTORY/key")"; exec "$0" "$@"',
         "config": 'umask 077; printf "api-key: %s\\n" "$(cat "$CREDENTIALS_DIRECTORY/key")" '
         '> "$RUNTIME_DIRECTORY/key.yaml"; exec "$0" "$@"',
     }[recipe.key_way]
-    return f"/bin/sh -c {unit_words([first])} {program} {rest}"
-
-
-def _with_files(setting: Setting) -> Setting:
-    if setting.value is None:
-        return setting
-    value = setting.value.replace(KEY_FILE, "@KEY@").replace(KEY_CONFIG, "@CONFIG@")
-    return setting.model_copy(update={"value": value})
+    return f"/bin/sh -c {unit_words([first])} {program_word(recipe.program)} {rest}"

@@ -16,16 +16,21 @@ from upright.rendering.podman import podman_script
 from upright.rendering.quadlet import quadlet_unit
 from upright.rendering.shell import shell_script
 from upright.rendering.systemd import systemd_unit
+from upright.rendering.writable import writable
 
 
 @dataclass(frozen=True)
 class Target:
     """One way to write a recipe down."""
 
-    write: Callable[[Recipe], str]
+    writer: Callable[[Recipe], str]
     file: str
     """The file's name; {name} is the served model's."""
     executable: bool = False
+
+    def write(self, recipe: Recipe) -> str:
+        """UsageError if a word of the recipe cannot be written down as it is."""
+        return self.writer(writable(recipe))
 
 
 TARGETS = {
@@ -63,5 +68,5 @@ def written(recipes: Sequence[Recipe], target: str) -> dict[str, str]:
     if target not in ACROSS:
         raise UsageError(f"several boxes cannot be written as {target}", hint=f"one of {', '.join(ACROSS)}")
     if target == "kubernetes":
-        return {file_name(recipes[0], target): leader_worker_set(recipes)}
+        return {file_name(recipes[0], target): leader_worker_set([writable(recipe) for recipe in recipes])}
     return {file_name(recipe, target): target_named(target).write(recipe) for recipe in recipes}

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from upright.errors import UsageError
 
+# What YAML 1.1 takes for a switch, a number or nothing.
+_NO_TEXT = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
+
 
 def one_line(text: str) -> str:
-    """For comments and unit lines, where a line of its own would be a command."""
-    return "".join(each if each.isprintable() else " " for each in text)
+    """For comments and unit lines, where a line of its own would be a command, and a last backslash takes the next."""
+    return "".join(each if each.isprintable() else " " for each in text).rstrip("\\")
 
 
 def escaped(text: str) -> str:
-    """Backslashes doubled, and what cannot be printed by number, as bash's $'' and systemd read it."""
+    """Backslashes doubled, and what cannot be printed by number, as systemd and YAML read it."""
     return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in text.replace("\\", "\\\\"))
 
 
 def shell_word(text: str) -> str:
+    """What cannot be printed goes by its bytes, which bash reads in every locale."""
     if text.isprintable():
         return shlex.quote(text)
-    return "$'" + escaped(text).replace("'", "\\'") + "'"
+    plain = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + "".join(each if each.isprintable() else _by_bytes(each) for each in plain) + "'"
+
+
+def _by_bytes(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode())
 
 
 def shell_path(path: str) -> str:
@@ -29,6 +39,16 @@ def shell_path(path: str) -> str:
         return shell_word(path)
     rest = at_home(path, "")
     return '"$HOME"' + (shell_word(rest) if rest else "")
+
+
+def yaml_text(text: str) -> str:
+    """A string of YAML, whatever is in it. JSON's own escapes would cut letters beyond the first plane in two."""
+    return '"' + escaped(text).replace('"', '\\"') + '"'
+
+
+def yaml_name(name: str) -> str:
+    """Bare where every reader takes it for text."""
+    return name if re.fullmatch(r"[a-z][a-z0-9-]*", name) and name not in _NO_TEXT else yaml_text(name)
 
 
 def at_home(path: str, home: str | None) -> str:
@@ -40,3 +60,13 @@ def at_home(path: str, home: str | None) -> str:
     if home is None or path[1:2] not in ("", "/"):
         raise UsageError(f"{path}: whose home that is, this target cannot know", hint="write the whole path: /home/...")
     return home + path[1:]
+
+
+def volume_source(path: str) -> str:
+    """The same path. Container runtimes cut a volume at its colons, so that one in a path would name another target."""
+    if ":" in path:
+        raise UsageError(
+            f"{path} has a colon, and a container's volume is cut there",
+            hint="rename the folder, or link to it by a name without one",
+        )
+    return path

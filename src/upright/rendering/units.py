@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from upright.errors import UsageError
 from upright.records.recipe import Recipe, Setting
 from upright.rendering.text import escaped, one_line
 
@@ -18,7 +20,21 @@ def unit_words(words: Iterable[str]) -> str:
 
 def variable(setting: Setting) -> str:
     """For Environment=."""
-    return _quoted(f"{setting.name}={setting.value or ''}").replace("$$", "$")
+    return container_variable(setting).replace("$$", "$")
+
+
+def container_variable(setting: Setting) -> str:
+    """For Environment= of a Quadlet unit, which becomes words of ExecStart, where systemd expands $."""
+    return _quoted(f"{setting.name}={setting.value or ''}")
+
+
+def program_word(program: str) -> str:
+    """First of ExecStart, where systemd wants a path and reads marks before it; env finds what is no plain path."""
+    if re.fullmatch(r"/[A-Za-z0-9._/+@,-]*", program):
+        return program
+    if "=" in program or program.startswith("-"):
+        raise UsageError(f"{program[:80]} cannot be started by a unit", hint="rename or link the engine")
+    return f"/usr/bin/env {unit_words([program])}"
 
 
 def _quoted(word: str) -> str:

@@ -98,13 +98,14 @@ def test_every_interpreter_that_is_tried_works(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_only_the_interpreter_is_shown_of_its_prefix(tmp_path: Path) -> None:
-    for name in ("bin/python3.99", "lib/python3.99/os.py", "share/secret", "lib64"):
+    for name in ("bin/python3.99", "lib/python3.99/os.py", "lib/python3.99/site-packages/mine.py", "share/me", "lib64"):
         path = tmp_path / "home/me/.local" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("") if name != "lib64" else path.symlink_to("lib")
     prefix = f"{tmp_path}/home/me/.local"
     place = place_for(f"{prefix}/bin/python3.99")
     assert [path for path in place["shown"] if path.startswith(prefix)] == [f"{prefix}/lib", f"{prefix}/bin/python3.99"]
+    assert f"{prefix}/lib/python3.99/site-packages" in place["hidden"]
     assert (f"{prefix}/lib64", "lib") in place["links"]
 
 
@@ -163,6 +164,7 @@ def test_a_name_outside_the_folder_is_a_failure(name: str) -> None:
     [
         ({"answer.py": "x" * (1 << 21)}, "2,097,152 characters of files are too many"),
         ({"a": "", "a/b": "", "answer.py": TWICE}, "FileExistsError|NotADirectoryError"),
+        ({"a\ud800b": "", "answer.py": TWICE}, "UnicodeEncodeError"),
         ({"answer.py": "def twice(n):\n    return n"}, "AssertionError: assert twice(4) == 8"),
         ({"answer.py": "def thrice(n):\n    return n"}, "NameError: name 'twice' is not defined"),
         ({"answer.py": "x = 1 / 0"}, "ZeroDivisionError: division by zero"),

@@ -21,6 +21,7 @@ from upright.records.loading import KINDS, record_class
 
 FIXTURES = Path(__file__).parent / "fixtures"
 _texts = st.text(st.characters(codec="utf-8"), max_size=30)
+_names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=30)
 _numbers = st.one_of(st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False))
 _json = st.recursive(
     st.one_of(st.none(), st.booleans(), _numbers, _texts),
@@ -45,9 +46,9 @@ _observations = st.builds(
 _evidence = st.builds(
     Evidence,
     made_from=st.lists(_texts, max_size=2).map(tuple),
-    deployment=_texts,
-    engine=_texts,
-    engine_version=st.none() | _texts,
+    deployment=_names,
+    engine=_names,
+    engine_version=st.none() | _names,
     to_rung=_texts,
     observations=st.lists(_observations, max_size=3).map(tuple),
 )

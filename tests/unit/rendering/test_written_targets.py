@@ -126,8 +126,15 @@ def test_bash_finds_the_home():
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_a_name_with_a_line_in_it_is_refused(target: str):
+    asked = made("vllm").model_copy(update={"served_name": "nice\ntouch x #"})
+    with pytest.raises(UsageError, match=r"'nice\\u000atouch x #' cannot be a name: it holds a control character"):
+        TARGETS[target].write(asked)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_name_starts_no_line_of_its_own(name: str, target: str, tmp_path: Path):
+def test_no_word_starts_a_line_of_its_own(name: str, target: str, tmp_path: Path):
     evil = "nice\ntouch x #"
     found = recipe(name)
     settings = tuple(
@@ -135,7 +142,6 @@ def test_a_name_starts_no_line_of_its_own(name: str, target: str, tmp_path: Path
         for each in found.arguments
     )
     changes = {
-        "served_name": evil,
         "image": found.image or "me/engine:1",
         "image_about": evil,
         "notes": (evil,),

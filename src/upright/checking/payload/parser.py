@@ -1,15 +1,15 @@
 """Command lines on stdin -> the verdict of the engine's own parser on each, as JSON. Runs where the engine is.
 
 Input: a list of command lines, each a list of settings, each a list of words. Output: for each command line the
-settings that were refused, as [words, message]. After a refusal the setting is left out and the rest is judged.
+settings that were refused, as [words, message]. After a refusal the setting is left out and the rest is judged. The
+engine's own file is the first argument: its `parser` takes `attempt` and gives what judges.
 """
 
-import argparse
 import contextlib
 import io
 import json
-import os
 import re
+import runpy
 import sys
 from collections.abc import Callable
 
@@ -19,11 +19,10 @@ LEAST_TELLING_LETTERS = 4
 
 
 def main() -> None:
-    engine = sys.argv[1]
     lines = json.load(sys.stdin)
     talk = io.StringIO()
     with contextlib.redirect_stdout(talk), contextlib.redirect_stderr(talk):
-        parse = {"vllm": vllm_parser, "sglang": sglang_parser}[engine]()
+        parse = runpy.run_path(sys.argv[1])["parser"](attempt)
         verdicts = [refusals(parse, line) for line in lines]
     json.dump(verdicts, sys.stdout)
 
@@ -68,62 +67,6 @@ def attempt(parse: Callable[[Words], object], words: Words) -> str | None:
         return found[:600] or "refused without a word"
     except Exception as error:  # whatever the engine raises is its verdict
         return " ".join(str(error).split())[:600] or type(error).__name__
-    return None
-
-
-def vllm_parser() -> Callable[[Words], str | None]:
-    try:
-        from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
-    except ImportError:
-        from vllm.entrypoints.openai.cli_args import make_arg_parser, validate_parsed_serve_args
-    from vllm.utils.argparse_utils import FlexibleArgumentParser
-
-    def parse(words: Words) -> None:
-        parser = make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
-        validate_parsed_serve_args(parser.parse_args(words))
-
-    return lambda words: attempt(parse, words) or vllm_names(words)
-
-
-def vllm_names(words: Words) -> str | None:
-    """What vLLM's parser lets through and its engine refuses: names that are not registered."""
-    from vllm.reasoning import ReasoningParserManager
-
-    try:
-        from vllm.tool_parsers import ToolParserManager
-    except ImportError:
-        from vllm.entrypoints.openai.tool_parsers import ToolParserManager
-    known = {
-        "--reasoning-parser": set(ReasoningParserManager.list_registered()),
-        "--tool-call-parser": set(ToolParserManager.list_registered()),
-    }
-    with contextlib.suppress(ImportError):
-        from vllm.v1.attention.backends.registry import AttentionBackendEnum
-
-        known["--attention-backend"] = set(AttentionBackendEnum.__members__)
-    for flag, names in known.items():
-        if flag in words and words[words.index(flag) + 1] not in names:
-            name = words[words.index(flag) + 1]
-            return f"argument {flag}: invalid choice: {name!r} (choose from {', '.join(sorted(names))})"[:600]
-    return None
-
-
-def sglang_parser() -> Callable[[Words], str | None]:
-    os.environ.setdefault("SGLANG_USE_CPU_ENGINE", "1")  # its import asks for a GPU otherwise
-    from sglang.srt.server_args import ServerArgs
-
-    parser = argparse.ArgumentParser(prog="sglang.launch_server", allow_abbrev=False)
-    ServerArgs.add_cli_args(parser)
-    return lambda words: attempt(parser.parse_args, words) or not_json(words)
-
-
-def not_json(words: Words) -> str | None:
-    for flag, value in zip(words, words[1:]):  # noqa: B905, RUF007  the engine's Python may be old
-        if flag.startswith("--") and value.startswith("{"):
-            try:
-                json.loads(value)
-            except ValueError as error:
-                return f"argument {flag}: not JSON: {error}"
     return None
 
 

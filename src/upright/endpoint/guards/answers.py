@@ -13,7 +13,7 @@ from upright.endpoint.client import Answer
 from upright.endpoint.guards.texts import drift, flood, loop
 
 GUARDS: dict[str, str] = {
-    "cut": "no finish_reason, a stream without its end, or a piece that is no JSON",
+    "cut": "no finish_reason, an error inside the stream, a stream without its end, or a piece that is no JSON",
     "usage": "tokens were not counted",
     "empty": "no text and no tool call",
     "reasoning-only": "everything in the reasoning, nothing in the answer",
@@ -60,7 +60,9 @@ def _form(answer: Answer) -> Iterator[Complaint]:
     stream = answer.response.get("stream")
     if isinstance(broken := answer.response.get("broken_chunk"), str):
         yield Complaint("cut", f"a piece of the stream is no JSON: {broken[:60]!r}")
-    if answer.finish_reason is None:
+    if error := answer.response.get("error"):
+        yield Complaint("cut", f"an error inside the stream: {_words_of(error)[:120]}")
+    elif answer.finish_reason is None:
         yield Complaint("cut", "no finish_reason: the answer was cut")
     elif isinstance(stream, dict) and not stream.get("done"):
         yield Complaint("cut", "the stream ended without [DONE]")
@@ -73,6 +75,10 @@ def _form(answer: Answer) -> Iterator[Complaint]:
             yield Complaint("empty", "empty answer")
     if answer.finish_reason == "tool_calls" and not answer.tool_calls:
         yield Complaint("arguments", "finish_reason is tool_calls, and there is no call")
+
+
+def _words_of(error: object) -> str:
+    return str(error.get("message") or error) if isinstance(error, dict) else str(error)
 
 
 def _text(text: str, scripts: tuple[str, ...] | None, *, cut: bool) -> Iterator[Complaint]:

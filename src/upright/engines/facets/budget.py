@@ -43,7 +43,7 @@ class CpuBuild:
 
 
 @dataclass(frozen=True)
-class Share:
+class GpuShare:
     """The engine takes a share of each GPU, and fills with cache what the rest leaves of it."""
 
     option: str
@@ -71,4 +71,4 @@ class Margin:
     bytes: int
 
 
-Budget = Share | Margin
+Budget = GpuShare | Margin

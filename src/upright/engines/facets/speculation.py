@@ -49,7 +49,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Speculation:
+class Speculating:
     """What an engine offers, and how it spells that."""
 
     methods: tuple[Method, ...]

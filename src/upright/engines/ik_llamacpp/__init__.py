@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from upright.engines.contract import Engine
+from upright.engines.facets.finding import ProgramFinding
 from upright.engines.facets.flags import Flags
 from upright.engines.facets.log import Log
 from upright.engines.facets.metrics import MetricNames
+from upright.engines.facets.proof import EngineProof
 from upright.engines.facets.releases import BUILD, COMMIT, Releases
-from upright.engines.facets.speculation import Speculation
+from upright.engines.facets.speculation import Speculating
 from upright.engines.facets.spread import Layers
 from upright.engines.llamacpp import HTTP, MARGIN
 
@@ -47,7 +49,19 @@ class IkLlamaCpp(Engine):
         return METRICS
 
     @property
-    def speculation(self) -> Speculation:
+    def finding(self) -> ProgramFinding:
+        from upright.engines.ik_llamacpp.finding import FINDING
+
+        return FINDING
+
+    @property
+    def proof(self) -> EngineProof:
+        from upright.engines.ik_llamacpp.proof import PROOF
+
+        return PROOF
+
+    @property
+    def speculation(self) -> Speculating:
         from upright.engines.ik_llamacpp.speculation import SPECULATION
 
         return SPECULATION

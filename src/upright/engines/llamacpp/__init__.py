@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from upright.engines.contract import Engine
 from upright.engines.facets.budget import Margin
+from upright.engines.facets.finding import ProgramFinding
 from upright.engines.facets.flags import Flags
 from upright.engines.facets.http import Http
 from upright.engines.facets.log import Log
 from upright.engines.facets.metrics import MetricNames
+from upright.engines.facets.proof import EngineProof
 from upright.engines.facets.releases import BUILD, Releases
-from upright.engines.facets.speculation import Speculation
+from upright.engines.facets.speculation import Speculating
 from upright.engines.facets.spread import Layers
 from upright.units import GIB
 
@@ -54,7 +56,19 @@ class LlamaCpp(Engine):
         return METRICS
 
     @property
-    def speculation(self) -> Speculation:
+    def finding(self) -> ProgramFinding:
+        from upright.engines.llamacpp.finding import FINDING
+
+        return FINDING
+
+    @property
+    def proof(self) -> EngineProof:
+        from upright.engines.llamacpp.proof import PROOF
+
+        return PROOF
+
+    @property
+    def speculation(self) -> Speculating:
         from upright.engines.llamacpp.speculation import SPECULATION
 
         return SPECULATION

@@ -6,7 +6,7 @@ Builds before --spec-type, and forks, guess as soon as they are given a draft.
 from __future__ import annotations
 
 from upright.engines.facets.flags import Accepted
-from upright.engines.facets.speculation import LOOKED_UP, Candidate, Speculation, given, reason
+from upright.engines.facets.speculation import LOOKED_UP, Candidate, Speculating, given, reason
 from upright.records.recipe import Setting
 
 _SOURCE = "llama.cpp b11669 --help"
@@ -38,7 +38,7 @@ def _words(wanted: Candidate, accepted: Accepted) -> list[Setting]:
     return [*made, Setting(name=flag, value=str(wanted.guesses), reason="guesses in a round")]
 
 
-SPECULATION = Speculation(
+SPECULATION = Speculating(
     methods=("ngram", "draft", "eagle3", "mtp"),
     settings=settings,
     flags=("--spec-", "--draft", "--model-draft", "-md"),

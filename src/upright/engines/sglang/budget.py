@@ -6,7 +6,7 @@ It lowers the share by itself for vision models: that, not the weights, left Kim
 
 from __future__ import annotations
 
-from upright.engines.facets.budget import Offered, Share
+from upright.engines.facets.budget import GpuShare, Offered
 from upright.engines.memory_report import MemoryReport, Reading
 from upright.records.plan import Plan
 from upright.units import MIB, memory
@@ -62,7 +62,7 @@ def _sizes(total_mib: float, ranks: int) -> tuple[int, int]:
     return 16384, 512
 
 
-BUDGET = Share(
+BUDGET = GpuShare(
     option="--mem-fraction-static",
     highest=HIGHEST,
     start=start,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.engines.facets.flags import Accepted
-from upright.engines.facets.speculation import Candidate, Speculation, given, reason
+from upright.engines.facets.speculation import Candidate, Speculating, given, reason
 from upright.records.recipe import Setting
 
 _ALGORITHMS = {"ngram": "NGRAM", "draft": "STANDALONE", "eagle3": "EAGLE3", "mtp": "EAGLE", "dflash": "DFLASH"}
@@ -31,7 +31,7 @@ def _words(wanted: Candidate) -> list[Setting]:
     ]
 
 
-SPECULATION = Speculation(
+SPECULATION = Speculating(
     methods=("ngram", "draft", "eagle3", "mtp", "dflash"),
     settings=settings,
     flags=("--speculative-",),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from upright.engines.contract import Engine
-from upright.engines.facets.budget import Share
+from upright.engines.facets.budget import GpuShare
+from upright.engines.facets.finding import PackageFinding
 from upright.engines.facets.flags import Flags
 from upright.engines.facets.http import Http
 from upright.engines.facets.log import Log
 from upright.engines.facets.metrics import MetricNames
+from upright.engines.facets.proof import EngineProof
 from upright.engines.facets.releases import RELEASE, Releases
-from upright.engines.facets.speculation import Speculation
+from upright.engines.facets.speculation import Speculating
 from upright.engines.facets.spread import Ranks, always
 
 
@@ -36,7 +38,7 @@ class Vllm(Engine):
         return VllmFlags()
 
     @property
-    def budget(self) -> Share:
+    def budget(self) -> GpuShare:
         from upright.engines.vllm.budget import BUDGET
 
         return BUDGET
@@ -54,7 +56,19 @@ class Vllm(Engine):
         return METRICS
 
     @property
-    def speculation(self) -> Speculation:
+    def finding(self) -> PackageFinding:
+        from upright.engines.vllm.finding import FINDING
+
+        return FINDING
+
+    @property
+    def proof(self) -> EngineProof:
+        from upright.engines.vllm.proof import PROOF
+
+        return PROOF
+
+    @property
+    def speculation(self) -> Speculating:
         from upright.engines.vllm.speculation import SPECULATION
 
         return SPECULATION

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.catalog import versions
-from upright.engines.facets.budget import CacheForms, CpuBuild, Offered, Share
+from upright.engines.facets.budget import CacheForms, CpuBuild, GpuShare, Offered
 from upright.engines.memory_report import MemoryReport, Reading
 from upright.records.plan import Plan
 from upright.units import memory
@@ -41,7 +41,7 @@ def runtime(plan: Plan, report: MemoryReport, device: str) -> Reading | None:
     return Reading("runtime", took - taken, words, device, sum(part.rounding for part in parts))
 
 
-BUDGET = Share(
+BUDGET = GpuShare(
     option="--gpu-memory-utilization",
     highest=HIGHEST,
     start=start,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from upright.engines.facets.flags import Accepted
-from upright.engines.facets.speculation import LOOKED_UP, Candidate, Speculation, reason
+from upright.engines.facets.speculation import LOOKED_UP, Candidate, Speculating, reason
 from upright.records.recipe import Setting
 
 _SOURCE = "vllm/config/speculative.py at 0.32.0"
@@ -55,7 +55,7 @@ def _value(text: str | None) -> Any:
         return text
 
 
-SPECULATION = Speculation(
+SPECULATION = Speculating(
     methods=("ngram", "draft", "eagle3", "mtp", "dflash"),
     settings=settings,
     flags=("--speculative-", "--max-cudagraph-capture-size"),

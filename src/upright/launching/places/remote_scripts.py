@@ -39,7 +39,8 @@ def start(folder: str, command: Command, key: str, key_config: str) -> str:
     lines += [_NOW, "rm -f exit process", ": >log", f"printf '%s\\n' {secret} >key"]
     if key_config in command.argv:
         lines.append(f"printf 'api-key: %s\\n' {secret} >key.yaml")
-    lines += ["cat >run <<'END-OF-RUN'", *_run(command), "END-OF-RUN"]
+    # As one quoted word: a here-document ends at the first line that is its end word, whoever wrote that line.
+    lines.append(f"printf '%s\\n' {shlex.quote(chr(10).join(_run(command)))} >run")
     lines += [
         "setsid sh ./run </dev/null >/dev/null 2>&1 &",
         "leader=$!",

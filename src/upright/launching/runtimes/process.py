@@ -12,13 +12,8 @@ class ProcessRuntime:
 
     def command(self, recipe: Recipe, site: Site, *, container: str, label: str) -> Command:
         files = {KEY_FILE: site.key_file, KEY_CONFIG: site.key_config}
-        argv = []
-        for word in recipe.argv:
-            for placeholder, path in files.items():
-                word = word.replace(placeholder, path)
-            argv.append(word)
         return Command(
-            argv=tuple(argv),
+            argv=tuple(files.get(word, word) for word in recipe.argv),
             environment={each.name: each.value or "" for each in recipe.environment if each.value != KEY},
             key_variable=next((each.name for each in recipe.environment if each.value == KEY), None),
         )

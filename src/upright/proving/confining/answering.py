@@ -33,7 +33,7 @@ def serve(asks: int, answers: int, files: dict[str, str]) -> None:
             send(answers, {"error": _told(error)})
 
 
-def _write(files: dict[str, str]) -> OSError | None:
+def _write(files: dict[str, str]) -> Exception | None:
     """Into this folder; what does not fit into it is the code's own failure."""
     try:
         for name, content in files.items():
@@ -41,12 +41,12 @@ def _write(files: dict[str, str]) -> OSError | None:
                 os.makedirs(folder, exist_ok=True)
             with open(name, "w", encoding="utf-8", errors="surrogatepass") as file:
                 file.write(content)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name may be no text
         return error
     return None
 
 
-def _done(request: dict[str, Any], kept: list[Any], unwritten: OSError | None) -> Any:
+def _done(request: dict[str, Any], kept: list[Any], unwritten: Exception | None) -> Any:
     if unwritten is not None:
         raise unwritten
     if "import" in request:

@@ -89,7 +89,10 @@ def _look(libc: ctypes.CDLL, place: Place) -> None:
         facts = os.statvfs(path)
         if facts.f_blocks * facts.f_frsize > size:
             raise RuntimeError(f"{path} has no limit")
-    for path in ("/", *place["shown"]):
+    for path in place["hidden"]:
+        if os.listdir(path):
+            raise RuntimeError(f"{path} is not empty")
+    for path in ("/", *place["shown"], *place["hidden"]):
         if not os.statvfs(path).f_flag & os.ST_RDONLY:
             raise RuntimeError(f"{path} can be written")
     try:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
         shown: list[str]
         """Folders and files of the host, at their own paths, for reading."""
+        hidden: list[str]
+        """Folders below those that are empty here."""
         links: list[tuple[str, str]]
         """Path and target."""
         own: dict[str, int]
@@ -30,10 +32,11 @@ if TYPE_CHECKING:
 
 
 NOBODY = 65_534
+HIDDEN_BYTES = 4_096
 DEVICES = ("null", "zero", "full", "random", "urandom")
 _NEW_USER, _NEW_MOUNT, _NEW_PID, _NEW_NET = 0x10000000, 0x00020000, 0x20000000, 0x40000000
 _NEW_IPC, _NEW_UTS, _NEW_CGROUP = 0x08000000, 0x04000000, 0x02000000
-_NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
 _DETACH = 2
 _ATTRIBUTE_RDONLY, _ATTRIBUTE_NOSUID, _ATTRIBUTE_NODEV = 1, 2, 4
 _RECURSIVE, _HERE = 0x8000, -100
@@ -109,6 +112,8 @@ def _build(libc: ctypes.CDLL, place: Place) -> None:
         os.symlink(target, f"/new{path}")
     for path in place["shown"]:
         _show(libc, path, _ATTRIBUTE_RDONLY | _ATTRIBUTE_NOSUID | _ATTRIBUTE_NODEV)
+    for path in place["hidden"]:
+        _mount(libc, "none", f"/new{path}", "tmpfs", _RDONLY | _NOSUID | _NODEV, f"size={HIDDEN_BYTES},nr_inodes=1")
     for name in DEVICES:
         _show(libc, f"/dev/{name}", _ATTRIBUTE_NOSUID)
     _set(libc, "/new", _ATTRIBUTE_RDONLY | _ATTRIBUTE_NOSUID | _ATTRIBUTE_NODEV, 0)

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from upright.proving.confining.walls import DEVICES, NOBODY
+from upright.proving.confining.walls import DEVICES, HIDDEN_BYTES, NOBODY
 
 if TYPE_CHECKING:
     from upright.proving.confining.walls import Place
@@ -60,7 +60,7 @@ def interpreters() -> tuple[str, ...]:
 
 
 def place_for(interpreter: str) -> Place:
-    """The libraries of the system and of the interpreter; of a link, its target too."""
+    """The libraries of the system and of the interpreter, without packages that somebody installed for it."""
     prefix = Path(interpreter).parent.parent
     wanted = [*_SYSTEM, str(prefix / "lib"), str(prefix / "lib64"), interpreter]
     shown: list[str] = []
@@ -70,8 +70,12 @@ def place_for(interpreter: str) -> Place:
             links.append((path, str(Path(path).readlink())))
         elif Path(path).exists() and not any(Path(path).is_relative_to(folder) for folder in shown):
             shown.append(path)
+    packages = (path for folder in shown for path in sorted(Path(folder).glob("python*/*-packages")) if path.is_dir())
     apart = (link for link in links if not any(Path(link[0]).is_relative_to(path) for path in shown))
-    return {"shown": shown, "links": list(apart), "own": _OWN, "files": _FILES, "work": WORK}
+    return {
+        "shown": shown, "hidden": [str(path) for path in packages if not path.is_symlink()], "links": list(apart),
+        "own": _OWN, "files": _FILES, "work": WORK,
+    }  # fmt: skip
 
 
 def _bubblewrap(bwrap: str, place: Place) -> Iterator[str]:
@@ -85,6 +89,8 @@ def _bubblewrap(bwrap: str, place: Place) -> Iterator[str]:
         yield from ("--size", str(size), "--tmpfs", path)
     for path in place["shown"]:
         yield from ("--ro-bind", path, path)
+    for path in place["hidden"]:
+        yield from ("--size", str(HIDDEN_BYTES), "--tmpfs", path, "--remount-ro", path)
     for path, target in place["links"]:
         yield from ("--symlink", target, path)
     yield from ("--remount-ro", "/", "--chdir", place["work"], "--")

@@ -1,0 +1,88 @@
+"""How an engine is proved before it is run: its own parser on a command line, and a start on no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from upright.records.recipe import Setting
+
+
+@dataclass(frozen=True)
+class ParserInPython:
+    """The parser is asked in the interpreter that has the engine."""
+
+    payload: PurePath
+    """A file that runs there: `parser(attempt)` gives a function from words to a complaint, or None."""
+    leads: tuple[str, ...] = ("serve",)
+    """Words before the flags that are no flag's."""
+
+
+@dataclass(frozen=True)
+class ParserOfProgram:
+    """The program parses everything and starts nothing, given these last words."""
+
+    words: tuple[str, ...] = ("--version",)
+    version: str = r"version:\s*(\S+)"
+    """A pattern of what `--version` prints."""
+    swaps: Mapping[str, str] = field(default_factory=dict)
+    """Patterns in values that only another build understands -> what is judged in their place."""
+    swapped_remark: str = ""
+
+
+Parser = ParserInPython | ParserOfProgram
+
+
+@dataclass(frozen=True)
+class DummyWeights:
+    """It makes random weights of the real shapes, and captures graphs as it will."""
+
+    setting: Setting
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """It prints its buffers without reading a tensor, and ends."""
+
+    words: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    """Flags to leave out."""
+    not_proved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """A tool beside the engine's program that prints what it would put where; nothing is allocated."""
+
+    tool: str
+    takes: tuple[str, ...]
+    """Flags of the recipe that it takes too."""
+    words: tuple[str, ...]
+    """What it is told beside the model."""
+    row: str
+    """A pattern of its table's rows: group `device`, and a group for each column of `terms`, in mebibytes."""
+    terms: Mapping[str, str]
+    """Columns -> terms of ours."""
+
+
+@dataclass(frozen=True)
+class HollowFile:
+    """It starts on a file of holes with the real header, where the machine has memory for it."""
+
+    setting: Setting
+    allocator: Allocator | None = None
+    """Asked first."""
+
+
+Rehearsing = DummyWeights | DryRun | HollowFile
+
+
+@dataclass(frozen=True)
+class EngineProof:
+    """What can be proved of an engine without weights."""
+
+    parser: Parser | None = None
+    """None: not known, recorded flags judge alone."""
+    rehearsal: Rehearsing | None = None
+    """None: not known, it cannot be rehearsed."""
