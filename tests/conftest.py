@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -37,6 +37,28 @@ os.environ.setdefault("LLAMA_ARG_THREADS", "1")  # the tiny model needs no more,
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, where no Ctrl-C would reach a test
     signal.signal(signal.SIGINT, signal.default_int_handler)
 Upright = Callable[..., "subprocess.CompletedProcess[str]"]
+_CARRIED = (
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "TZ",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "XDG_CACHE_HOME",
+    "XDG_RUNTIME_DIR",
+    "VIRTUAL_ENV",
+)
+
+
+def sshd_environment(**more: str | Path) -> str:
+    """sshd's own setting for what a session has: as here, where HOME need not be what the list of users says."""
+    carried = {name: os.environ[name] for name in _CARRIED if name in os.environ}
+    return "SetEnv " + " ".join(f'"{name}={setting}"' for name, setting in (carried | more).items())
+
+
+def user_name() -> str:
+    """Whose processes these are; USER and LOGNAME may say anything."""
+    return pwd.getpwuid(os.getuid()).pw_name
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -93,11 +115,10 @@ def ssh_command(tmp_path_factory, llama_server, podman_settings):
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile none\nUsePAM no\nStrictModes no\n"
         f"AuthorizedKeysFile {folder}/authorized_keys\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-        f'SetEnv "PATH={os.environ["PATH"]}" "UPRIGHT_LLAMA_SERVER={llama_server}"'
-        f' "CONTAINERS_CONF={podman_settings}"\n'
+        f"{sshd_environment(UPRIGHT_LLAMA_SERVER=llama_server, CONTAINERS_CONF=podman_settings)}\n"
     )
     (folder / "ssh_config").write_text(
-        f"Host box\n HostName 127.0.0.1\n Port {port}\n User {getpass.getuser()}\n IdentityFile {folder}/user_key\n"
+        f"Host box\n HostName 127.0.0.1\n Port {port}\n User {user_name()}\n IdentityFile {folder}/user_key\n"
         f" IdentitiesOnly yes\n UserKnownHostsFile {folder}/known_hosts\n GlobalKnownHostsFile /dev/null\n"
         f"Host stranger\n HostName 127.0.0.1\n Port {port}\n UserKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n"
         f"Host nobody\n HostName 127.0.0.1\n Port 1\n"

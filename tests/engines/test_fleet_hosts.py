@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import secrets
@@ -17,7 +16,7 @@ import httpx2
 import pytest
 
 from tests.command import command
-from tests.conftest import TINY_MODEL
+from tests.conftest import TINY_MODEL, sshd_environment, user_name
 from tests.engines.test_line import answer
 from tests.ports import free_port
 
@@ -79,17 +78,16 @@ class Wire:
             _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
             kind, public = key.with_suffix(".pub").read_text().split()[:2]
             known.append(f"{self.hosts[host]} {kind} {public}\n")
-            words = " ".join(f'"{name}={value}"' for name, value in environment.items())
             (folder / f"{host}.conf").write_text(
                 f"ListenAddress {self.hosts[host]}\nHostKey {key}\nPidFile none\nUsePAM no\nStrictModes no\n"
                 f"AuthorizedKeysFile {folder}/authorized_keys\nPasswordAuthentication no\n"
-                f"KbdInteractiveAuthentication no\nSetEnv {words}\n"
+                f"KbdInteractiveAuthentication no\n{sshd_environment(**environment)}\n"
             )
             argv = ["ip", "netns", "exec", self.space(host), sshd, "-D", "-e", "-f", str(folder / f"{host}.conf")]
             with (folder / f"{host}.log").open("w") as log:
                 self.daemons.append(subprocess.Popen(argv, stderr=log))
             config.append(
-                f"Host {host}\n HostName {self.hosts[host]}\n User {getpass.getuser()}\n"
+                f"Host {host}\n HostName {self.hosts[host]}\n User {user_name()}\n"
                 f" IdentityFile {folder}/user_key\n IdentitiesOnly yes\n"
                 f" UserKnownHostsFile {folder}/known_hosts\n GlobalKnownHostsFile /dev/null\n"
             )
