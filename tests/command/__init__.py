@@ -9,7 +9,6 @@ other, verb by verb.
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
 import subprocess
 import sys
@@ -41,12 +40,13 @@ def run(
     words: list[str], environment: dict[str, str], folder: Path, timeout: float
 ) -> subprocess.CompletedProcess[str]:
     """As `subprocess.run` with captured text."""
-    if not client.alike(environment, dict(os.environ)):
-        argv = [sys.executable, "-m", "upright", *words]
-        return subprocess.run(
-            argv, capture_output=True, text=True, timeout=timeout, env=environment, cwd=folder, check=False
-        )
-    return client.finished(_server(), words, environment, str(folder), timeout)
+    done = client.finished(_server(), words, environment, str(folder), timeout)
+    if done is not None:
+        return done
+    argv = [sys.executable, "-m", "upright", *words]
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=timeout, env=environment, cwd=folder, check=False
+    )
 
 
 @cache

@@ -53,14 +53,13 @@ class Call:
         line = self.answers.readline()
         if not line:
             raise RuntimeError("the server of commands is gone")
-        self.close()
         return int(line)
 
 
 def finished(
     path: str, words: list[str], environment: dict[str, str], folder: str, timeout: float
-) -> subprocess.CompletedProcess[str]:
-    """Waits for its end, and for the end of both streams."""
+) -> subprocess.CompletedProcess[str] | None:
+    """Waits for its end, and for the end of both streams. None: the server is not for this environment."""
     import subprocess
 
     pipes = [os.pipe() for _ in range(2)]
@@ -69,11 +68,16 @@ def finished(
     finally:
         for _, theirs in pipes:
             os.close(theirs)
-    texts = _read([ours for ours, _ in pipes], time.monotonic() + timeout)
-    if texts is None:
+    try:
+        deadline = time.monotonic() + timeout
+        texts = _read([ours for ours, _ in pipes], deadline)
+        if texts is None:
+            raise subprocess.TimeoutExpired(["upright", *words], timeout)
+        if call.pid == 0:
+            return None
+        return subprocess.CompletedProcess(["upright", *words], call.code(), texts[0], texts[1])
+    finally:
         call.close()
-        raise subprocess.TimeoutExpired(["upright", *words], timeout)
-    return subprocess.CompletedProcess(["upright", *words], call.code(), texts[0], texts[1])
 
 
 def _read(streams: list[int], deadline: float) -> list[str] | None:

@@ -59,6 +59,7 @@ def serve(path: str) -> tuple[list[str], dict[str, str], str] | None:
                 request, streams = _received(connection)
                 if not alike(request[1], ours):
                     connection.sendall(b"0\n")
+                    connection.close()
                 elif (pid := os.fork()) == 0:
                     _become(streams, waiting, [listener, connection, *(each for _, each in children.values())])
                     return request

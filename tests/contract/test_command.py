@@ -76,11 +76,15 @@ def test_folder_and_environment_are_the_callers_and_nothing_stays(upright: Uprig
     assert upright("ps", UPRIGHT_PS_NO_SUCH="1").returncode == 0
 
 
-def test_what_an_interpreter_reads_as_it_starts_makes_a_real_one(upright: Upright) -> None:
+def test_what_an_interpreter_reads_as_it_starts_makes_a_real_one(
+    upright: Upright, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = upright("explain", "mla", PYTHONVERBOSE="1")
     assert "import 'encodings" in done.stderr
+    monkeypatch.setenv("PYTHONVERBOSE", "1")  # of all that comes after, not of the server that stands
+    assert "import 'encodings" in upright("explain", "mla").stderr
     argv = [*command.command(), "explain", "mla"]
-    done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, "PYTHONVERBOSE": "1"}, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert "import 'encodings" in done.stderr
 
 
