@@ -1,60 +1,67 @@
-"""A failing test of .ci/run -> asked once more by itself, and named if it stands then; never forgiven twice."""
+"""Stages of .ci/run -> a verdict: what fails is said at the end, is asked once, and hides nothing after it."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import ROOT
+from upright.launching.processes import identify
 
 TESTS = """\
 import pathlib
-import pytest
 
-@pytest.mark.parametrize("number", range(5))
-def test_number(number):
-    life = pathlib.Path(f"lives-{number}")
-    left = int(life.read_text()) if life.exists() else 0
-    life.write_text(str(left - 1))
-    assert left <= 0, "this test fails as often as it was told to"
-"""
-STAGES = """\
-set -euo pipefail
-. "$1/.ci/stages"
-tests "numbers" .venv/bin/pytest -q
-verdict
+def test_whose_life_is_counted():
+    life = pathlib.Path("lives")
+    life.write_text(life.read_text() + "x" if life.exists() else "x")
+    assert life.read_text() != "x", "this test fails once and stands ever after"
 """
 
 
-def ran(folder: Path, failures: dict[int, int]) -> subprocess.CompletedProcess[str]:
-    (folder / ".venv").symlink_to(sys.prefix)
-    (folder / "test_numbers.py").write_text(TESTS)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    for number, times in failures.items():
-        (folder / f"lives-{number}").write_text(str(times))
-    words = ["bash", "-c", STAGES, "stages", str(ROOT)]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+def ran(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    words = ["bash", "-c", f'set -euo pipefail\n. "$1/.ci/stages"\n{script}\nverdict', "stages", str(ROOT)]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_what_stands_has_nothing_said_of_it(tmp_path: Path) -> None:
-    done = ran(tmp_path, {})
-    assert (done.returncode, "UNSTEADY" in done.stdout) == (0, False), done.stdout
-
-
-def test_what_stands_by_itself_is_named(tmp_path: Path) -> None:
-    done = ran(tmp_path, {1: 1, 3: 1})
+def test_what_stands_has_its_seconds_said_and_nothing_else(tmp_path: Path) -> None:
+    done = ran(tmp_path, 'stage "one" true\nbegin "two" echo beside\ntests "three" true\nfinish "two"')
     assert done.returncode == 0, done.stdout
-    assert "2 failed, 3 passed" in done.stdout
-    assert "2 passed" in done.stdout
-    named = [line.split(": ")[1] for line in done.stdout.splitlines() if line.startswith("== UNSTEADY")]
-    assert named == ["test_numbers.py::test_number[1]", "test_numbers.py::test_number[3]"]
+    assert [line for line in re.sub(r"\d+ s", "N s", done.stdout).splitlines() if line] == [
+        "== one", "== one: N s (N s in all)", "== three", "== three: N s (N s in all)",
+        "== two", "beside", "== two: N s (N s in all)",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("failures", [{1: 2}, {0: 1, 1: 1, 2: 1, 3: 1}], ids=["twice", "too many"])
-def test_what_does_not_stand_fails(tmp_path: Path, failures: dict[int, int]) -> None:
-    done = ran(tmp_path, failures)
-    assert (done.returncode, "== FAILED: numbers" in done.stdout) == (1, True), done.stdout
-    assert ("by itself" in done.stdout) is (len(failures) == 1)
+def test_a_test_that_fails_once_has_failed(tmp_path: Path) -> None:
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    (tmp_path / "test_life.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    done = ran(tmp_path, 'tests "lives" .venv/bin/pytest -q\nstage "after" echo here')
+    assert done.returncode == 1
+    assert (tmp_path / "lives").read_text() == "x", "nothing is asked twice"
+    assert done.stdout.splitlines()[-1] == "== FAILED: lives"
+    assert "\nhere\n" in done.stdout, "it hides nothing"
+
+
+def test_a_stage_that_fails_ends_the_run_and_what_was_begun(tmp_path: Path) -> None:
+    begun = """begin "long" sh -c 'echo $$ >pid.new; mv pid.new pid; sleep 60'"""
+    fails = """stage "short" sh -c 'until [ -e pid ]; do sleep 0.02; done; exit 1'"""
+    done = ran(tmp_path, f'{begun}\n{fails}\nstage "after" echo here')
+    assert done.returncode == 1
+    assert "== short FAILED after " in done.stdout
+    assert "here" not in done.stdout
+    pid, deadline = int((tmp_path / "pid").read_text()), time.monotonic() + 20
+    while identify(pid) is not None:
+        assert time.monotonic() < deadline, "nothing is left behind"
+        time.sleep(0.05)
+
+
+def test_what_was_begun_and_failed(tmp_path: Path) -> None:
+    ended = ran(tmp_path, 'begin "install" sh -c "echo no; exit 3"\nfinish "install"\nstage "after" echo here')
+    assert (ended.returncode, "\nno\n" in ended.stdout, "here" in ended.stdout) == (1, True, False)
+    went_on = ran(tmp_path, 'begin "some tests" false\nstage "after" echo here\nfinish_tests "some tests"')
+    assert (went_on.returncode, "here" in went_on.stdout) == (1, True)
+    assert went_on.stdout.splitlines()[-1] == "== FAILED: some tests"
