@@ -37,6 +37,8 @@ options=(
   --volume "$CACHE_FOLDER:/cache"
   # the key as a file: it is in no listing and in no `inspect`
   --volume "$KEY_FILE:/run/secrets/upright-key:ro,Z"
+  # a proxy's address may hold a password, and the engine fetches nothing
+  --http-proxy=false
   --entrypoint llama-server
   # the root is read-only: caches go to their own folder
   --env HOME=/cache

@@ -63,9 +63,9 @@ def numbered(character: str) -> str:
     return f"\\u{0xD800 + ((code - 0x10000) >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
-def unfit(name: str) -> str | None:
+def unfit(name: str, longest: int = LONGEST_NAME) -> str | None:
     """Why this cannot be the name of anything; None if it can."""
-    if len(name) > LONGEST_NAME:
+    if len(name) > longest:
         return f"it has {len(name):,} characters"
     if (found := _CONTROL.search(name)) is None:
         return None
@@ -74,9 +74,9 @@ def unfit(name: str) -> str | None:
     return f"it holds a control character, {numbered(found[0])}"
 
 
-def fit(name: str) -> str:
+def fit(name: str, longest: int = LONGEST_NAME) -> str:
     """The same name. UsageError if a control character is in it, or if it is longer than any path."""
-    if (why := unfit(name)) is not None:
+    if (why := unfit(name, longest)) is not None:
         shown = visible(name[:80]).replace("\n", "\\u000a")
         raise UsageError(f"'{shown}' cannot be a name: {why}", hint="rename it, or link to it by a plain name")
     return name

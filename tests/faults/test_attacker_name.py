@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from tests import hostile, judges
+from tests import hostile_strings as hostile
+from tests import judges
 from tests.conftest import TINY_MODEL
 from tests.golden.deployments import recipe
 from upright import records, store

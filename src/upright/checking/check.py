@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -21,6 +22,7 @@ from upright.engines import engine_named
 from upright.engines.facets.finding import PackageFinding
 from upright.engines.facets.proof import ParserInPython, ParserOfProgram
 from upright.errors import EngineError
+from upright.host import handed_on
 from upright.records.check import Judge, RecipeCheck, Refusal
 from upright.records.recipe import KEY_CONFIG, KEY_FILE, Recipe, Setting
 
@@ -199,7 +201,10 @@ def _other_version(recipe: Recipe, version: str | None) -> tuple[str, ...]:
 
 def _run(argv: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(argv, input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+        return subprocess.run(
+            argv, input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+            env=handed_on(os.environ, "engine"),
+        )  # fmt: skip
     except OSError as error:
         raise EngineError(f"{argv[0]} cannot be run: {error.strerror}") from None
     except subprocess.TimeoutExpired:

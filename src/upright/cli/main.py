@@ -60,6 +60,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "patch": "Patch an installed engine, with proof, and take it back.",
     },
 }
+_LONGEST_WORD = 1 << 20
+"""Of a command; what is a name is measured as one."""
 _NOT_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
 """What a disk or a person's own words make impossible."""
 OTHER_WORDS = {
@@ -114,7 +116,7 @@ def main() -> None:
     try:
         if sys.argv[1:2] != ["explain"]:  # which takes a line of a log as it is
             for word in sys.argv[1:]:
-                fit(word)
+                fit(word, _LONGEST_WORD)
         code = cli.main(prog_name="upright", standalone_mode=False)
     except UprightError as error:
         _complain(error.message, error.hint)

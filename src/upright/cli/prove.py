@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from upright.store import DeploymentDir
 
 _ASKED = (
-    "to", "only", "soak", "no_restart", "budget", "prompts", "samples", "context", "tries", "base_url", "model",
+    "to", "only", "soak", "no_restart", "budget", "prompts", "samples", "context", "tries",
+    "base_url", "model", "key_env",
 )  # fmt: skip
 
 
@@ -67,7 +68,7 @@ class _Pair(click.ParamType[tuple[float, float]]):
 @speculate_options
 @click.option("--base-url", type=Address(), help="Another's server, such as http://127.0.0.1:8000/v1.")
 @click.option("--model", help="The name that it serves.  [default: the only one it names]")
-@click.option("--key-env", default="OPENAI_API_KEY", show_default=True, help="The variable with its key.")
+@click.option("--key-env", metavar="NAME", help="The variable with that server's key; none is sent without it.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked and how long that takes; ask nothing.")
 @click.option("--rates", type=_Pair(), help="For --dry-run: tokens a second, read and written, such as 300,20.")
 @output_options
@@ -89,7 +90,7 @@ def command(
     no_keep: bool,
     base_url: str | None,
     model: str | None,
-    key_env: str,
+    key_env: str | None,
     dry_run: bool,
     rates: tuple[float, float] | None,
     output: Output,
@@ -108,6 +109,8 @@ def command(
         raise UsageError("--rates is for --dry-run", hint="a climb measures them itself")
     if base_url is None and (model or deployment is None) and model:
         raise UsageError("--model needs --base-url", hint="a deployment of ours knows its own")
+    if key_env is not None and base_url is None:
+        raise UsageError("--key-env needs --base-url", hint="a deployment of ours has a key of its own")
     chosen = prompt_set(prompts) if prompts else None
     if ways and not given("to", "only"):
         to = "speculation"
@@ -124,7 +127,8 @@ def command(
     if base_url is not None:
         evidence = _prove_server(base_url, model, key_env, wish(prompt_set("real")), context)
         which = ["--only", only] if only else ["--to", to]
-        words = ["prove", "--base-url", base_url, *which, *given("model", "budget", "context", "soak", "no_restart")]
+        same = given("model", "key_env", "budget", "context", "soak", "no_restart")
+        words = ["prove", "--base-url", base_url, *which, *same]
         output.answer(evidence, lambda console: evidence_page(console, evidence))
     else:
         directory = running_or_last(deployment)
@@ -176,11 +180,11 @@ def _longer(directory: DeploymentDir, prompts: PromptSet, context: int | None) -
     ]
 
 
-def _prove_server(base_url: str, model: str | None, key_env: str, wish: Wish, context: int | None) -> Evidence:
+def _prove_server(base_url: str, model: str | None, key_env: str | None, wish: Wish, context: int | None) -> Evidence:
     from upright.endpoint.client import Endpoint
     from upright.proving.climbing import climb_server
 
-    key = os.environ.get(key_env)
+    key = _key(key_env)
     with Endpoint(base_url, model or "", key=key) as endpoint:
         if model is None:
             names = endpoint.models()
@@ -188,6 +192,15 @@ def _prove_server(base_url: str, model: str | None, key_env: str, wish: Wish, co
                 raise UsageError(f"{base_url} serves {', '.join(names) or 'nothing'}", hint="name one with --model")
             endpoint.model = names[0]
         return climb_server(endpoint, wish, say, context)
+
+
+def _key(variable: str | None) -> str | None:
+    """The key that the person named for this server; no other of theirs is sent to anybody."""
+    if variable is None:
+        return None
+    if not (key := os.environ.get(variable, "").strip()):
+        raise UsageError(f"{variable} is not set, or empty", hint=f"export {variable}=…, or leave out --key-env")
+    return key
 
 
 def _show_schedule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,13 +17,34 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 STARTING = (
     *("context", "users", "port", "engine", "engine_version"),
-    *("runtime", "image", "host", "remote_port", "model_path"),
+    *("runtime", "image", "host", "remote_port", "model_path", "passed"),
 )
 """The options below, by name."""
 
 
+class Variable(click.ParamType[str]):
+    """The name of an environment variable; its value is never typed here, where a process listing would show it."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if "=" in value:
+            self.fail(f"export {value.partition('=')[0]} first, and give its name alone", param, ctx)
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+            self.fail(f"{value!r} is no name of a variable", param, ctx)
+        return str(value)
+
+
 def starting_options(function: F) -> F:
     for option in (
+        click.option(
+            "--env",
+            "passed",
+            multiple=True,
+            metavar="NAME",
+            type=Variable(),
+            help="Hand this variable of the environment on to the engine too.",
+        ),
         click.option("--model-path", help="Where the weights are on that machine.  [default: as here]"),
         click.option(
             "--remote-port", type=click.IntRange(1, 65535), help="Its port on that machine.  [default: as --port]"
@@ -61,6 +83,7 @@ def on_of(wanted: dict[str, Any], keeping: Keeping | None = None) -> On:
         image=wanted["image"],
         model_path=wanted["model_path"],
         keeping=keeping,
+        passed=wanted["passed"],
     )
 
 

@@ -1,9 +1,20 @@
 """Host: the one seam to machines. Commands and files, here, over the user's ssh, or from a recording."""
 
 from upright.host.contract import Host, Result
+from upright.host.environment import handed_on, keeping_script
 from upright.host.local import LocalHost
 from upright.host.recorded import RecordedHost, RecordingHost
 from upright.host.redaction import Redaction
 from upright.host.ssh import SshHost
 
-__all__ = ["Host", "LocalHost", "RecordedHost", "RecordingHost", "Redaction", "Result", "SshHost"]
+__all__ = [
+    "Host",
+    "LocalHost",
+    "RecordedHost",
+    "RecordingHost",
+    "Redaction",
+    "Result",
+    "SshHost",
+    "handed_on",
+    "keeping_script",
+]

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,10 @@ GRACE_SECONDS = 1
 
 
 class LocalHost:
-    """This machine."""
+    """This machine. Commands have the environment that is named here; without one, Upright's own."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = environment
 
     @property
     def name(self) -> str:
@@ -34,6 +37,7 @@ class LocalHost:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
+                env=self._environment,
                 start_new_session=True,
             )
         except OSError as error:

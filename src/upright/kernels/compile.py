@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from upright.home import home
+from upright.host import handed_on
 from upright.kernels.capture import Arguments, Call
 from upright.kernels.interpreter import Interpreter
 from upright.kernels.targets import Target
@@ -122,7 +123,7 @@ def _compiled(
 
 def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: Counted | None) -> dict[str, list[Any]]:
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("TRITON", "PYTHON"))},
+        **{n: value for n, value in handed_on(os.environ, "engine").items() if not n.startswith(("TRITON", "PYTHON"))},
         "TRITON_CACHE_DIR": str(scratch / "triton"),
         "TRITON_DEFAULT_FP_FUSION": "1",
         "PYTHONDONTWRITEBYTECODE": "1",

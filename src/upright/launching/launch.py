@@ -7,6 +7,7 @@ true even after `kill -9` of everything: a state whose supervisor is gone is put
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import socket
 import subprocess
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from upright.errors import LaunchError
-from upright.host import Host, LocalHost, SshHost
+from upright.host import Host, LocalHost, SshHost, handed_on
+from upright.host.environment import To
 from upright.launching.locks import supervising
 from upright.launching.places import place_of
 from upright.launching.processes import alive, boot_id, end_group, send
@@ -51,6 +53,7 @@ def launch(
     base_url = address(recipe, machine, port)
     refuse_taken_port(base_url)
     refuse_missing_runtime(recipe, LocalHost() if machine is None else SshHost(machine))
+    refuse_unset(recipe, machine)
     directory.key()
     directory.write(recipe)
     now = utc_now()
@@ -81,6 +84,7 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
     wanted = recipe or old
     base_url = wanted.base_url if present.machine is None else present.base_url
     refuse_missing_runtime(wanted, LocalHost() if present.machine is None else SshHost(present.machine))
+    refuse_unset(wanted, present.machine)
     if base_url != present.base_url:
         refuse_taken_port(base_url)
     stopped = stop(directory)
@@ -199,6 +203,14 @@ def refuse_missing_runtime(recipe: Recipe, host: Host) -> None:
         )
 
 
+def refuse_unset(recipe: Recipe, machine: str | None) -> None:
+    """A variable that the recipe hands on, and that is not there. What another machine has is seen there only."""
+    missing = [name for name in recipe.passed if name not in os.environ]
+    if missing and machine is None:
+        name = missing[0]
+        raise LaunchError(f"{name} is to be handed on to the engine, and is not set here", hint=f"export {name}=…")
+
+
 def container_name(directory: DeploymentDir) -> str:
     """Known before the container exists, and no other deployment's, of whatever home."""
     own = hashlib.sha256(str(directory.path).encode()).hexdigest()[:8]
@@ -254,6 +266,7 @@ def _start_supervisor(directory: DeploymentDir) -> None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            env=_supervisors_environment(directory),
             start_new_session=True,
             cwd="/",
         )
@@ -267,6 +280,13 @@ def _start_supervisor(directory: DeploymentDir) -> None:
             f"the supervisor of {directory.name} did not start (code {code})",
             hint=f"cat {directory.path / 'supervisor.log'}",
         )
+
+
+def _supervisors_environment(directory: DeploymentDir) -> dict[str, str]:
+    """What it needs itself and what it hands on: an engine can read the environment of a process of the same person."""
+    recipe = directory.read(Recipe)
+    kinds: tuple[To, ...] = ("supervisor", "engine" if recipe.runtime == "process" else "client")
+    return {name: value for to in kinds for name, value in handed_on(os.environ, to, named=recipe.passed).items()}
 
 
 def _wait_until_ready(directory: DeploymentDir, on_change: Progress | None) -> Deployment:

@@ -20,7 +20,7 @@ from upright.records.model import Model
 from upright.records.plan import Goal, Plan
 from upright.records.recipe import Recipe, Runtime
 from upright.rendering import render
-from upright.rendering.recipe import Wishes
+from upright.rendering.recipe import Wishes, passing
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class On:
     model_path: str | None = None
     """Where the weights are on that machine, if not where they are here."""
     keeping: Keeping | None = None
+    passed: tuple[str, ...] = ()
+    """Variables of the environment there that the engine is given besides."""
 
     def host(self) -> Host:
         return LocalHost() if self.machine is None else SshHost(self.machine)
@@ -80,7 +82,8 @@ def prepare(
     _refuse_missing(path, host, on)
     contained = on.runtime != "process"
     wishes = Wishes(image=on.image, runtime=on.runtime, must_be_installed=not contained)
-    return Prepared(box, model, chosen, render(chosen, model, box, model_path=path, port=port, wishes=wishes))
+    recipe = render(chosen, model, box, model_path=path, port=port, wishes=wishes)
+    return Prepared(box, model, chosen, passing(recipe, on.passed))
 
 
 def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = None) -> Prepared:
@@ -98,7 +101,7 @@ def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = No
         box,
         model,
         chosen,
-        _loading(path, recipe).model_copy(
+        passing(_loading(path, recipe), on.passed).model_copy(
             update={"made_from": tuple(each for each in recipe.made_from if each in here)}
         ),
     )

@@ -16,6 +16,8 @@ KEY = "{key}"
 """Stands in a recipe's environment for the key itself, which is never written down in a recipe."""
 KEY_CONFIG = "{key_config}"
 """Stands for a YAML file `api-key: KEY`, for an engine that takes its key in no other hidden way."""
+PASSED = "{environment}"
+"""Stands for a variable's value in the environment of whoever starts it: handed on, and never written down."""
 ELSEWHERE = "/path/to/the/weights"
 """Stands for the folder of a GGUF that is not on this machine; the person or `upright fetch` knows it."""
 FIRST_FILE = "FIRST-FILE.gguf"
@@ -104,6 +106,11 @@ class Recipe(Record):
             if setting.value is not None:
                 words.append(setting.value)
         return tuple(words)
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """Variables of the person's own environment that the engine is given."""
+        return tuple(setting.name for setting in self.environment if setting.value == PASSED)
 
     @property
     def base_url(self) -> str:

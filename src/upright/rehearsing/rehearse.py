@@ -5,6 +5,7 @@ What it proves is memory, kernels, graphs and communication; what an answer says
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from upright.engines import engine_named
 from upright.engines.facets.proof import DryRun, DummyWeights, HollowFile, Rehearsing
 from upright.engines.memory_report import MemoryReport
 from upright.errors import EngineError, LaunchError
-from upright.host import Host
+from upright.host import Host, LocalHost, handed_on
 from upright.launching import launch, stop
 from upright.progress import Tell
 from upright.records.deployment import Deployment, Keeping
@@ -59,6 +60,8 @@ def rehearse(
         raise EngineError(f"how {recipe.engine} is rehearsed is not known", hint="start it: upright up")
     started = time.monotonic()
     recipe = _on(husk, recipe)
+    if isinstance(host, LocalHost):  # an engine's own tools read a file of others as an engine does
+        host = LocalHost(handed_on(os.environ, "engine"))
     found = _Found([], [])
     match how:
         case DummyWeights():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upright.records.recipe import Recipe
+from upright.records.recipe import PASSED, Recipe
 from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, label_of, slug
 from upright.rendering.script import comment, title
 from upright.rendering.text import at_home, volume_source, yaml_name, yaml_text
@@ -40,7 +40,9 @@ def compose_file(recipe: Recipe) -> str:
         "    environment:",
     ]
     for setting in inside.environment:
-        lines += [f"      # {comment(setting)}", f"      {setting.name}: {_text(setting.value or '')}"]
+        passed = f'"${{{setting.name}:?export it first}}"'
+        value = passed if setting.value == PASSED else _text(setting.value or "")
+        lines += [f"      # {comment(setting)}", f"      {setting.name}: {value}"]
     lines += [f"    entrypoint: [{', '.join(map(_text, inside.entrypoint))}]", "    command:"]
     for setting in inside.settings:
         lines.append(f"      # {comment(setting)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upright.records.recipe import Recipe, Setting
+from upright.records.recipe import PASSED, Recipe, Setting
 from upright.rendering.container import HUB_MOUNT, KEY_MOUNT, in_container, label_of, slug
 from upright.rendering.script import comment, title
 from upright.rendering.text import at_home, yaml_name, yaml_text
@@ -59,7 +59,7 @@ def pod(recipe: Recipe, known: Mapping[str, str] | None = None, *, serves: bool 
         "  args:",
         *(f"  {line}" for setting in inside.settings for line in _argument(setting, known or {})),
         "  env:",
-        *(f"  {line}" for setting in inside.environment for line in _variable(setting)),
+        *(f"  {line}" for setting in inside.environment for line in _variable(setting, app_name(recipe))),
         *([f"  ports: [{{name: http, containerPort: {recipe.port}}}]", *_probes(recipe)] if serves else []),
         "  securityContext:",
         "    allowPrivilegeEscalation: false",
@@ -101,7 +101,10 @@ def _argument(setting: Setting, known: Mapping[str, str]) -> list[str]:
     return [f"# {comment(setting)}", *(f"- {yaml_text(word)}" for word in words)]
 
 
-def _variable(setting: Setting) -> list[str]:
+def _variable(setting: Setting, app: str) -> list[str]:
+    if setting.value == PASSED:
+        secret = f"{{name: {app}-environment, key: {setting.name}}}"
+        return [f"# {comment(setting)}", f"- {{name: {setting.name}, valueFrom: {{secretKeyRef: {secret}}}}}"]
     return [f"# {comment(setting)}", f"- {{name: {setting.name}, value: {yaml_text(_dollars(setting.value or ''))}}}"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upright.records.recipe import Recipe
+from upright.records.recipe import PASSED, Recipe
 from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, slug
 from upright.rendering.script import comment, title
 from upright.rendering.text import at_home, one_line, volume_source
@@ -45,9 +45,12 @@ def quadlet_unit(recipe: Recipe) -> str:
         f"Secret={name}-key,type=mount,target={KEY_MOUNT}",
     ]
     for setting in inside.environment:
-        lines += [f"# {comment(setting)}", f"Environment={container_variable(setting)}"]
+        passed = f"PodmanArgs=--env={setting.name}"
+        value = passed if setting.value == PASSED else f"Environment={container_variable(setting)}"
+        lines += [f"# {comment(setting)}", value]
     lines += [f"# {setting.name}: {comment(setting)}" for setting in inside.settings]
-    lines += [f"Exec={unit_words(inside.words)}", "", "[Service]", "Restart=on-failure", "TimeoutStartSec=1800"]
+    lines += [f"Exec={unit_words(inside.words)}", "", "[Service]"]
+    lines += [*(f"PassEnvironment={name}" for name in recipe.passed), "Restart=on-failure", "TimeoutStartSec=1800"]
     return "\n".join([*lines, "", "[Install]", "WantedBy=default.target", ""])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from upright.catalog.model_records import row_of
@@ -13,7 +14,7 @@ from upright.errors import EngineError
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Plan
-from upright.records.recipe import Recipe, Runtime
+from upright.records.recipe import PASSED, Recipe, Runtime, Setting
 from upright.rendering.image import Image, image_named
 
 LOOPBACK = "127.0.0.1"
@@ -86,6 +87,13 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         node=wishes.node,
         notes=engine.flags.notes(case),
     )
+
+
+def passing(recipe: Recipe, names: Sequence[str]) -> Recipe:
+    """The same recipe with these variables of the person's environment."""
+    why = "asked for with --env: handed on from your environment"
+    more = tuple(Setting(name=name, value=PASSED, reason=why) for name in names if name not in recipe.passed)
+    return recipe.model_copy(update={"environment": (*recipe.environment, *more)}) if more else recipe
 
 
 def _gpus(plan: Plan, box: Box) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from upright.records.recipe import Recipe
+from upright.records.recipe import PASSED, Recipe, Setting
 from upright.rendering.container import CACHE_MOUNT, KEY_MOUNT, SHARED_MEMORY, Container, in_container
 from upright.rendering.text import volume_source
 
@@ -76,14 +76,21 @@ def run_options(inside: Container, runtime: str, places: Places, *, gpus: int) -
         ("--volume", f"{volume_source(places.key_file)}:{KEY_MOUNT}:ro{relabelled}"),
         "the key as a file: it is in no listing and in no `inspect`",
     )
+    if runtime == "podman":
+        yield Option(("--http-proxy=false",), "a proxy's address may hold a password, and the engine fetches nothing")
     yield Option(("--entrypoint", inside.entrypoint[0]))
+
+
+def _variable(setting: Setting) -> str:
+    """The name alone: the runtime takes the value from its own environment, and no listing shows it."""
+    return setting.name if setting.value == PASSED else f"{setting.name}={setting.value or ''}"
 
 
 def run_command(recipe: Recipe, runtime: str, places: Places, *, name: str, label: str) -> tuple[str, ...]:
     """The whole command, in the foreground: its output is the engine's, its end is the engine's end."""
     inside = in_container(recipe)
     options = (word for each in run_options(inside, runtime, places, gpus=recipe.gpus) for word in each.words)
-    environment = (word for each in inside.environment for word in ("--env", f"{each.name}={each.value or ''}"))
+    environment = (word for each in inside.environment for word in ("--env", _variable(each)))
     # What it prints comes to us as it prints it: a second copy that only grows is not kept.
     named = ("--name", name, "--label", label, "--log-driver", "none")
     return (runtime, "run", *named, *options, *environment, inside.image, *inside.words)

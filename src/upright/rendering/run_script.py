@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upright.records.recipe import ELSEWHERE, Recipe
+from upright.records.recipe import ELSEWHERE, PASSED, Recipe
 from upright.rendering import script
 from upright.rendering.container import HUB_MOUNT, MODEL_MOUNT, Container, in_container
 from upright.rendering.run_options import Places, run_options
@@ -63,7 +63,8 @@ def _options(inside: Container, runtime: str, gpus: int) -> list[str]:
         lines += [f"# {option.why}"] if option.why else []
         lines.append(" ".join(map(_word, option.words)))
     for setting in inside.environment:
-        lines += [f"# {script.comment(setting)}", f"--env {setting.name}={shell_word(setting.value or '')}"]
+        value = "" if setting.value == PASSED else f"={shell_word(setting.value or '')}"
+        lines += [f"# {script.comment(setting)}", f"--env {setting.name}{value}"]
     return lines
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.engines.speculation import is_speculative
-from upright.records.recipe import KEY, Recipe
+from upright.records.recipe import KEY, PASSED, Recipe
 from upright.rendering import script
 from upright.rendering.text import shell_word
 
@@ -15,7 +15,9 @@ def shell_script(recipe: Recipe, *, drafted: Recipe | None = None, draft: str | 
     lines += script.key_file()
     lines += script.key_for_process(recipe)
     for setting in recipe.environment:
-        if setting.value != KEY:
+        if setting.value == PASSED:
+            lines += [f"# {script.comment(setting)}", f': "${{{setting.name}:?is handed on to the engine: export it}}"']
+        elif setting.value != KEY:
             lines += [f"# {script.comment(setting)}", f"export {setting.name}={shell_word(setting.value or '')}"]
     lines += ["", *script.arguments("arguments", recipe.arguments)]
     lines += optional(drafted, draft)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe
+from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, PASSED, Recipe
 from upright.rendering.container import is_path, slug, words
 from upright.rendering.script import comment, title
 from upright.rendering.text import at_home
@@ -41,7 +41,9 @@ def systemd_unit(recipe: Recipe) -> str:
         f"LoadCredential=key:/etc/upright/{name}.key",
     ]
     for setting in recipe.environment:
-        if setting.value != KEY:
+        if setting.value == PASSED:
+            lines += [f"# {comment(setting)}", f"PassEnvironment={setting.name}"]
+        elif setting.value != KEY:
             lines += [f"# {comment(setting)}", f"Environment={variable(setting)}"]
     lines += [f"# {setting.name}: {comment(setting)}" for setting in recipe.arguments]
     lines += [

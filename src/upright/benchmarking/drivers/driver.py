@@ -16,6 +16,7 @@ from upright.benchmarking.drivers import aiperf, guidellm, llamabench, table, vl
 from upright.benchmarking.drivers.foreign import Foreign
 from upright.benchmarking.load import Target
 from upright.errors import EngineError, ReadError
+from upright.host import handed_on
 from upright.records.benchmark import Benchmark, Shape
 
 
@@ -54,7 +55,7 @@ def drive(
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         argv = driver.argv(found, target, shape, place, tokenizer, seed)
-        environment = {**os.environ, **({"OPENAI_API_KEY": target.key} if target.key else {})}
+        environment = handed_on(os.environ, "tool") | ({"OPENAI_API_KEY": target.key} if target.key else {})
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
         except subprocess.TimeoutExpired:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from upright.host import LocalHost, Result
+from upright.host import LocalHost, Result, handed_on
 from upright.launching.processes import die_with_parent, end_group, leader
 from upright.launching.runtimes import Command, Site
 from upright.records.deployment import Process
@@ -45,7 +45,7 @@ class Here:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **command.environment, **secret},
+                env={**handed_on(os.environ, command.to, named=command.passed), **command.environment, **secret},
                 start_new_session=True,  # a group of its own, so that all of it can be ended
                 preexec_fn=die_with_parent,
                 cwd="/",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from upright.host import keeping_script
 from upright.launching.runtimes import Command
 from upright.records.deployment import Process
 
@@ -107,7 +108,7 @@ def verdict(said: str) -> str | None:
 
 
 def _run(command: Command) -> list[str]:
-    lines = ["exec >>log 2>&1"]
+    lines = ["exec >>log 2>&1", keeping_script(command.to, named=command.passed)]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in command.environment.items()]
     if command.key_variable:
         lines.append(f'{command.key_variable}="$(cat key)"; export {command.key_variable}')

@@ -38,13 +38,14 @@ class ContainerRuntime:
             port=str(recipe.port),
             address=recipe.host,
         )
-        return Command(argv=run_command(recipe, self.name, places, name=container, label=label), folders=(cache,))
+        argv = run_command(recipe, self.name, places, name=container, label=label)
+        return Command(argv=argv, folders=(cache,), to="client", passed=recipe.passed)
 
     def present(self, recipe: Recipe) -> Sequence[str]:
         return (self.name, "image", "inspect", "--format", "{{.Id}}", _image(recipe))
 
     def pull(self, recipe: Recipe) -> Command:
-        return Command(argv=(self.name, "pull", _image(recipe)))
+        return Command(argv=(self.name, "pull", _image(recipe)), to="client")
 
     def remove(self, container: str) -> Sequence[str]:
         return (self.name, *self.removal, container)

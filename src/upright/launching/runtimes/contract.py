@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from upright.host.environment import To
 from upright.records.recipe import Recipe
 
 
@@ -35,6 +36,10 @@ class Command:
     """The variable in which the engine wants the key."""
     folders: tuple[str, ...] = ()
     """Made before it starts."""
+    to: To = "engine"
+    """Whom it is given to, which decides what of the machine's own environment is handed on."""
+    passed: tuple[str, ...] = ()
+    """Variables of that environment that the person asked for besides."""
 
 
 class Runtime(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.launching.runtimes.contract import Command, Site
-from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe
+from upright.records.recipe import KEY, KEY_CONFIG, KEY_FILE, PASSED, Recipe
 
 
 class ProcessRuntime:
@@ -14,7 +14,8 @@ class ProcessRuntime:
         files = {KEY_FILE: site.key_file, KEY_CONFIG: site.key_config}
         return Command(
             argv=tuple(files.get(word, word) for word in recipe.argv),
-            environment={each.name: each.value or "" for each in recipe.environment if each.value != KEY},
+            environment={each.name: each.value or "" for each in recipe.environment if each.value not in (KEY, PASSED)},
+            passed=recipe.passed,
             key_variable=next((each.name for each in recipe.environment if each.value == KEY), None),
         )
 
