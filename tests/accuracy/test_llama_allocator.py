@@ -15,7 +15,7 @@ from upright.planning.kvcache import cache_shape
 from upright.reading import read
 from upright.units import MIB
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]  # a loaded machine is no bug
 
 CONTEXTS = (8_192, 32_768, 65_536, 131_072, 262_144)
 

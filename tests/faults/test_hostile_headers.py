@@ -25,15 +25,16 @@ MEGABYTE = 1_000_000
 @pytest.mark.timing
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("form", ["gguf", "safetensors"])
-def test_20000_mutated_headers(form: str) -> None:
+@pytest.mark.parametrize("cases", [5_000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_mutated_headers(form: str, cases: int) -> None:
     """In a process of its own, so that its memory is its own."""
-    program = [sys.executable, str(ROOT / "scripts/fuzz-headers"), "--cases", "20000", "--format", form]
+    program = [sys.executable, str(ROOT / "scripts/fuzz-headers"), "--cases", str(cases), "--format", form]
     done = subprocess.run(program, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     result = json.loads(done.stdout)
     print(result)
-    assert result["read"] > 200, "the mutations break everything: nothing behind the first check was reached"
-    assert result["refused"] > 10_000
+    assert result["read"] > cases // 100, "the mutations break everything: nothing behind the first check was reached"
+    assert result["refused"] > cases // 2
 
 
 def tensor(name: str, start: int, end: int, dtype: str = "U8", shape: str | None = None) -> str:
