@@ -38,13 +38,13 @@ def failing(upstream: str, every: int) -> Iterator[str]:
         server.server_close()
 
 
-def leak_beside(bytes_per_second: float) -> str:
+def leak_beside(home: Path, bytes_per_second: float) -> str:
     """Lines of an engine's wrapper: a child that waits at the fifo HOME/leak, and then grows for ever; its number is in
     HOME/leak.pid. It costs next to nothing while it waits, and starts nothing that others could stumble over."""
     grow = f'exec "{sys.executable}" -S -E -c "{LEAK.format(rate=bytes_per_second)}"'
     return (
-        'rm -f "$UPRIGHT_HOME/leak"; mkfifo "$UPRIGHT_HOME/leak"\n'
-        f'(read -r _ <"$UPRIGHT_HOME/leak" && {grow}) & echo $! >"$UPRIGHT_HOME/leak.pid"\n'
+        f'rm -f "{home}/leak"; mkfifo "{home}/leak"\n'
+        f'(read -r _ <"{home}/leak" && {grow}) & echo $! >"{home}/leak.pid"\n'
     )
 
 

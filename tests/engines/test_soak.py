@@ -75,7 +75,7 @@ def wrapped(folder: Path, program: Path) -> Path:
     """A folder for the PATH: the same engine, with a child in its group that can leak."""
     folder.mkdir()
     wrapper = folder / program.name
-    beside = leak_beside(LEAK_BYTES_PER_SECOND)
+    beside = leak_beside(folder.parent / "home", LEAK_BYTES_PER_SECOND)
     wrapper.write_text(f'#!/bin/sh\ncase " $* " in *" --port "*) {beside};; esac\nexec "{program}" "$@"\n')
     wrapper.chmod(0o755)
     return folder

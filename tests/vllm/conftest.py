@@ -87,8 +87,17 @@ def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def standing_place(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """The standing deployment's home and port."""
+    return tmp_path_factory.mktemp("standing") / "home", free_port()
+
+
+@pytest.fixture(scope="session")
 def vllm_bin(
-    vllm_environment: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    vllm_environment: Path,
+    standing_place: tuple[Path, int],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Path]:
     """A folder for the PATH whose `vllm` writes down that it was asked to serve, and then is the real one."""
     folder = tmp_path_factory.mktemp("bin")
@@ -97,7 +106,8 @@ def vllm_bin(
     request.config.stash[_starts] = starts
     real = vllm_environment / "bin"
     note = f'[ "$1" = serve ] && echo "$2" >>"{starts}"\n'
-    note += f'case "$1 $UPRIGHT_HOME" in "serve "*/standing*)\n{leak_beside(LEAK_BYTES_PER_SECOND)};; esac\n'
+    home, port = standing_place
+    note += f'case "$* " in "serve "*" --port {port} "*)\n{leak_beside(home, LEAK_BYTES_PER_SECOND)};; esac\n'
     for name, first in (("vllm", note), ("python3", "")):
         (folder / name).write_text(f'#!/bin/sh\n{first}exec "{real / name}" "$@"\n')
         (folder / name).chmod(0o755)
@@ -142,14 +152,14 @@ def vllm_box(in_home: Callable[[Path], Upright], tmp_path: Path) -> Iterator[Upr
 
 @pytest.fixture(scope="session")
 def standing(
-    in_home: Callable[[Path], Upright], tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
+    in_home: Callable[[Path], Upright], tiny_checkpoint: Path, standing_place: tuple[Path, int]
 ) -> Iterator[Standing]:
     """The deployment that every test may ask; whoever restarts it leaves it as it was, but for test_restart.py, the
     last."""
-    home = tmp_path_factory.mktemp("standing") / "home"
+    home, port = standing_place
     upright = in_home(home)
     know_the_model(home)
-    words = ("--context", str(CONTEXT), "--users", str(USERS), "--port", str(free_port()))
+    words = ("--context", str(CONTEXT), "--users", str(USERS), "--port", str(port))
     try:
         record = answer(upright("up", tiny_checkpoint, *words, "--json"))
         key = (home / "deployments" / record["name"] / "key").read_text().strip()
