@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from upright.engines.facets.kernels import Shapes, Way
 from upright.kernels import Compiler, target
-from upright.kernels.capture import Shapes, Way
 from upright.kernels.check import judge
 from upright.kernels.sources import EngineSource
 from upright.kernels.targets import of_capability
@@ -47,7 +47,7 @@ def judged(tmp_path: Path, compiler: Compiler):
         (tmp_path / "vllm").mkdir(exist_ok=True)
         (tmp_path / "vllm/ops.py").write_text(HEAD + text)
         arguments = {"q": {"tensor": "float32", "shape": [1024]}}
-        way = Way("test", "vllm", ("vllm/ops.py",), "launch", lambda _shapes: dict(arguments), "a test")
+        way = Way("test", ("vllm/ops.py",), "launch", lambda _shapes: dict(arguments), "a test")
         source = EngineSource("vllm", None, tmp_path, "a test")
         limited = Compiler(compiler.interpreter, limit_seconds)
         (found,) = judge([(way, SHAPES)], source, silicon or target("sm_120"), limited)

@@ -11,8 +11,9 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.conftest import Engine
+from upright.engines.facets.kernels import FP8, Shapes
 from upright.kernels import Compiler, target
-from upright.kernels.capture import FP8, Shapes, call, way
+from upright.kernels.capture import call, way
 from upright.kernels.check import judge
 from upright.kernels.compile import Task
 from upright.records.kernel import KernelVerdict

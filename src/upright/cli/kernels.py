@@ -82,8 +82,9 @@ def search(
 ) -> None:  # fmt: skip
     """Find the largest tiles of KERNEL (extend, decode, prefill, mla-decode) that fit."""
     from upright import kernels
+    from upright.engines.facets.kernels import Shapes
     from upright.errors import UsageError
-    from upright.kernels.capture import Shapes, way
+    from upright.kernels.capture import way
     from upright.kernels.search import search as find_tiles
 
     try:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from upright.engines.facets.finding import Finding
     from upright.engines.facets.flags import Flags
     from upright.engines.facets.http import Http
+    from upright.engines.facets.kernels import TritonKernels
     from upright.engines.facets.log import Log
     from upright.engines.facets.metrics import MetricNames
     from upright.engines.facets.proof import EngineProof
@@ -93,6 +94,11 @@ class Engine(ABC):
         from upright.engines.facets.proof import EngineProof
 
         return EngineProof()
+
+    @property
+    def kernels(self) -> TritonKernels | None:
+        """Its own Triton kernels; None: it has none, or none that are known."""
+        return None
 
     @property
     def speculation(self) -> Speculating | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
+from upright.engines.facets.kernels import FP8, Shapes, Way, grouped_shapes
 from upright.errors import EngineError
-from upright.kernels.capture import FP8, Call, Shapes, Way, call, way
+from upright.kernels.capture import Call, call, kernels_of, way
 from upright.kernels.compile import Outcome, Task
 from upright.kernels.experts import ExpertShapes, judge_experts
 from upright.kernels.judging import judged
@@ -81,38 +81,13 @@ def judge(
 
 
 def _ways(attention: Sequence[Attention], engine: str, devices: int, kv_dtype: str) -> Iterator[tuple[Way, Shapes]]:
+    known = kernels_of(engine)
     for layer in attention:
         if isinstance(layer, MlaAttention):
-            yield from _mla(layer, engine, devices, kv_dtype)
+            yield from ((way(engine, name), shapes) for name, shapes in known.latent(layer, devices, kv_dtype))
         elif isinstance(layer, GqaAttention):
-            shapes = Shapes(
-                heads=_share(layer.heads, devices),
-                kv_heads=_share(layer.kv_heads, devices),
-                key_dim=layer.key_head_dim,
-                value_dim=layer.value_head_dim,
-                kv_dtype=kv_dtype,
-                window_tokens=layer.window_tokens,
-            )
-            names = ("extend", "decode") if engine == "sglang" else ("unified-prefill", "unified-decode")
-            yield from ((way(engine, name), shapes) for name in names)
-
-
-def _mla(layer: MlaAttention, engine: str, devices: int, kv_dtype: str) -> Iterator[tuple[Way, Shapes]]:
-    heads = _share(layer.heads, devices)
-    width = layer.kv_lora_rank + layer.rope_head_dim
-    latent = Shapes(heads, 1, width, layer.kv_lora_rank, kv_dtype=kv_dtype)
-    if engine == "vllm":
-        yield way(engine, "mla-decode"), latent
-        return
-    yield way(engine, "extend"), latent
-    if layer.nope_head_dim and layer.value_head_dim:
-        full = layer.nope_head_dim + layer.rope_head_dim
-        yield way(engine, "extend"), replace(latent, kv_heads=heads, key_dim=full, value_dim=layer.value_head_dim)
-    yield way(engine, "decode"), latent
-
-
-def _share(heads: int, devices: int) -> int:
-    return max(1, heads // devices)
+            shapes = grouped_shapes(layer, devices, kv_dtype)
+            yield from ((way(engine, name), shapes) for name in known.grouped)
 
 
 def _not_judged(attention: Sequence[Attention], engine: str) -> Iterator[str]:
@@ -121,8 +96,8 @@ def _not_judged(attention: Sequence[Attention], engine: str) -> Iterator[str]:
             yield "linear attention layers: their kernels are not known here"
         elif isinstance(layer, MlaAttention) and layer.indexer_top_k is not None:
             yield "sparse attention (indexer): not Triton's in this engine"
-        elif isinstance(layer, MlaAttention) and engine == "vllm":
-            yield "MLA prefill: FlashAttention, not Triton"
+        elif isinstance(layer, MlaAttention):
+            yield from kernels_of(engine).latent_not_judged
 
 
 def kv_type(name: str) -> str:

@@ -18,9 +18,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from upright.engines.facets.kernels import Arguments
 from upright.home import home
 from upright.host import handed_on
-from upright.kernels.capture import Arguments, Call
+from upright.kernels.capture import Call
 from upright.kernels.interpreter import Interpreter
 from upright.kernels.targets import Target
 from upright.records.base import canonical

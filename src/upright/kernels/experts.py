@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from upright.engines.facets.kernels import Shapes, Way
 from upright.errors import EngineError
-from upright.kernels.capture import Shapes, Way, call
+from upright.kernels.capture import call, kernels_of
 from upright.kernels.compile import Outcome, Task
 from upright.kernels.judging import judged
 from upright.kernels.moe import HIDDEN, TILE, ConfigFile, Tile, compiled, numbers_of, shipped
@@ -20,13 +21,6 @@ from upright.kernels.targets import Target
 from upright.records.kernel import KernelVerdict
 
 BATCHES = (1, 16, 64, 256, 1024, 4096)
-_FILES = {
-    "vllm": ("vllm/model_executor/layers/fused_moe/fused_moe.py",),
-    "sglang": (
-        "sglang/srt/layers/moe/moe_runner/triton_utils/fused_moe_triton_config.py",
-        "sglang/srt/layers/moe/fused_moe_triton/fused_moe_triton_config.py",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,8 @@ def judge_experts(
     experts: ExpertShapes, device: str, source: EngineSource, target: Target, compiler: Compiler
 ) -> list[KernelVerdict]:
     """One verdict a distinct tile, with the batch sizes that lead to it."""
-    item = Way("fused-moe", source.engine, _FILES[source.engine], "get_default_config", lambda _: {}, "routed experts")
+    files = kernels_of(source.engine).experts.default_files
+    item = Way("fused-moe", files, "get_default_config", lambda _: {}, "routed experts")
     try:
         tuned = _tuned(experts, device, source)
         tiles = dict(tuned.tiles) if tuned else _defaults(experts, item, source, target, compiler)
@@ -117,4 +112,4 @@ def _asking(item: Way, experts: ExpertShapes, batch: int) -> Way:
         "is_marlin": False,
         "block_shape": list(experts.block_shape) if experts.block_shape else None,
     }
-    return Way(item.name, item.engine, item.files, item.launcher, lambda _shapes: dict(arguments), item.why)
+    return Way(item.name, item.files, item.launcher, lambda _shapes: dict(arguments), item.why)

@@ -11,56 +11,13 @@ import hashlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from upright.engines import ENGINES
 from upright.errors import EngineError
 from upright.kernels.names import as_written, bound_by, bound_name, free_names, inner_imports, module_of
-
-STANDINS: Mapping[str, str] = {
-    "torch": "torch",
-    "sglang.srt.utils:is_cuda": "yes",
-    "sglang.srt.utils:is_hip": "no",
-    "sglang.srt.utils:is_xpu": "no",
-    "sglang.srt.utils:is_cpu": "no",
-    "sglang.srt.utils:is_npu": "no",
-    "sglang.srt.utils:is_musa": "no",
-    "sglang.srt.utils:is_gfx95_supported": "no",
-    "sglang.srt.utils:is_gfx1250_supported": "no",
-    "sglang.srt.utils:get_device_capability": "get_device_capability",
-    "sglang.srt.utils:get_device_sm": "get_device_sm",
-    "sglang.srt.utils:get_device_name": "get_device_name",
-    "sglang.srt.utils:is_sm90_supported": "is_sm90",
-    "sglang.srt.utils:is_sm100_supported": "is_sm100",
-    "sglang.srt.utils:is_sm120_supported": "is_sm120",
-    "sglang.srt.utils:cpu_has_amx_support": "no",
-    "sglang.kernels.jit.utils:is_arch_support_pdl": "is_sm90_or_newer",
-    "sglang.srt.runtime_context:get_exec": "server_arguments",
-    "sglang.srt.server_args:get_global_server_args": "server_arguments",
-    "vllm.platforms:current_platform": "current_platform",
-    "vllm.logger:init_logger": "get_logger",
-    **{
-        f"{folder}.{module}:{name}": standin
-        for folder in ("sglang.srt.layers.quantization", "sglang.kernels.ops.quantization")
-        for module, name, standin in (
-            ("fp8_kernel", "scaled_fp8_quant", "scaled_fp8"),
-            ("fp8_kernel", "per_token_group_quant_fp8", "grouped_fp8"),
-            ("fp8_kernel", "sglang_per_token_group_quant_fp8", "grouped_fp8"),
-            ("int8_kernel", "per_token_quant_int8", "per_token_int8"),
-            ("int8_kernel", "per_token_group_quant_int8", "grouped_int8"),
-            ("int8_kernel", "sglang_per_token_group_quant_int8", "grouped_int8"),
-        )
-    },
-}
-"""`module` or `module:name` -> the name in payload/standins.py that answers for it on an NVIDIA GPU."""
-
-REAL = {"vllm.triton_utils:tl": "import triton.language as tl", "vllm.triton_utils:triton": "import triton"}
-SETTINGS = {
-    "vllm.envs": ("vllm.envs", False),
-    "vllm:envs": ("vllm.envs", False),
-    "sglang.srt.environ:envs": ("sglang.srt.environ", True),
-}
-"""Environment switches -> the module that states their defaults, and whether a switch is read with `.get()`."""
 
 _DECORATORS = {
     "triton",
@@ -74,6 +31,25 @@ _DECORATORS = {
     "classmethod",
 }
 _IMPORTABLE = set(sys.stdlib_module_names) | {"triton"}
+
+
+@dataclass(frozen=True)
+class _Engines:
+    """What stands for the modules of all engines; see the fields of `TritonKernels`."""
+
+    standins: Mapping[str, str]
+    real: Mapping[str, str]
+    settings: Mapping[str, tuple[str, bool]]
+
+
+@cache
+def _engines() -> _Engines:
+    known = [engine.kernels for engine in ENGINES.values() if engine.kernels]
+    return _Engines(
+        {"torch": "torch", **{key: value for each in known for key, value in each.standins.items()}},
+        {key: value for each in known for key, value in each.real.items()},
+        {key: value for each in known for key, value in each.settings.items()},
+    )
 
 
 @dataclass(frozen=True)
@@ -154,12 +130,13 @@ class _Extraction:
         key = module if isinstance(statement, ast.Import) else f"{module}:{alias.name}"
         top = module.split(".")[0]
         line = f"from payload.standins import missing; {name} = missing({name!r}, {module!r})"
-        if key in REAL:
-            line = REAL[key]
-        elif key in STANDINS:
-            line = f"from payload.standins import {STANDINS[key]} as {name}"
-        elif key in SETTINGS:
-            line = self._settings(file, name, *SETTINGS[key])
+        engines = _engines()
+        if key in engines.real:
+            line = engines.real[key]
+        elif key in engines.standins:
+            line = f"from payload.standins import {engines.standins[key]} as {name}"
+        elif key in engines.settings:
+            line = self._settings(file, name, *engines.settings[key])
         elif top in _IMPORTABLE:
             line = as_written(statement, alias)
         elif isinstance(statement, ast.ImportFrom) and (found := self._defining(module, alias.name)):

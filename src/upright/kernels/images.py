@@ -14,17 +14,17 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from upright.errors import EngineError, UsageError
-from upright.kernels.interpreter import ASK
+from upright.kernels.interpreter import question
 
 
-def locate(engine: str, image: str) -> tuple[str, str, str]:
+def locate(name: str, image: str) -> tuple[str, str, str]:
     """Version, the package's directory inside the image, and the image's id."""
     identity = _run("image", "inspect", "--format", "{{.Id}}", image).strip()
-    words = ("run", "--rm", "--network=none", "--entrypoint", "python3", image, "-c", ASK)
+    words = ("run", "--rm", "--network=none", "--entrypoint", "python3", image, "-c", question())
     answer = json.loads(_run(*words).strip().splitlines()[-1])
-    found = answer["engines"].get(engine)
+    found = answer["engines"].get(name)
     if found is None or found[1] is None:
-        raise EngineError(f"{image} has no {engine} that its python3 knows")
+        raise EngineError(f"{image} has no {name} that its python3 knows")
     return found[0], found[1], identity.removeprefix("sha256:")[:12]
 
 

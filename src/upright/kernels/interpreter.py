@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from upright.engines import ENGINES, engine_named
 from upright.errors import EngineError, UsageError
 
 ENV = "UPRIGHT_KERNELS_PYTHON"
@@ -18,10 +20,10 @@ HINT = f"pip install '.[kernels]' in Upright's clone, or name a Python that has 
 # Guard: before 3.5 there is no seam to bind arguments without a driver, and sm_121 aborts the interpreter.
 OLDEST = (3, 5)
 
-ASK = """
+_ASK = """
 import importlib.metadata as metadata, importlib.util as util, json, sys
-found = {"python": "%d.%d" % sys.version_info[:2], "engines": {}}
-for name in ("triton", "vllm", "sglang"):
+found = {"python": ".".join(map(str, sys.version_info[:2])), "engines": {}}
+for name in %s:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -33,6 +35,12 @@ print(json.dumps(found))
 """
 
 
+def question() -> str:
+    """A script that prints the interpreter's version, its Triton and the engines it has."""
+    packages = [engine.kernels.package for engine in ENGINES.values() if engine.kernels]
+    return _ASK % repr(("triton", *packages))
+
+
 @dataclass(frozen=True)
 class Interpreter:
     """A Python on this machine, and what of interest is installed there."""
@@ -40,9 +48,8 @@ class Interpreter:
     program: str
     python: str
     triton: str | None
-    vllm: tuple[str, Path] | None
-    """Version and package directory."""
-    sglang: tuple[str, Path] | None
+    packages: Mapping[str, tuple[str, Path]] = field(hash=False)
+    """Engines' packages -> version and directory."""
     how: str
     """Why this one was taken."""
 
@@ -51,7 +58,8 @@ class Interpreter:
         return f"Triton {self.triton} of {self.how}"
 
     def engine(self, name: str) -> tuple[str, Path] | None:
-        return {"vllm": self.vllm, "sglang": self.sglang}.get(name)
+        known = engine_named(name).kernels
+        return self.packages.get(known.package) if known else None
 
 
 def interpreter(environment: str | None = None, named: str | None = None) -> Interpreter:
@@ -76,7 +84,7 @@ def plain(environment: str | None = None) -> Interpreter:
 @lru_cache
 def look(program: str, how: str) -> Interpreter:
     try:
-        done = subprocess.run([program, "-c", ASK], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([program, "-c", question()], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
             f"{program} cannot be run: {error}", hint="name the python program of an environment"
@@ -87,7 +95,7 @@ def look(program: str, how: str) -> Interpreter:
     engines = {name: (version, Path(place) if place else None) for name, (version, place) in answer["engines"].items()}
     placed = {name: (version, place) for name, (version, place) in engines.items() if place is not None}
     triton = engines["triton"][0] if "triton" in engines else None
-    return Interpreter(program, answer["python"], triton, placed.get("vllm"), placed.get("sglang"), how)
+    return Interpreter(program, answer["python"], triton, placed, how)
 
 
 def _candidates(environment: str | None, named: str | None) -> list[tuple[str, str]]:

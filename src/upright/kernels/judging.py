@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upright.kernels.capture import Shapes, Way
+from upright.engines.facets.kernels import Shapes, Way
 from upright.kernels.compile import Outcome
 from upright.kernels.sources import EngineSource
 from upright.kernels.targets import Target

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from upright.engines.facets.kernels import Arguments, Shapes, Way, tensor
 from upright.errors import EngineError, UsageError
-from upright.kernels.capture import Arguments, Call, Shapes, Way, called, find, tensor
+from upright.kernels.capture import Call, called, find, kernels_of
 from upright.kernels.compile import Outcome, Task
 from upright.kernels.extract import extract
 from upright.kernels.runs import Compiler
@@ -29,13 +30,6 @@ _NAME = re.compile(
     r"(?:,block_shape=\[(?P<block>[\d, ]+)\])?(?P<channels>,per_channel_quant=True)?(?P<down>_down)?\.json"
 )
 TILE = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages")
-_FOLDERS = {
-    "vllm": ("vllm/model_executor/layers/fused_moe/configs",),
-    "sglang": (
-        "sglang/srt/layers/moe/moe_runner/triton_utils/configs",
-        "sglang/srt/layers/moe/fused_moe_triton/configs",
-    ),
-}
 
 Tile = tuple[str | None, tuple[int, ...] | None, bool, tuple[int, ...]]
 """Weight type, quantisation block, one scale a channel, and the numbers of `TILE`."""
@@ -61,7 +55,9 @@ class ConfigFile:
 
 def shipped(source: EngineSource, device: str | None = None) -> list[ConfigFile]:
     """Every tuned file of the engine for NVIDIA cards, or for devices whose name contains `device`."""
-    folders = [source.root / name for name in _FOLDERS[source.engine] if (source.root / name).is_dir()]
+    folders = [
+        source.root / name for name in kernels_of(source.engine).experts.configurations if (source.root / name).is_dir()
+    ]
     if not folders:
         raise EngineError(f"{source.where} has no tuned MoE configurations")
     found = [_read(path) for folder in folders for path in sorted(folder.rglob("*.json"))]
@@ -125,24 +121,17 @@ def compiled(tiles: Sequence[Tile], source: EngineSource, target: Target, compil
         try:
             calls[tile] = called(_way(source.engine, tile), extracted, _NO_SHAPES)
         except EngineError as error:
-            outcomes[tile] = Outcome(_LAUNCHERS[source.engine], error=error.message)
+            outcomes[tile] = Outcome(kernels_of(source.engine).experts.launcher, error=error.message)
     results = compiler.outcomes([Task(each) for each in calls.values()], target)
     return outcomes | {tile: found[0] for tile, found in zip(calls, results, strict=True)}
 
 
 _NO_SHAPES = Shapes(0, 0, 0, 0)
-_LAUNCHERS = {"vllm": "invoke_fused_moe_triton_kernel", "sglang": "invoke_fused_moe_kernel"}
-_FILES = {
-    "vllm": ("vllm/model_executor/layers/fused_moe/fused_moe.py",),
-    "sglang": (
-        "sglang/kernels/ops/moe/fused_moe_triton_kernels.py",
-        "sglang/srt/layers/moe/fused_moe_triton/fused_moe_triton_kernels.py",
-    ),
-}
 
 
 def _way(engine: str, tile: Tile) -> Way:
-    return Way("fused-moe", engine, _FILES[engine], _LAUNCHERS[engine], _arguments_of(tile), "routed experts")
+    experts = kernels_of(engine).experts
+    return Way("fused-moe", experts.files, experts.launcher, _arguments_of(tile), "routed experts")
 
 
 def _arguments_of(tile: Tile) -> Callable[[Shapes], Arguments]:

@@ -16,9 +16,10 @@ from typing import Literal, cast
 from upright import catalog
 from upright.catalog import versions
 from upright.catalog.rows.patch import PatchRow
+from upright.engines.facets.kernels import Shapes
 from upright.errors import EngineError
 from upright.kernels import edits
-from upright.kernels.capture import Shapes, call, way
+from upright.kernels.capture import call, way
 from upright.kernels.compile import Outcome, Task
 from upright.kernels.judging import judged
 from upright.kernels.runs import Compiler

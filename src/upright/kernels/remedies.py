@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from upright.engines.facets.kernels import Shapes, Way
 from upright.errors import EngineError
 from upright.kernels import patching
-from upright.kernels.capture import Shapes, Way, call
+from upright.kernels.capture import call
 from upright.kernels.compile import Outcome, Task
 from upright.kernels.runs import Compiler
 from upright.kernels.sources import EngineSource

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from upright.engines.facets.kernels import Shapes, Way
 from upright.errors import UsageError
-from upright.kernels.capture import Call, Shapes, Way, call
+from upright.kernels.capture import Call, call
 from upright.kernels.compile import Outcome, Task
 from upright.kernels.runs import Compiler
 from upright.kernels.sources import EngineSource

@@ -23,9 +23,9 @@ from typing import IO
 
 from upright.errors import EngineError, UsageError
 from upright.home import home
+from upright.kernels.capture import kernels_of
 from upright.kernels.interpreter import Interpreter
 
-ENGINES = ("vllm", "sglang")
 Prefetch = Callable[[Iterable[tuple[int, int]]], None]
 _WHEEL = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)-.+\.whl")
 
@@ -55,8 +55,7 @@ def find_source(
     environment: Interpreter | None = None,
 ) -> EngineSource:
     """The named source or image, else the environment's, else the released version."""
-    if engine not in ENGINES:
-        raise UsageError(f"{engine} has no Triton kernels to check", hint=f"engines: {', '.join(ENGINES)}")
+    kernels_of(engine)
     if source is not None and image is not None:
         raise UsageError("--source and --image name the engine twice")
     if source is not None:
@@ -87,24 +86,25 @@ def _from_path(engine: str, path: Path) -> EngineSource:
         return from_wheel(engine, path)
     if not path.is_dir():
         raise UsageError(f"{path} is neither a directory nor a wheel")
-    root = path.parent if path.name == engine and (path / "__init__.py").exists() else path
-    if not (root / engine).is_dir():
+    package = kernels_of(engine).package
+    root = path.parent if path.name == package and (path / "__init__.py").exists() else path
+    if not (root / package).is_dir():
         raise UsageError(f"{path} does not hold {engine}")
     return EngineSource(
-        engine, _version_beside(engine, root), root.absolute(), f"directory {path}", ("--source", str(path)), True
+        engine, _version_beside(package, root), root.absolute(), f"directory {path}", ("--source", str(path)), True
     )
 
 
-def _version_beside(engine: str, root: Path) -> str | None:
+def _version_beside(package: str, root: Path) -> str | None:
     """From the metadata directory that a wheel or an installation leaves beside the package."""
-    found = [path.name.split("-")[1].removesuffix(".dist") for path in root.glob(f"{engine}-*.dist-info")]
+    found = [path.name.split("-")[1].removesuffix(".dist") for path in root.glob(f"{package}-*.dist-info")]
     versions = {name.removesuffix(".dist-info") for name in found}
     return versions.pop() if len(versions) == 1 else None
 
 
 def from_wheel(engine: str, path: Path) -> EngineSource:
     named = _WHEEL.fullmatch(path.name)
-    if named is None or named["name"].lower() != engine:
+    if named is None or named["name"].lower() != kernels_of(engine).package:
         raise UsageError(f"{path.name} is not a wheel of {engine}")
     stat = path.stat()
     mark = hashlib.sha256(f"{path.absolute()} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:12]
@@ -124,7 +124,7 @@ def is_fetched(engine: str, version: str, environment: Interpreter) -> bool:
 def from_image(engine: str, image: str) -> EngineSource:
     from upright.kernels import images
 
-    version, package, identity = images.locate(engine, image)
+    version, package, identity = images.locate(kernels_of(engine).package, image)
     folder = _sources() / f"{engine}-{version}-image-{identity}"
     if not folder.exists():
         with _beside(folder) as beside:
@@ -147,7 +147,7 @@ def released(engine: str, version: str) -> EngineSource:
 
 def _wheel_url(engine: str, version: str) -> str:
     words = ["install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--only-binary", ":all:"]
-    words += ["--report", "-", f"{engine}=={version}"]
+    words += ["--report", "-", f"{kernels_of(engine).package}=={version}"]
     pip = [sys.executable, "-m", "pip"] if _has_pip() else [shutil.which("pip") or "pip"]
     try:
         done = subprocess.run([*pip, *words], capture_output=True, text=True, timeout=300, check=False)

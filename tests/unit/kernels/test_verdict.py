@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from upright.kernels.capture import FP8, Shapes, way
+from upright.engines.facets.kernels import FP8, Shapes
+from upright.kernels.capture import way
 from upright.kernels.compile import Outcome
 from upright.kernels.judging import judged as verdict
 from upright.kernels.sources import EngineSource

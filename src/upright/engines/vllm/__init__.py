@@ -7,6 +7,7 @@ from upright.engines.facets.budget import GpuShare
 from upright.engines.facets.finding import PackageFinding
 from upright.engines.facets.flags import Flags
 from upright.engines.facets.http import Http
+from upright.engines.facets.kernels import TritonKernels
 from upright.engines.facets.log import Log
 from upright.engines.facets.metrics import MetricNames
 from upright.engines.facets.proof import EngineProof
@@ -66,6 +67,12 @@ class Vllm(Engine):
         from upright.engines.vllm.proof import PROOF
 
         return PROOF
+
+    @property
+    def kernels(self) -> TritonKernels:
+        from upright.engines.vllm.kernels import KERNELS
+
+        return KERNELS
 
     @property
     def speculation(self) -> Speculating:

@@ -1,0 +1,134 @@
+"""vLLM's own Triton kernels: MLA decode, unified attention, and fused experts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from upright.engines.facets.kernels import (
+    BATCH,
+    FP8,
+    PAGE,
+    SLOTS,
+    SPLITS,
+    TOKENS,
+    Arguments,
+    FusedExperts,
+    Shapes,
+    TritonKernels,
+    Way,
+    latent_shapes,
+    tensor,
+)
+from upright.records.model import MlaAttention
+
+_FOLDERS = ("vllm/v1/attention/ops", "vllm/attention/ops")
+
+
+def _mla_decode(shapes: Shapes) -> Arguments:
+    pages, key = SLOTS // PAGE, shapes.key_dim
+    cache = (PAGE * key, key, key, 1)
+    return {
+        "q": tensor(shapes.dtype, BATCH, shapes.heads, key),
+        "k_buffer": tensor(shapes.kv_dtype, pages, PAGE, 1, key, strides=cache),
+        "v_buffer": tensor(shapes.kv_dtype, pages, PAGE, 1, shapes.value_dim, strides=cache),
+        "o": tensor(shapes.dtype, BATCH, shapes.heads, shapes.value_dim),
+        "lse": tensor(shapes.dtype, BATCH, shapes.heads),
+        "req_to_token": tensor("int32", BATCH, pages),
+        "b_seq_len": tensor("int32", BATCH),
+        "attn_logits": tensor("float32", BATCH, shapes.heads, SPLITS, shapes.value_dim + 1),
+        "num_kv_splits": SPLITS,
+        "sm_scale": 0.1,
+        "page_size": PAGE,
+        "k_scale": tensor("float32"),
+        "v_scale": tensor("float32"),
+        "is_mla": True,
+    }
+
+
+def _unified(shapes: Shapes, *, decode: bool) -> Arguments:
+    pages, tokens = SLOTS // PAGE, BATCH if decode else TOKENS
+    fp8 = shapes.kv_dtype == FP8
+    padded = 1 << (shapes.key_dim - 1).bit_length()
+    segments: Arguments = {}
+    if decode:
+        segments = {
+            "seq_threshold_3D": 4 * BATCH,
+            "num_par_softmax_segments": 16,
+            "softmax_segm_output": tensor("float32", BATCH, shapes.heads, 16, padded),
+            "softmax_segm_max": tensor("float32", BATCH, shapes.heads, 16),
+            "softmax_segm_expsum": tensor("float32", BATCH, shapes.heads, 16),
+        }
+    if fp8:
+        segments["kv_quant_mode"] = {"name": "KVQuantMode.FP8_PER_TENSOR"}
+    return {
+        "q": tensor(shapes.dtype, tokens, shapes.heads, shapes.key_dim),
+        "k": tensor(shapes.kv_dtype, pages, PAGE, shapes.kv_heads, shapes.key_dim),
+        "v": tensor(shapes.kv_dtype, pages, PAGE, shapes.kv_heads, shapes.value_dim),
+        "out": tensor(shapes.dtype, tokens, shapes.heads, shapes.value_dim),
+        "cu_seqlens_q": tensor("int32", BATCH + 1),
+        "max_seqlen_q": 1 if decode else TOKENS,
+        "seqused_k": tensor("int32", BATCH),
+        "max_seqlen_k": SLOTS,
+        "softmax_scale": 0.1,
+        "causal": True,
+        "window_size": [(shapes.window_tokens or 0) - 1, 0] if shapes.window_tokens else [-1, -1],
+        "block_table": tensor("int32", BATCH, pages),
+        "softcap": 0,
+        "q_descale": None,
+        "k_descale": tensor("float32", BATCH, shapes.kv_heads) if fp8 else None,
+        "v_descale": tensor("float32", BATCH, shapes.kv_heads) if fp8 else None,
+        **segments,
+    }
+
+
+def _unified_decode(shapes: Shapes) -> Arguments:
+    return _unified(shapes, decode=True)
+
+
+def _unified_prefill(shapes: Shapes) -> Arguments:
+    return _unified(shapes, decode=False)
+
+
+def _latent(layer: MlaAttention, devices: int, kv_dtype: str) -> Iterator[tuple[str, Shapes]]:
+    yield "mla-decode", latent_shapes(layer, devices, kv_dtype)
+
+
+def _files(name: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}" for folder in _FOLDERS)
+
+
+_UNIFIED = Way(
+    name="unified-prefill",
+    files=_files("triton_unified_attention.py"),
+    launcher="unified_attention",
+    arguments=_unified_prefill,
+    why="TRITON_ATTN prefill",
+)
+KERNELS = TritonKernels(
+    package="vllm",
+    ways=(
+        Way(
+            name="mla-decode",
+            files=_files("triton_decode_attention.py"),
+            launcher="decode_attention_fwd",
+            arguments=_mla_decode,
+            why="TRITON_MLA decode",
+            tile=(("BLOCK_H",), ("BLOCK_N",)),
+        ),
+        _UNIFIED,
+        replace(_UNIFIED, name="unified-decode", arguments=_unified_decode, why="TRITON_ATTN decode"),
+    ),
+    latent=_latent,
+    grouped=("unified-prefill", "unified-decode"),
+    experts=FusedExperts(
+        launcher="invoke_fused_moe_triton_kernel",
+        files=("vllm/model_executor/layers/fused_moe/fused_moe.py",),
+        default_files=("vllm/model_executor/layers/fused_moe/fused_moe.py",),
+        configurations=("vllm/model_executor/layers/fused_moe/configs",),
+    ),
+    standins={"vllm.platforms:current_platform": "current_platform", "vllm.logger:init_logger": "get_logger"},
+    real={"vllm.triton_utils:tl": "import triton.language as tl", "vllm.triton_utils:triton": "import triton"},
+    settings={"vllm.envs": ("vllm.envs", False), "vllm:envs": ("vllm.envs", False)},
+    latent_not_judged=("MLA prefill: FlashAttention, not Triton",),
+)
