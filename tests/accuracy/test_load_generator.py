@@ -14,10 +14,11 @@ import pytest
 
 from tests.conftest import ROOT
 from upright.benchmarking.drivers import drive
-from upright.benchmarking.load import Load, Target, run, spread_of
+from upright.benchmarking.load import Load, Target, run
 from upright.benchmarking.schedule import Schedule, command
 from upright.benchmarking.selftest import Repeated, scheduled
 from upright.records.benchmark import Shape
+from upright.records.spreads import spread_of
 
 TTFT_SECONDS = 0.2
 PROMPT = "one two three four " * 64

@@ -17,9 +17,12 @@ from upright.engines import ENGINES
 
 HOUSE = Path(__file__).parents[2] / "src/upright"
 MAY_SPELL = ("engines", "catalog")
-CEILING = 181
+CEILING = 48
 """How many are left; it may only fall."""
-ENGINE_NAME = re.compile("|".join(sorted({re.escape(name.partition(".")[0]) for name in ENGINES})), re.IGNORECASE)
+ENGINE_NAME = re.compile(
+    rf"(?<!o)(?:{'|'.join(sorted({re.escape(name.partition('.')[0]) for name in ENGINES}))})", re.IGNORECASE
+)
+"""Ollama is none of them."""
 
 
 def test_engines_are_named_in_their_folders_only():

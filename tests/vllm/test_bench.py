@@ -24,10 +24,10 @@ from tests.vllm.conftest import CONTEXT, USERS, Standing, answer, stop_all
 from upright.benchmarking.bench import subject
 from upright.benchmarking.cell import Place, measure
 from upright.benchmarking.drivers.driver import drive
-from upright.benchmarking.drivers.foreign import Foreign
 from upright.benchmarking.known import Known
 from upright.benchmarking.load import Target
 from upright.endpoint.metrics import read_metrics
+from upright.engines.facets.bench import Foreign
 from upright.records.benchmark import Api, Cell, Shape
 
 WORDS = ("--workload", "short", "--output-tokens", "64", "--concurrency", "4")

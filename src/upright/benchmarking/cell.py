@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 
-from upright.benchmarking.load import Flight, Load, Tally, Target, run, spread_of
+from upright.benchmarking.load import Flight, Load, Tally, Target, run
 from upright.benchmarking.prompts import Gauge, Prompts
 from upright.benchmarking.sampling import Sampler
 from upright.benchmarking.verdict import marks, notes
@@ -18,6 +18,7 @@ from upright.endpoint.client import Answer
 from upright.endpoint.guards import complaints
 from upright.errors import UprightError
 from upright.records.benchmark import Cell, EngineView, Machine, Shape
+from upright.records.spreads import spread_of
 
 OnTick = Callable[[Tally, int], None]
 _WARM_TOKENS = 64

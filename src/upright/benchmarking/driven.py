@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from upright.benchmarking.bench import keep
 from upright.benchmarking.drivers import drive
+from upright.benchmarking.drivers.foreign import cell_of
 from upright.benchmarking.known import Known
 from upright.benchmarking.sweep import Asked
 from upright.records.benchmark import WITH_TOOL, Benchmark, Cell
@@ -27,7 +28,7 @@ def driven(
             tell(f"{tool}: {shape.prompt_tokens:,}/{shape.output_tokens:,}, {shape.concurrency:,} at once")
             found = drive(tool, known.target, shape, program=program, tokenizer=tokenizer, seed=asked.seed + repeat)
             for each in found:
-                cell = each.cell(run=run, workload=name, repeat=repeat, api=known.target.api, recipe=known.recipe)
+                cell = cell_of(each, run=run, workload=name, repeat=repeat, api=known.target.api, recipe=known.recipe)
                 directory.append(cell)
                 cells.append(cell)
     record = Benchmark(

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from upright.benchmarking.load import Tally, Target, spread_of
+from upright.benchmarking.load import Tally, Target
 from upright.benchmarking.load.wire import Response, WireError
 from upright.benchmarking.server import Server
 from upright.endpoint.metrics import Metrics, read_metrics
 from upright.errors import EndpointError
 from upright.records.benchmark import EngineView, Spread
+from upright.records.spreads import spread_of
 
 _EVERY_SECONDS = 0.5
 _PAGES = 240

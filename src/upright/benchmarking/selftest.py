@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 import httpx2
 
-from upright.benchmarking.load import Load, Request, Target, run, spread_of
+from upright.benchmarking.load import Load, Request, Target, run
 from upright.benchmarking.schedule import Schedule, command
 from upright.errors import EndpointError
 from upright.records.benchmark import Api, SelfTest
+from upright.records.spreads import spread_of
 
 _TTFT_SECONDS = 0.2
 _TOKENS = 30

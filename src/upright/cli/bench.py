@@ -49,8 +49,10 @@ _ASKED = (
 @click.option("--ttft", type=Seconds(), default="2s", show_default=True, help="The promise of goodput: first token.")
 @click.option("--tpot", type=Seconds(), default="50ms", show_default=True, help="The promise of goodput: each token.")
 @click.option("--against", help="Measure another in turns with it: a running deployment, or a recipe's file.")
-@click.option("--with", "tool", type=click.Choice(["vllm", "aiperf", "guidellm", "llama-bench"]),
-              help="Let this tool make the load, and keep its figures.")  # fmt: skip
+@click.option(
+    "--with", "tool", metavar="TOOL",
+    help="Let aiperf, guidellm or an engine's own tool make the load, and keep its figures.",
+)  # fmt: skip
 @click.option("--program", type=click.Path(path_type=Path, exists=True), help="Where that tool is, if not on the PATH.")
 @click.option("--tokenizer", help="The tokenizer that tool makes prompts with; a path or a repository.")
 @click.option("--import", "file", type=click.Path(path_type=Path), help="Read a result of such a tool, and stop.")

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from upright.engines import ENGINES
+from upright.engines.facets.finding import ProgramFinding
 from upright.units import GIB, memory, size
 
 if TYPE_CHECKING:
@@ -184,7 +186,9 @@ def _engines(box: Box) -> Iterator[str]:
         flags = f", {len(engine.flags)} flags" if engine.flags is not None else ""
         yield f"{engine.engine} {engine.version or '(no version)'}{flags}: {engine.program}"
     if not box.engines and box.basis == "probed":
-        yield "none on PATH, none in UPRIGHT_LLAMA_SERVER"
+        found = (engine.finding for engine in ENGINES.values())
+        variables = dict.fromkeys(each.variable for each in found if isinstance(each, ProgramFinding) and each.variable)
+        yield ", ".join(("none on PATH", *(f"none in {variable}" for variable in variables)))
 
 
 def _settings(box: Box) -> Iterator[str]:

@@ -15,7 +15,7 @@ from upright.cli.output import say
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ENGINE = (
-    click.option("--engine", type=click.Choice(["vllm", "sglang"]), required=True, help="Whose kernels."),
+    click.option("--engine", required=True, help="Whose kernels: an engine that has some in Triton."),
     click.option("--engine-version", metavar="V", help="A released version; only its Python files are fetched."),
     click.option("--env", "environment", metavar="DIR", help="The environment that holds the engine."),
     click.option("--source", "place", metavar="PATH", help="A wheel, or a directory that holds the package."),

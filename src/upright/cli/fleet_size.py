@@ -94,7 +94,7 @@ class Pairs(click.ParamType[dict[str, float]]):
 @click.option(
     "--streams",
     type=click.IntRange(1),
-    help="Sequences that an engine runs at once: if evidence does not say, or of llama.cpp instead of the best.",
+    help="Sequences that an engine runs at once: if evidence does not say, or of one with slots instead of the best.",
 )
 @click.option("--pool-tokens", type=Tokens(), help="Tokens that its cache holds, if evidence does not say.")
 @click.option("--usage", type=Pairs(), default={}, help="What your people do instead: turns=40,thinking_seconds=2m,...")
@@ -220,6 +220,7 @@ def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[Servi
 
 def _planned(model: str, use: str, wanted: dict[str, Any]) -> Iterator[Serving]:
     from upright.cli.planned import measurements, plan_of_file
+    from upright.engines import slotted
     from upright.errors import UprightError, UsageError
     from upright.planning import plan
     from upright.sizing.planned import takes_what_fits
@@ -254,7 +255,7 @@ def _planned(model: str, use: str, wanted: dict[str, Any]) -> Iterator[Serving]:
         if wanted["streams"] is not None and takes_what_fits(best):
             raise UsageError(
                 f"--streams is not for {best.engine}: it runs as many as its cache has room for",
-                hint="leave it out, or plan --engine llama.cpp",
+                hint=f"leave it out, or plan --engine {slotted()}",
             )
         if (way := (best.parallel, best.kv.planned_tokens if not takes_what_fits(best) else 0)) not in seen:
             seen.append(way)

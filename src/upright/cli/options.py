@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from upright.engines import OURS
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ _MODEL = (
 )
 RANKS = click.IntRange(1, 256)
 """Ranks or stages that a person may ask for: every one of them is planned."""
+
+
+engine_option = click.option("--engine", help=f"Only this engine: {', '.join(OURS)}, or one that a package brings.")
 
 
 class Number(click.FloatRange):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import RANKS, Number, given, goal_options, model_argument
+from upright.cli.options import RANKS, Number, engine_option, given, goal_options, model_argument
 from upright.cli.output import Output, note, output_options, page_width
 from upright.cli.planned import (
     GOAL,
@@ -39,7 +39,7 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 @goal_options
 @node_options
 @click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="The shape of the load.")
-@click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp.")
+@engine_option
 @click.option("--engine-version", help="Only this version of it, such as 0.32.0.")
 @click.option("--tp", type=RANKS, help="Ranks of tensor parallelism.")
 @click.option("--pp", type=RANKS, help="Pipeline stages.")
@@ -48,7 +48,7 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 @click.option(
     "--gpu-memory-utilization",
     type=Number(min=0),
-    help="Share of each GPU for the engine (SGLang: --mem-fraction-static).",
+    help="Share of each GPU for the engine, whatever the engine calls it.",
 )
 @click.option("--draft", is_flag=True, help="With a draft model.")
 @click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.options import RANKS, Number, goal_options, port_option, said
+from upright.cli.options import RANKS, Number, engine_option, goal_options, port_option, said
 
 if TYPE_CHECKING:
     from upright.planning.artifacts import Choice
@@ -109,7 +109,7 @@ def recipe_options(function: F) -> F:
         click.option("--pp", type=RANKS, help="Pipeline stages."),
         click.option("--tp", type=RANKS, help="Ranks of tensor parallelism."),
         click.option("--engine-version", help="For this version of it, such as 0.32.0."),
-        click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp."),
+        engine_option,
         port_option,
         node_options,
         goal_options,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command(name="probe")
 @click.argument("box", required=False)
 @click.option("--measure", is_flag=True, help="Also measure how fast main memory can be read (a few seconds).")
-@click.option("--flags", is_flag=True, help="Also ask vLLM and SGLang for their flags (imports them: half a minute).")
+@click.option("--flags", is_flag=True, help="Also ask engines in Python for their flags (imports them: half a minute).")
 @click.option(
     "--record",
     type=click.Path(path_type=Path, file_okay=False),

@@ -101,7 +101,10 @@ def _facts(model: Model) -> list[tuple[str, str]]:
     facts += [("not understood", ", ".join(model.not_understood))] if model.not_understood else []
     facts += [("assumed", f"{each.key} = {each.value} ({each.source})") for each in model.assumed[:12]]
     if model.ik_only:
-        facts.append(("engine", "types of ik_llama.cpp: mainline llama.cpp refuses this file"))
+        from upright.engines.tensor_types import loading_fork_types, refusing_fork_types
+
+        message = f"types of {loading_fork_types()}: mainline {refusing_fork_types()} refuses this file"
+        facts.append(("engine", message))
     return facts
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.options import Number, given, goal_options, model_argument, port_option
+from upright.cli.options import Number, engine_option, given, goal_options, model_argument, port_option
 from upright.cli.output import Output, output_options, page_width, say
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @goal_options
 @port_option
 @click.option("--host-memory", type=Number(min=0, min_open=True), help="As if this machine had so many GiB.")
-@click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp.")
+@engine_option
 @output_options
 def command(
     model: str,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.options import given, goal_options, port_option
+from upright.cli.options import engine_option, given, goal_options, port_option
 
 if TYPE_CHECKING:
     from upright.line import On
@@ -59,7 +59,7 @@ def starting_options(function: F) -> F:
             help="What the engine runs in.",
         ),
         click.option("--engine-version", help="For this version of it: that of the image, where one is used."),
-        click.option("--engine", help="Only this engine: vllm, sglang, llama.cpp, ik_llama.cpp."),
+        engine_option,
         port_option,
         goal_options,
     ):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from upright.connecting.settings import ClientSettings, Protocol
+from upright.engines import ENGINES
 from upright.errors import UsageError
 from upright.records.deployment import Deployment
 
@@ -77,10 +78,17 @@ def _anthropic(served: Served) -> ClientSettings:
         "anthropic",
         {"ANTHROPIC_BASE_URL": served.base_url},
         "ANTHROPIC_AUTH_TOKEN",
-        # Guard: vLLM takes only `Authorization: Bearer`; ANTHROPIC_AUTH_TOKEN sends that, ANTHROPIC_API_KEY does not.
-        notes=("ANTHROPIC_API_KEY must not be set: it is sent in a header that vLLM does not read, and answers 401",),
+        # Guard: not every engine takes more than `Authorization: Bearer`; ANTHROPIC_AUTH_TOKEN sends that.
+        notes=(
+            f"ANTHROPIC_API_KEY must not be set: it is sent in a header that {_deaf()} does not read, and answers 401",
+        ),
         source="https://github.com/anthropics/anthropic-sdk-python#readme",
     )
+
+
+def _deaf() -> str:
+    """Engines that are known not to read Anthropic's own header."""
+    return ", ".join(engine.title for engine in ENGINES.values() if engine.http.reads_x_api_key is False)
 
 
 def _claude_code(served: Served) -> ClientSettings:
@@ -109,7 +117,7 @@ def _claude_code(served: Served) -> ClientSettings:
         file=".claude/settings.local.json",
         # The helper's answer is sent as `Authorization: Bearer` too, so that the file holds no key.
         settings={"env": environment, "apiKeyHelper": f"cat {shlex.quote(served.key_file)}"},
-        notes=("ANTHROPIC_API_KEY must not be set: it wins over the token and vLLM answers it with 401",),
+        notes=(f"ANTHROPIC_API_KEY must not be set: it wins over the token and {_deaf()} answers it with 401",),
         source="https://code.claude.com/docs/en/env-vars and /settings (apiKeyHelper), /model-config",
     )
 

@@ -59,6 +59,11 @@ def has_slots(name: str) -> bool:
     return engine is not None and engine.http.slots
 
 
+def slotted() -> str | None:
+    """The first engine whose requests have slots."""
+    return next((name for name in ENGINES if has_slots(name)), None)
+
+
 def _brought(extension: Extension) -> Engine:
     """Another package's code runs here, because a person installed it; what it breaks bears its name."""
     from upright.engines.contract import Engine

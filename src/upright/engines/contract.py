@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
+    from upright.engines.facets.bench import BenchTool
     from upright.engines.facets.budget import Budget
     from upright.engines.facets.finding import Finding
     from upright.engines.facets.flags import Flags
@@ -98,6 +99,11 @@ class Engine(ABC):
     @property
     def kernels(self) -> TritonKernels | None:
         """Its own Triton kernels; None: it has none, or none that are known."""
+        return None
+
+    @property
+    def bench(self) -> BenchTool | None:
+        """Its own load generator; None: it has none, or none that is known."""
         return None
 
     @property

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from upright.catalog.rows.memory import End, OverheadRow
 from upright.engines.facets.budget import Margin
+from upright.engines.tensor_types import loading_fork_types
 from upright.planning.answer import exact, finish, rounded_down
 from upright.planning.buffers import COMPUTE_BAND, compute_buffer, padded_context
 from upright.planning.devices import HOST, HOST_RESERVE, UNKNOWN_HOST_BYTES, gpus, host_bytes
 from upright.planning.kvcache import cache_shape
 from upright.planning.layouts import Storage
-from upright.planning.offering import fork, refuses_types
+from upright.planning.offering import refuses_types
 from upright.planning.overhead import AGAIN, overheads
 from upright.planning.placement import Job, Load, Overheads, budget_of, capacity_tokens, feasible, over, place
 from upright.planning.stated import stated_cache
@@ -282,7 +283,7 @@ def _objections(case: LayerCase, job: Job, loads: tuple[Load, ...], low: int, ba
             Objection(
                 code="ik-only-types",
                 message=f"{case.model.name} has tensor types that mainline {case.engine} refuses",
-                remedy=f"--engine {other}" if (other := fork()) else None,
+                remedy=f"--engine {other}" if (other := loading_fork_types()) else None,
             )
         )
     return tuple(found)

@@ -50,11 +50,6 @@ def refuses_types(engine: str, model: Model) -> bool:
     return model.ik_only and layers is not None and not layers.fork_types
 
 
-def fork() -> str | None:
-    """The engine that loads them."""
-    return next((name for name in ENGINES if (layers := layers_of(name)) and layers.fork_types), None)
-
-
 def sharing_remedy(engine: str, ranks: Ranks) -> str | None:
     """A version of it that shares the cache, or another engine that does."""
     since = ranks.sharing.since()

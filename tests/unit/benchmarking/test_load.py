@@ -11,10 +11,11 @@ from dataclasses import replace
 import pytest
 
 from tests.scripted.schedule import Faults, faulty
-from upright.benchmarking.load import Load, Request, Tally, Target, run, spread_of
+from upright.benchmarking.load import Load, Request, Tally, Target, run
 from upright.benchmarking.schedule import Schedule, command
 from upright.benchmarking.selftest import Repeated, scheduled, self_test
 from upright.records.benchmark import Api
+from upright.records.spreads import spread_of
 
 QUICK = Schedule(ttft_seconds=0.05, itl_seconds=0.005)
 

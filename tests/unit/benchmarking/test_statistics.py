@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from upright.benchmarking.load.tally import Buckets, spread_of
+from upright.benchmarking.load.tally import Buckets
 from upright.benchmarking.statistics import _t, _upper_tail, mean, paired, unpaired
+from upright.records.spreads import spread_of
 
 TABLE = [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042), (1000, 1.962)]
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
-from upright.benchmarking.drivers.foreign import Foreign, pick
-from upright.benchmarking.load import Target
+from upright.benchmarking.drivers.foreign import pick
+from upright.engines.facets.bench import BenchTarget, BenchTool, Foreign
 from upright.errors import ReadError
 from upright.records.benchmark import Shape, Spread
 
 
-def argv(program: str, target: Target, shape: Shape, folder: Path, tokenizer: str | None, seed: int) -> list[str]:
+def argv(
+    program: str, target: BenchTarget, shape: Shape, folder: PurePath, tokenizer: str | None, seed: int
+) -> list[str]:
     words = [
         program, "profile", "-m", target.model, "--url", target.base_url, "--streaming",
         "--endpoint-type", "chat" if target.api == "chat" else "completions", "--use-server-token-count",
@@ -29,10 +31,6 @@ def argv(program: str, target: Target, shape: Shape, folder: Path, tokenizer: st
     if shape.requests_per_second is not None:
         words += ["--request-rate", f"{shape.requests_per_second:g}", "--request-rate-mode", "poisson"]
     return words
-
-
-def result(folder: Path) -> Path:
-    return folder / "profile_export_aiperf.json"
 
 
 def recognises(data: Any) -> bool:
@@ -105,3 +103,6 @@ def _spread(data: dict[str, Any], name: str, count: int, factor: float = 0.001) 
         "p50": found.get("p50", mean), "p90": found.get("p90", mean), "p99": found.get("p99", mean),
     }  # fmt: skip
     return Spread(count=count, **{key: factor * value for key, value in figures.items()})
+
+
+TOOL = BenchTool("aiperf", "aiperf", argv, "profile_export_aiperf.json", recognises, read)

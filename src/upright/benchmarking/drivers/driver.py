@@ -7,40 +7,35 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from upright.benchmarking.drivers import aiperf, guidellm, llamabench, table, vllm
-from upright.benchmarking.drivers.foreign import Foreign
+from upright.benchmarking.drivers import aiperf, guidellm, table
+from upright.benchmarking.drivers.foreign import cell_of
 from upright.benchmarking.load import Target
-from upright.errors import EngineError, ReadError
+from upright.engines import ENGINES
+from upright.engines.facets.bench import BenchTool, Foreign
+from upright.errors import EngineError, ReadError, UsageError
 from upright.host import handed_on
 from upright.records.benchmark import Benchmark, Shape
 
-
-@dataclass(frozen=True)
-class Driver:
-    """One tool."""
-
-    name: str
-    program: str
-    argv: Callable[[str, Target, Shape, Path, str | None, int], list[str]]
-    result: Callable[[Path], Path]
-    recognises: Callable[[Any], bool]
-    read: Callable[[Any], list[Foreign]]
+OURS = (aiperf.TOOL, guidellm.TOOL)
+"""Those that belong to no engine."""
 
 
-DRIVERS: dict[str, Driver] = {
-    name: Driver(name, program, tool.argv, tool.result, tool.recognises, tool.read)
-    for name, program, tool in (
-        ("vllm", "vllm", vllm),
-        ("aiperf", "aiperf", aiperf),
-        ("guidellm", "guidellm", guidellm),
-        ("llama-bench", "llama-bench", llamabench),
-    )
-}
+@cache
+def drivers() -> Mapping[str, BenchTool]:
+    """By the name that people type."""
+    tools = (*(engine.bench for engine in ENGINES.values()), *OURS)
+    return {tool.name: tool for tool in tools if tool is not None}
+
+
+def driver_named(name: str) -> BenchTool:
+    if name not in drivers():
+        raise UsageError(f"no load generator named {name}", hint=f"known: {', '.join(drivers())}")
+    return drivers()[name]
 
 
 def drive(
@@ -48,7 +43,7 @@ def drive(
     program: str | None = None, tokenizer: str | None = None, seed: int = 0, seconds: float = 600,
 ) -> list[Foreign]:  # fmt: skip
     """Run the tool to its end. EngineError with its own last words if it fails."""
-    driver = DRIVERS[name]
+    driver = driver_named(name)
     found = program or shutil.which(driver.program)
     if found is None:
         raise EngineError(f"{driver.program} is not on the PATH", hint=f"--program PATH says where {name} is")
@@ -63,7 +58,7 @@ def drive(
         except OSError as error:
             raise EngineError(f"{found} cannot be started: {error.strerror}") from None
         (place / "stdout.txt").write_text(done.stdout)
-        file = driver.result(place)
+        file = place / driver.result
         if done.returncode != 0 or not file.exists():
             words = (done.stderr.strip() or done.stdout.strip() or "no words").splitlines()[-1]
             raise EngineError(f"{name} ended with code {done.returncode}: {words[:300]}")
@@ -75,15 +70,15 @@ def imported(path: Path) -> Benchmark:
     if path.suffix == ".csv":
         return table.read(_text(path))
     data = _parsed(path)
-    for driver in DRIVERS.values():
+    for driver in drivers().values():
         if driver.recognises(data):
-            cells = tuple(each.cell(run=path.stem, workload="imported") for each in driver.read(data))
+            cells = tuple(cell_of(each, run=path.stem, workload="imported") for each in driver.read(data))
             return Benchmark(
                 run=path.stem, title=path.stem, workload="imported", about=f"measured with {driver.name}",
                 deployment=None, model=_model(data), engine=None, engine_version=None, base_url=None,
                 at=cells[0].at if cells else "", seed=0, repeats=1, self_test=None, cells=cells,
             )  # fmt: skip
-    raise ReadError(f"{path} is no result of {', '.join(DRIVERS)}", hint="or a table of published figures, as .csv")
+    raise ReadError(f"{path} is no result of {', '.join(drivers())}", hint="or a table of published figures, as .csv")
 
 
 def _model(data: Any) -> str:

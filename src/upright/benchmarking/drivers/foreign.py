@@ -3,52 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from upright.records.benchmark import Api, Cell, Machine, Shape, Spread
+from upright.engines.facets.bench import Foreign
+from upright.records.benchmark import Api, Cell, Machine, Spread
 
 
-@dataclass(frozen=True)
-class Foreign:
-    """What another tool measured; None where it says nothing."""
+def cell_of(
+    foreign: Foreign, *, run: str, workload: str, repeat: int = 1, api: Api = "chat", recipe: str | None = None
+) -> Cell:
+    from upright.benchmarking.verdict import marks
 
-    program: str
-    version: str | None
-    shape: Shape
-    seconds: float
-    sent: int
-    succeeded: int
-    output_tokens_per_second: float
-    total_tokens_per_second: float
-    requests_per_second: float
-    peak_tokens_per_second: float | None = None
-    ttft: Spread | None = None
-    tpot: Spread | None = None
-    itl: Spread | None = None
-    latency: Spread | None = None
-    prompt: Spread | None = None
-    output: Spread | None = None
-    in_flight_peak: int = 0
-    errors: Mapping[str, int] = field(default_factory=dict)
-    at: str = ""
-    notes: tuple[str, ...] = ()
-
-    def cell(self, *, run: str, workload: str, repeat: int = 1, api: Api = "chat", recipe: str | None = None) -> Cell:
-        from upright.benchmarking.verdict import marks
-
-        cell = Cell(
-            run=run, workload=workload, repeat=repeat, api=api, recipe=recipe, shape=self.shape, at=self.at,
-            seconds=self.seconds, sent=self.sent, succeeded=self.succeeded, errors=dict(self.errors),
-            output_tokens_per_second=self.output_tokens_per_second,
-            total_tokens_per_second=self.total_tokens_per_second,
-            requests_per_second=self.requests_per_second, peak_tokens_per_second=self.peak_tokens_per_second,
-            ttft_seconds=self.ttft, tpot_seconds=self.tpot, itl_seconds=self.itl, latency_seconds=self.latency,
-            prompt_tokens=self.prompt, output_tokens=self.output,
-            in_flight_peak=self.in_flight_peak or self.shape.concurrency,
-            machine=Machine(program=self.program, version=self.version), notes=self.notes,
-        )  # fmt: skip
-        return Cell.model_validate({**dict(cell), "marks": marks(cell)})
+    cell = Cell(
+        run=run, workload=workload, repeat=repeat, api=api, recipe=recipe, shape=foreign.shape, at=foreign.at,
+        seconds=foreign.seconds, sent=foreign.sent, succeeded=foreign.succeeded, errors=dict(foreign.errors),
+        output_tokens_per_second=foreign.output_tokens_per_second,
+        total_tokens_per_second=foreign.total_tokens_per_second,
+        requests_per_second=foreign.requests_per_second, peak_tokens_per_second=foreign.peak_tokens_per_second,
+        ttft_seconds=foreign.ttft, tpot_seconds=foreign.tpot, itl_seconds=foreign.itl,
+        latency_seconds=foreign.latency, prompt_tokens=foreign.prompt, output_tokens=foreign.output,
+        in_flight_peak=foreign.in_flight_peak or foreign.shape.concurrency,
+        machine=Machine(program=foreign.program, version=foreign.version), notes=foreign.notes,
+    )  # fmt: skip
+    return Cell.model_validate({**dict(cell), "marks": marks(cell)})
 
 
 def scaled(spread: Spread | None, factor: float) -> Spread | None:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
-from upright.benchmarking.drivers.foreign import Foreign, pick
-from upright.benchmarking.load import Target
+from upright.benchmarking.drivers.foreign import pick
+from upright.engines.facets.bench import BenchTarget, BenchTool, Foreign
 from upright.errors import ReadError
 from upright.records.benchmark import Shape, Spread
 
+_RESULT = "guidellm.json"
 
-def argv(program: str, target: Target, shape: Shape, folder: Path, tokenizer: str | None, seed: int) -> list[str]:
+
+def argv(
+    program: str, target: BenchTarget, shape: Shape, folder: PurePath, tokenizer: str | None, seed: int
+) -> list[str]:
     turns = f",turns={shape.turns}" if shape.turns > 1 else ""
     words = [
         program, "run", "--backend", f"kind=openai_http,target={target.base_url},model={target.model}",
         "--profile", f"kind=concurrent,streams={shape.concurrency}",
         "--constraint", f"kind=max_requests,count={shape.requests}",
         "--data", f"kind=synthetic_text,prompt_tokens={shape.prompt_tokens},output_tokens={shape.output_tokens}{turns}",
-        "--output", f"kind=json,path={result(folder)}", "--disable-console-interactive", "--random-seed", str(seed),
+        "--output", f"kind=json,path={folder / _RESULT}", "--disable-console-interactive", "--random-seed", str(seed),
     ]  # fmt: skip
     if tokenizer is not None:
         words += ["--tokenizer", json.dumps({"kind": "hf_auto", "model": tokenizer})]
     return words
-
-
-def result(folder: Path) -> Path:
-    return folder / "guidellm.json"
 
 
 def recognises(data: Any) -> bool:
@@ -88,3 +88,6 @@ def _spread(metrics: dict[str, Any], name: str, factor: float = 0.001) -> Spread
         "p99": quantiles.get("p99", mean),
     }  # fmt: skip
     return Spread(count=int(found.get("count") or 0), **{key: factor * value for key, value in figures.items()})
+
+
+TOOL = BenchTool("guidellm", "guidellm", argv, _RESULT, recognises, read)

@@ -9,10 +9,11 @@ import csv
 import io
 from collections.abc import Mapping
 
-from upright.benchmarking.drivers.foreign import Foreign
-from upright.benchmarking.load import spread_of
+from upright.benchmarking.drivers.foreign import cell_of
+from upright.engines.facets.bench import Foreign
 from upright.errors import ReadError
 from upright.records.benchmark import Benchmark, Shape, Spread
+from upright.records.spreads import spread_of
 
 COLUMNS = (
     "prompt_tokens", "output_tokens", "concurrency", "output_tokens_per_second", "total_tokens_per_second",
@@ -32,7 +33,7 @@ def read(text: str) -> Benchmark:
         wrong = f"lines # {', # '.join(missing)} are missing" if missing else f"columns are {', '.join(COLUMNS)}"
         raise ReadError(f"not a table of published figures: {wrong}")
     try:
-        cells = tuple(_figures(row).cell(run=head["title"], workload=head["workload"]) for row in rows)
+        cells = tuple(cell_of(_figures(row), run=head["title"], workload=head["workload"]) for row in rows)
     except (KeyError, ValueError) as error:
         raise ReadError(f"not a table of published figures: {error}") from None
     return Benchmark(

@@ -10,4 +10,3 @@ from upright.benchmarking.load.requests import Load as Load
 from upright.benchmarking.load.requests import Request as Request
 from upright.benchmarking.load.requests import Source as Source
 from upright.benchmarking.load.tally import Tally as Tally
-from upright.benchmarking.load.tally import spread_of as spread_of

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from upright.engines.memory_report import MemoryReport, Reading
-from upright.records.plan import Plan
+if TYPE_CHECKING:
+    from upright.engines.memory_report import MemoryReport, Reading
+    from upright.records.plan import Plan
 
 
 @dataclass(frozen=True)

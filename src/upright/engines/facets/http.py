@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from upright.records.recipe import KeyWay
+if TYPE_CHECKING:
+    from upright.records.recipe import KeyWay
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from upright.catalog.recorded_flags import nearest_flags, versions_taking
-
 
 @dataclass(frozen=True)
 class Sharing:
@@ -27,10 +25,17 @@ def by_flag(engine: str, flag: str) -> Sharing:
     """Versions that take the flag."""
 
     def able(version: str | None) -> bool:
+        from upright.catalog.recorded_flags import nearest_flags
+
         recorded = nearest_flags(engine, version)
         return recorded is not None and flag in recorded
 
-    return Sharing(able, lambda: next(iter(versions_taking(engine, flag)), None))
+    def since() -> str | None:
+        from upright.catalog.recorded_flags import versions_taking
+
+        return next(iter(versions_taking(engine, flag)), None)
+
+    return Sharing(able, since)
 
 
 NEVER = Sharing(lambda _: False, lambda: None)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from upright.engines.contract import Engine
-from upright.engines.facets.finding import ProgramFinding
-from upright.engines.facets.flags import Flags
-from upright.engines.facets.log import Log
-from upright.engines.facets.metrics import MetricNames
-from upright.engines.facets.proof import EngineProof
 from upright.engines.facets.releases import BUILD, COMMIT, Releases
-from upright.engines.facets.speculation import Speculating
 from upright.engines.facets.spread import Layers
 from upright.engines.llamacpp import HTTP, MARGIN
+
+if TYPE_CHECKING:
+    from upright.engines.facets.finding import ProgramFinding
+    from upright.engines.facets.flags import Flags
+    from upright.engines.facets.log import Log
+    from upright.engines.facets.metrics import MetricNames
+    from upright.engines.facets.proof import EngineProof
+    from upright.engines.facets.speculation import Speculating
 
 
 class IkLlamaCpp(Engine):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from upright.engines.contract import Engine
 from upright.engines.facets.budget import Margin
-from upright.engines.facets.finding import ProgramFinding
-from upright.engines.facets.flags import Flags
 from upright.engines.facets.http import Http
-from upright.engines.facets.log import Log
-from upright.engines.facets.metrics import MetricNames
-from upright.engines.facets.proof import EngineProof
 from upright.engines.facets.releases import BUILD, Releases
-from upright.engines.facets.speculation import Speculating
 from upright.engines.facets.spread import Layers
 from upright.units import GIB
+
+if TYPE_CHECKING:
+    from upright.engines.facets.bench import BenchTool
+    from upright.engines.facets.finding import ProgramFinding
+    from upright.engines.facets.flags import Flags
+    from upright.engines.facets.log import Log
+    from upright.engines.facets.metrics import MetricNames
+    from upright.engines.facets.proof import EngineProof
+    from upright.engines.facets.speculation import Speculating
 
 # Guard: all but /health, /models and the pages want the key (answers 401 at b11669; so does ik_llama.cpp).
 HTTP = Http("/health", "/metrics", metrics_guarded=True, key_way="file", owner="llama", slots=True)
@@ -66,6 +71,12 @@ class LlamaCpp(Engine):
         from upright.engines.llamacpp.proof import PROOF
 
         return PROOF
+
+    @property
+    def bench(self) -> BenchTool:
+        from upright.engines.llamacpp.bench import TOOL
+
+        return TOOL
 
     @property
     def speculation(self) -> Speculating:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from upright.engines.contract import Engine
-from upright.engines.facets.budget import GpuShare
-from upright.engines.facets.finding import PackageFinding
-from upright.engines.facets.flags import Flags
 from upright.engines.facets.http import Http
-from upright.engines.facets.kernels import TritonKernels
-from upright.engines.facets.log import Log
-from upright.engines.facets.metrics import MetricNames
-from upright.engines.facets.proof import EngineProof
 from upright.engines.facets.releases import RELEASE, Releases
-from upright.engines.facets.speculation import Speculating
 from upright.engines.facets.spread import Ranks, by_flag
+
+if TYPE_CHECKING:
+    from upright.engines.facets.budget import GpuShare
+    from upright.engines.facets.finding import PackageFinding
+    from upright.engines.facets.flags import Flags
+    from upright.engines.facets.kernels import TritonKernels
+    from upright.engines.facets.log import Log
+    from upright.engines.facets.metrics import MetricNames
+    from upright.engines.facets.proof import EngineProof
+    from upright.engines.facets.speculation import Speculating
 
 
 class Sglang(Engine):

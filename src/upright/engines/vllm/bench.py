@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
-from upright.benchmarking.drivers.foreign import Foreign
-from upright.benchmarking.load import Target, spread_of
+from upright.engines.facets.bench import BenchTarget, BenchTool, Foreign
 from upright.errors import ReadError
 from upright.records.benchmark import Shape, Spread
+from upright.records.spreads import spread_of
+
+_RESULT = "result.json"
 
 
-def argv(program: str, target: Target, shape: Shape, folder: Path, tokenizer: str | None, seed: int) -> list[str]:
+def argv(
+    program: str, target: BenchTarget, shape: Shape, folder: PurePath, tokenizer: str | None, seed: int
+) -> list[str]:
     chat = target.api == "chat"
     words = [
         program, "bench", "serve", "--backend", "openai-chat" if chat else "openai",
@@ -22,7 +26,7 @@ def argv(program: str, target: Target, shape: Shape, folder: Path, tokenizer: st
         "--random-output-len", str(shape.output_tokens), "--num-prompts", str(shape.requests),
         "--max-concurrency", str(shape.concurrency), "--ignore-eos", "--seed", str(seed),
         "--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,99",
-        "--save-result", "--save-detailed", "--result-dir", str(folder), "--result-filename", "result.json",
+        "--save-result", "--save-detailed", "--result-dir", str(folder), "--result-filename", _RESULT,
         "--disable-tqdm",
     ]  # fmt: skip
     if tokenizer is not None:
@@ -30,10 +34,6 @@ def argv(program: str, target: Target, shape: Shape, folder: Path, tokenizer: st
     if shape.requests_per_second is not None:
         words += ["--request-rate", f"{shape.requests_per_second:g}"]
     return words
-
-
-def result(folder: Path) -> Path:
-    return folder / "result.json"
 
 
 def recognises(data: Any) -> bool:
@@ -104,3 +104,6 @@ def _summary(data: dict[str, Any], name: str, count: int) -> Spread | None:
     return Spread(
         count=count, mean=mean / 1000, low=p50 / 1000, p50=p50 / 1000, p90=p90 / 1000, p99=p99 / 1000, high=p99 / 1000
     )
+
+
+TOOL = BenchTool("vllm", "vllm", argv, _RESULT, recognises, read)

@@ -5,24 +5,22 @@ Its rows are of two kinds: prompt processing (pp) and token generation (tg); a r
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
-from upright.benchmarking.drivers.foreign import Foreign
-from upright.benchmarking.load import Target, spread_of
+from upright.engines.facets.bench import BenchTarget, BenchTool, Foreign
 from upright.errors import ReadError
 from upright.records.benchmark import Shape
+from upright.records.spreads import spread_of
 
 
-def argv(program: str, target: Target, shape: Shape, folder: Path, tokenizer: str | None, seed: int) -> list[str]:
+def argv(
+    program: str, target: BenchTarget, shape: Shape, _folder: PurePath, _tokenizer: str | None, _seed: int
+) -> list[str]:
     """`target.model` is the file; there is no server."""
     return [
         program, "-m", target.model, "-p", str(shape.prompt_tokens), "-n", str(shape.output_tokens), "-o", "json",
     ]  # fmt: skip
-
-
-def result(folder: Path) -> Path:
-    return folder / "stdout.txt"
 
 
 def recognises(data: Any) -> bool:
@@ -56,3 +54,6 @@ def _one(row: dict[str, Any]) -> Foreign:
         at=str(row.get("test_time", "")),
         notes=("the engine alone: no server, no queue, no sampling",),
     )
+
+
+TOOL = BenchTool("llama-bench", "llama-bench", argv, "stdout.txt", recognises, read)
