@@ -10,6 +10,7 @@ import pytest
 from upright import catalog
 from upright.catalog.recorded_flags import recorded_versions, versions_taking
 from upright.catalog.rows.failure import FailureRow, Seen
+from upright.diagnosing.matching import claims
 
 ROWS = catalog.failures()
 SEEN = [(row, seen) for row in ROWS if row.seen != "none" for seen in row.seen]
@@ -23,8 +24,9 @@ HEALTHY = [
 
 @pytest.mark.parametrize(("row", "seen"), SEEN, ids=[f"{row.id}-{number}" for number, (row, _) in enumerate(SEEN)])
 def test_a_seen_line_matches_its_row_and_only_its_row(row: FailureRow, seen: Seen) -> None:
-    """By itself, or by the line beside it where several causes share it."""
-    claimants = [other for other in ROWS if other.matches(seen.line)]
+    """By itself, or by the line beside it where several causes share it. A row that knows only a class gives way to
+    one that knows the line."""
+    claimants = list(claims(seen.line, ROWS))
     if len(claimants) > 1:
         assert all(other.beside for other in claimants), [other.id for other in claimants]
         claimants = [other for other in claimants if re.search(other.beside or "", seen.beside or "")]
@@ -33,15 +35,16 @@ def test_a_seen_line_matches_its_row_and_only_its_row(row: FailureRow, seen: See
 
 def test_healthy_lines_raise_no_alarm() -> None:
     assert len(HEALTHY) >= 60
-    claimed = {(row.id, line) for _, line in HEALTHY for row in ROWS if row.matches(line) and row.alarms}
+    claimed = {(row.id, line) for _, line in HEALTHY for row in claims(line, ROWS) if row.alarms}
     assert claimed == set()
 
 
 def test_lines_that_are_normal_and_mean_a_hang_only_with_silence_are_hangs() -> None:
     hangs = {row.id: row for row in ROWS if row.severity == "hang"}
-    assert set(hangs) == {"vllm-nccl-version-then-silence", "nccl-init-then-silence"}
+    assert {"vllm-nccl-version-then-silence", "nccl-init-then-silence", "shm-broadcast-waits"} <= set(hangs)
     claimed = {row.id for _, line in HEALTHY for row in ROWS if row.matches(line)}
-    assert set(hangs) <= claimed, "the healthy logs hold these lines: that is why they need silence"
+    normal = set(hangs) - {"sglang-health-check"}  # a complaint, though a healthy engine makes it too
+    assert normal <= claimed, "the healthy logs hold these lines: that is why they need silence"
     assert all(row.silence_seconds and not row.alarms for row in hangs.values())
 
 

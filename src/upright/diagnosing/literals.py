@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import accumulate
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
@@ -18,6 +19,13 @@ Way = tuple[str, ...]
 _SHORTEST = 3
 _NEEDLE_CHARACTERS = 4
 _MOST_REPEATS = 32
+_SAID_OFTEN = (
+    "valueerror: ", "runtimeerror: ", "assertionerror: ", "typeerror: ", "exception: ", " error: ", "errors ", "[error]",
+    "not supported", " does not ", " is not ", " not found", " failed to ", " requires ", " must be ", " cannot ",
+    " should be ", " available ", " memory ", "warning", " unknown ", " invalid ", " with the ", " version ", "kernel",
+    "expected ", " process ", "tokens", "loading ", "server", " engine", " cache ", " model ", "request", "timeout",
+)  # fmt: skip
+"""What many lines hold and many patterns ask for: worth looking for only where a pattern has nothing else."""
 _BREAKS = re.compile(r"[\d\t\u00a0\"\\<>&]+| {2,}")
 """What a sentence lacks, has fewer of, or has in another spelling: digits, spaces, what JSON escapes."""
 
@@ -86,8 +94,8 @@ def _ways(tree: Iterable[Any]) -> list[Way]:
             elif inner:
                 choices.append(inner)
     way = tuple(text for text in (*texts, run) if text)
-    if choices and _longest(way) < _SHORTEST:
-        return max(choices, key=lambda ways: min(map(_longest, ways)))
+    if choices and _longest(_folded(way)) < _SHORTEST:
+        return max(choices, key=lambda ways: min(_longest(_folded(inner)) for inner in ways))
     return [way]
 
 
@@ -120,22 +128,32 @@ def _longest(way: Way) -> int:
 
 def _cover(wanted: list[tuple[int, Way]]) -> dict[str, list[tuple[int, Way]]]:
     """A few short texts, chosen greedily, so that each way holds one of them: more ways hardly take more of them."""
-    parts = [(one, {part for text in one[1] for part in _parts(text)}) for one in wanted]
+    holders: dict[str, set[int]] = {}
+    for place, (_, way) in enumerate(wanted):
+        parts = {part for text in way for part in _parts(text)}
+        for part in parts - _COMMON or parts:
+            holders.setdefault(part, set()).add(place)
+    queue = [(-len(places), -len(part), part) for part, places in holders.items()]
+    heapify(queue)
     needles: dict[str, list[tuple[int, Way]]] = {}
-    while parts:
-        counts: dict[str, int] = {}
-        for _, texts in parts:
-            for text in texts:
-                counts[text] = counts.get(text, 0) + 1
-        best = max(counts, key=lambda text: (counts[text], len(text), text))
-        needles[best] = [one for one, texts in parts if best in texts]
-        parts = [(one, texts) for one, texts in parts if best not in texts]
+    covered: set[int] = set()
+    while len(covered) < len(wanted):
+        count, length, part = heappop(queue)
+        behind = holders[part] - covered
+        if len(behind) < -count:  # others have taken some of its ways since
+            heappush(queue, (-len(behind), length, part))
+            continue
+        needles[part] = [wanted[place] for place in sorted(behind)]
+        covered |= behind
     return needles
 
 
 def _parts(text: str) -> Iterator[str]:
     for at in range(max(1, len(text) - _NEEDLE_CHARACTERS + 1) if len(text) >= _SHORTEST else 0):
         yield text[at : at + _NEEDLE_CHARACTERS]
+
+
+_COMMON = {part for text in _SAID_OFTEN for part in _parts(text)}
 
 
 def _single_spaced(sentences: bytes) -> bytes:

@@ -18,6 +18,8 @@ _OF_A_TRACEBACK = re.compile(r"^(?:Traceback \(most recent call last\)|\s*File \
 def rejoined(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
     """The place of the first half (from 0) and the whole, with a space where it was broken and without one."""
     for place, text in enumerate(texts[:MOST_LINES]):
+        if lines.is_harmless(text):
+            continue
         pieces = [lines.said(text).strip()]
         for following in texts[place + 1 : place + _MOST_PIECES]:
             if not _goes_on(following, text):

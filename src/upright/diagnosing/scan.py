@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from io import SEEK_END
 from itertools import islice
 from typing import BinaryIO, NamedTuple
 
-from upright.catalog.rows.failure import FailureRow
+from upright.catalog.rows.failure import TELLING, FailureRow
 from upright.diagnosing import lines, marks
 from upright.diagnosing.literals import Sieve
-from upright.diagnosing.matching import Matcher
+from upright.diagnosing.matching import claims
 from upright.diagnosing.rejoining import rejoined
 from upright.records.diagnosis import Sighting
 
@@ -119,10 +120,9 @@ class _Reader:
 
     def __init__(self, rows: Sequence[FailureRow]) -> None:
         self.rows = rows
-        self.matcher = Matcher(rows)
         self.beside = [(row.id, re.compile(row.beside)) for row in rows if row.beside is not None]
         signs = (*marks.signs(), *(pattern.pattern for _, pattern in self.beside))
-        self.sieve = Sieve([*(row.pattern for row in rows), *signs])
+        self.sieve = _sieve((*(row.pattern for row in rows), *signs))
         self.signs = re.compile("|".join(f"(?:{pattern})" for pattern in signs))
         self.marks = [(mark.means, re.compile(mark.pattern)) for mark in marks.marks()]
         self.idle: set[bytes] = set()
@@ -194,7 +194,7 @@ class _Reader:
         self.steps -= _STEPS_A_LOOK + sum(
             _STEPS_A_PATTERN + len(text) * self.sieve.starts_in(text, number) for number in numbers
         )
-        rows = self.matcher.claims(text, [self.rows[number] for number in numbers if number < len(self.rows)])
+        rows = claims(text, [self.rows[number] for number in numbers if number < len(self.rows)])
         if not rows and not (numbers[-1] >= len(self.rows) and self.signs.search(text)):
             return None
         means = frozenset(name for name, pattern in self.marks if pattern.search(text))
@@ -203,18 +203,33 @@ class _Reader:
         return Meaning(rows, means, complains, beside) if rows or means or complains or beside else None
 
     def rejoin(self, seen: Scan) -> None:
-        """Of a text that somebody pasted, the lines that were broken on the way."""
-        if seen.bytes > HEAD_BYTES or any(hit.row.alarms for hit in seen.hits.values()):
+        """Of a text that somebody pasted, the lines that were broken, if the whole tells more than a half."""
+        told = min((TELLING[hit.row.tells] for hit in seen.hits.values() if hit.row.alarms), default=len(TELLING))
+        if seen.bytes > HEAD_BYTES or not told:
             return
         texts = [text for raw in seen.head.encode().split(b"\n") for text in (lines.readable(raw) or [""])[-1:]]
-        for place, text in rejoined(texts):
-            for row in self.matcher.claims(text):
-                if row.id not in seen.hits:
+        wholes = list(rejoined(texts))
+        for at, numbers in self._worth_a_look([text for _, text in wholes]).items():
+            place, text = wholes[at]
+            for row in claims(text, [self.rows[number] for number in sorted(numbers) if number < len(self.rows)]):
+                if row.id not in seen.hits and TELLING[row.tells] < told:
                     note(Meaning((row,), frozenset(), complains=False), text, place + 1, seen)
+
+    def _worth_a_look(self, texts: list[str]) -> dict[int, set[int]]:
+        """Places of texts that rows may claim, and the rows' numbers."""
+        candidates: dict[int, set[int]] = {}
+        for place, _, numbers in self.sieve.kept("\n".join(texts).encode().translate(None, _DIGITS)):
+            candidates.setdefault(place, set()).update(numbers)
+        return dict(sorted(candidates.items()))
 
     def _remember(self, sentences: Iterable[bytes]) -> None:
         short = (sentence for sentence in sentences if len(sentence) <= _LONGEST_SENTENCE)
         self.idle.update(islice(short, max(0, _KEPT_SENTENCES - len(self.idle))))
+
+
+@cache
+def _sieve(patterns: tuple[str, ...]) -> Sieve:
+    return Sieve(patterns)
 
 
 def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:

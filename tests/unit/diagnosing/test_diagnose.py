@@ -230,7 +230,9 @@ def test_a_model_that_does_not_load_is_told_by_its_reason_and_not_by_the_farewel
     assert known.engine == "llama.cpp"
     assert (known.code, known.excerpt[0].number) == ("llama-tensors-do-not-fit", 4)
     unknown = told(*start, "llama_model_load: error loading model: the moons do not align", *farewell)
-    assert (unknown.failed, unknown.code, [each.number for each in unknown.excerpt]) == (True, None, [4])
+    assert (unknown.failed, unknown.code, [each.number for each in unknown.excerpt]) == (True, "llama-load-error", [4])
+    assert unknown.cause is not None
+    assert unknown.cause.cause == "The loader says: the moons do not align"
     assert told(farewell[0]).failed, "and with no reason at all it has failed"
 
 

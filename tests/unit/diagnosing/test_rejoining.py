@@ -38,4 +38,6 @@ def test_what_two_processes_say_is_not_put_together():
     first, second = LONG.split(" Reason")
     one, other = "(Worker_TP0 pid=1) ERROR 01-28 06:36:45 [a.py:1] ", "(Worker_TP1 pid=2) INFO 01-28 06:36:45 [a.py:1] "
     text = f"{one}{first}\n{other}Reason{second}\n"
-    assert diagnose(io.BytesIO(text.encode()), subject="paste").code is None
+    assert diagnose(io.BytesIO(text.encode()), subject="paste").code == "attention-backend-refused", (
+        "the half that knows"
+    )

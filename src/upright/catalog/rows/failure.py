@@ -35,8 +35,8 @@ class Seen(Part):
     """Another line of the same start, by which a row with `beside` is told from its neighbours."""
 
 
-Tells = Literal["cause", "class", "refusal", "consequence"]
-TELLING: Mapping[Tells, int] = MappingProxyType({"cause": 0, "class": 1, "refusal": 2, "consequence": 3})
+Tells = Literal["cause", "class", "family", "refusal", "consequence"]
+TELLING: Mapping[Tells, int] = MappingProxyType({"cause": 0, "class": 1, "family": 2, "refusal": 3, "consequence": 4})
 """Which row is believed first where several claim a line, or a log."""
 
 
@@ -50,8 +50,8 @@ class FailureRow(Row):
     versions: Range = "*"
     """Versions that print it."""
     tells: Tells = "cause"
-    """cause: the line is this failure's own; class: any of its kind; refusal: how engines word that they refuse;
-    consequence: what falls when something else has fallen, and is named only if nothing else is."""
+    """cause: the line is this failure's own; class: any of its kind; family: kinds that have one thing in common;
+    refusal: how engines word that they refuse; consequence: what falls because something else fell."""
     where: Literal["log", "kernel", "host", "answer"] = "log"
     """The engine's log, the kernel's log, what the machine says when asked, or an answer of the model."""
     severity: Severity
