@@ -20,7 +20,7 @@ _SHORTEST = 3
 _NEEDLE_CHARACTERS = 4
 _MOST_REPEATS = 32
 _SAID_OFTEN = (
-    "valueerror: ", "runtimeerror: ", "assertionerror: ", "typeerror: ", "exception: ", " error: ", "errors ", "[error]",
+    "valueerror: ", "runtimeerror: ", "assertionerror: ", "typeerror: ", "exception: ", " error: ", "errors ",
     "not supported", " does not ", " is not ", " not found", " failed to ", " requires ", " must be ", " cannot ",
     " should be ", " available ", " memory ", "warning", " unknown ", " invalid ", " with the ", " version ", "kernel",
     "expected ", " process ", "tokens", "loading ", "server", " engine", " cache ", " model ", "request", "timeout",
