@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.failure_board import false_alarms, recorded
+from tests.failure_board import false_alarms, judgements, recorded
+
+
+def test_nine_of_ten_are_named_rightly():
+    missed = [(each.failure["id"], each.verdict, each.code) for each in judgements() if each.verdict != "right"]
+    assert len(missed) <= 0.1 * len(judgements()), missed
+
+
+def test_next_to_none_is_named_wrongly():
+    wrong = [(each.failure["id"], each.code) for each in judgements() if each.verdict in ("wrong", "second")]
+    assert len(wrong) <= 0.02 * len(judgements()), wrong
 
 
 def test_what_only_looks_bad_raises_no_alarm():

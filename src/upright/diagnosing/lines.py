@@ -27,7 +27,7 @@ _ENVELOPES = re.compile(
     r"|\[ *\d+\.\d{6}\] "  # dmesg
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "  # dmesg -T
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+ \[\w+\] \(\w+\) "  # lemonade
-    r"|> ?)"  # quoted
+    r"|[>▎│┃] ?)"  # quoted
 )
 _RANKS = (
     re.compile(r"^\((?P<name>\w+)(?: \w+=\d+)* pid=(?P<pid>\d+)(?:, ip=[\d.]+)?\) ?"),
