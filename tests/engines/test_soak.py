@@ -57,7 +57,7 @@ def soaked_at_once(upright: Upright, program: Path, model: Path, folder: Path, t
     key = (folder / "home/deployments" / names[2] / "key").read_text().strip()
     try:
         with failing(started[2]["base_url"], every) as url, ThreadPoolExecutor() as pool:
-            words = ("--base-url", url, "--prompts", "tiny", "--soak", time)
+            words = ("--base-url", url, "--key-env", "OPENAI_API_KEY", "--prompts", "tiny", "--soak", time)
             sound = pool.submit(plain.soak, names[0], "--soak", time)
             grown = pool.submit(leaking.soak, names[1], "--soak", time)
             failed = pool.submit(plain.soak, *words, OPENAI_API_KEY=key)
