@@ -20,6 +20,8 @@ _WEIGHT = {"fatal": 0, "crash": 0, "corruption": 0, "hang": 0, "request": 1, "sy
 _FAILURE = 2
 """Heavier rows (a smaller number is heavier) mean that something failed."""
 _KILLED = -9
+_SIGNALLED = 128
+"""A shell or a container adds this to the number of the signal that ended a program."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     engine = around.engine or marks.engine_of(seen.head) or _engine_by_rows(seen)
     hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
     hits += _machine_hits(around.machine)
+    hits += _ended(around, rows) if not any(map(_is_failure, hits)) else []
     hits += _hang(seen, rows, around)
     hits.sort(key=lambda hit: _order(hit, around))
     cause = hits[0] if hits and _is_failure(hits[0]) else None
@@ -120,6 +123,15 @@ def _machine_hits(said: Sequence[Sighting]) -> list[Hit]:
                 words = {name: value for name, value in match.groupdict().items() if value}
                 found.setdefault(row.id, Hit(row, sighting, words)).count += 1
     return list(found.values())
+
+
+def _ended(around: Around, rows: Sequence[FailureRow]) -> list[Hit]:
+    """What its exit code tells, where nothing else does: a signal's number, or 128 and that from a wrapper."""
+    code = around.exit_code
+    if code is None or not (code < 0 or code > _SIGNALLED):
+        return []
+    ended = Sighting(where="host", text=f"the engine exited with code {_SIGNALLED - code if code < 0 else code}")
+    return [Hit(row, ended, {}, 1) for row in rows if row.where == "log" and row.matches(ended.text)][:1]
 
 
 def _hang(seen: Scan, rows: Sequence[FailureRow], around: Around) -> list[Hit]:

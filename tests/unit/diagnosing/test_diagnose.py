@@ -149,9 +149,21 @@ def _rows(text: str) -> list[dict[str, object]]:
 def test_a_failure_that_says_nothing_is_still_a_failure():
     found = told("INFO 05-15 03:31:20 [x.py:1] loading", around=Around(engine="vllm", exit_code=-9, failed=True))
     assert found.failed
-    assert found.code is None
-    assert found.excerpt[-1].text == "INFO 05-15 03:31:20 [x.py:1] loading"
+    assert found.code == "exit-137", "a signal is a cause"
+    unsaid = told("INFO 05-15 03:31:20 [x.py:1] loading", around=Around(engine="vllm", exit_code=3, failed=True))
+    assert (unsaid.failed, unsaid.code) == (True, None)
+    assert unsaid.excerpt[-1].text == "INFO 05-15 03:31:20 [x.py:1] loading"
     assert told(around=Around(failed=True, reason="the engine ended with code 3"), end="").excerpt[0].where == "host"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "code"),
+    [(-9, "exit-137"), (137, "exit-137"), (-11, "exit-segfault"), (139, "exit-segfault"),
+     (-4, "exit-illegal-instruction"), (132, "exit-illegal-instruction"), (-7, "exit-bus-error"),
+     (-6, "exit-aborted"), (1, None)],
+)  # fmt: skip
+def test_a_signal_tells_how_it_ended_where_nothing_else_does(exit_code: int, code: str | None):
+    assert told("srv loading", around=Around(engine="llama.cpp", exit_code=exit_code, failed=True)).code == code
 
 
 def test_a_killed_engine_is_told_by_the_kernel():
