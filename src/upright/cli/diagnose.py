@@ -41,9 +41,13 @@ def _diagnosis(log: str | None, engine: str | None) -> Diagnosis:
     from upright.diagnosing import Around, diagnose, diagnose_file
 
     if engine is not None:
+        from typing import get_args
+
+        from upright.catalog.rows.engine import Engine
         from upright.engines import engine_named
 
-        engine_named(engine)
+        if engine not in get_args(Engine):  # rows speak of more engines than Upright starts
+            engine_named(engine)
     if log == "-":
         return diagnose(_spooled(), subject="what was piped in", around=Around(engine=engine))
     if log is not None and Path(log).is_file():
