@@ -4,6 +4,10 @@
 # Note: The model's own code is run and no revision is pinned: fetch a revision that you trust (upright fetch OWNER/NAME@REVISION) and serve that.
 # Note: fp8 cache: Community builds carry the tuning for SM 12.0 and were measured with it; answers must still be proved at the context that you use. Run the proof at full context before you rely on it.
 # Note: Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently (vLLM wheels 0.18.0 to 0.32.0, Requires-Dist; How to deploy Kimi K2.6 on Lambda (2026)).
+# Note: CVE-2026-47155 (medium): vLLM's --revision does not pin everything that is loaded. vLLM 0.22.0 or newer (pull request 42616), or serve a folder that `upright fetch` has verified.
+# Note: CVE-2026-48746 (critical): vLLM's API key is bypassed by a Host header. vLLM 0.22.0 or newer (pull request 43426), the address 127.0.0.1, or a web server in front that refuses such headers, such as nginx.
+# Note: CVE-2026-73558 (medium): an overflow in vLLM's activation kernel gives one user another's answer. vLLM 0.27.0 or newer (pull request 49660), where users must not see each other's answers.
+# Note: CVE-2026-73559 (medium): one completion request with a list of prompts fills vLLM. vLLM 0.26.0 or newer (pull request 47845).
 set -euo pipefail
 
 MODEL_PATH=${MODEL_PATH:-moonshotai/Kimi-K2.6}

@@ -3,6 +3,7 @@
 # Written by `upright render`; every flag says why it is there and [where that was learned].
 # Note: response_format with a JSON schema is silently ignored with the Kimi template: prove structured output.
 # Note: Left out on purpose: -fmoe (gone, fusing is the default), -ger (acts on BailingMoE only), --warmup-batch (used by the bench tools only), -muge (slower on Kimi K2.6), --special (shows control tokens).
+# Note: CVE-2026-27940 (high): a GGUF file overflows the heap when its header is read. llama.cpp b8146 or newer; with ik_llama.cpp only files whose sha256 a maker that you trust has published.
 set -euo pipefail
 
 MODEL_PATH=${MODEL_PATH:-/model/Kimi-K2.6-IQ3_K-00001-of-00012.gguf}

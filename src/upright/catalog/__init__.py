@@ -8,14 +8,19 @@ A name that is not there is a CatalogError with near names; a wrong row is one t
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from upright.catalog.loader import KINDS, files, row_by_id, rows, rows_of_file
+from upright.catalog.loader import KINDS, files, row_by_id, rows, rows_of_file, rows_wanted, user_folder
 from upright.catalog.nearness import bare
 from upright.catalog.nearness import near as nearest
 from upright.errors import CatalogError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from upright.catalog.rows.advisory import AdvisoryRow
     from upright.catalog.rows.base import Row
     from upright.catalog.rows.engine import CompatRow, FlagRow, ImageRow
     from upright.catalog.rows.failure import FailureRow
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS",
+    "advisories",
     "box",
     "box_record",
     "boxes",
@@ -154,6 +160,24 @@ def failures(engine: str | None = None) -> tuple[FailureRow, ...]:
     """Rows whose lines this engine's log can hold."""
     found = cast("tuple[FailureRow, ...]", tuple(rows("failures").values()))
     return tuple(row for row in found if engine is None or engine in row.engines or "any" in row.engines)
+
+
+def advisories(engine: str | None = None, version: str | None = None) -> tuple[AdvisoryRow, ...]:
+    """All, or those of one engine's version, which alone are read then."""
+    if engine is None or version is None:
+        known = cast("tuple[AdvisoryRow, ...]", tuple(rows("advisories").values()))
+        return tuple(row for row in known if engine is None or any(part.engine == engine for part in row.affected))
+    return _of_version(engine, version.partition("+")[0], user_folder())
+
+
+@cache
+def _of_version(engine: str, version: str, _overlay: Path) -> tuple[AdvisoryRow, ...]:
+    from upright.catalog.versions import inside
+
+    ranges = re.compile(rf'\{{engine: {re.escape(engine)}, versions: "([^"]+)"')
+    found = rows_wanted("advisories", lambda text: any(inside(version, part) for part in ranges.findall(text)))
+    known = cast("tuple[AdvisoryRow, ...]", tuple(found.values()))
+    return tuple(row for row in known if row.of(engine, version) is not None)
 
 
 def flags(engine: str | None = None) -> tuple[FlagRow, ...]:

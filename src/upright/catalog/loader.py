@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -52,6 +52,7 @@ _ALL = (
     Kind("images", "engine:ImageRow", "container images: what they contain, what they patch"),
     Kind("flags", "engine:FlagRow", "flags of engines: what they mean, where they bite"),
     Kind("failures", "failure:FailureRow", "lines of logs: what they mean, what cures them"),
+    Kind("advisories", "advisory:AdvisoryRow", "known security holes of engines, by version, and what to do"),
     Kind("settings", "setting:SettingRow", "host settings that break or slow GPU boxes"),
     Kind("terms", "words:TermRow", "words of plans, records and pages"),
     Kind("measurements", "words:MeasurementRow", "published results"),
@@ -86,6 +87,20 @@ def rows_mentioning(kind: str, text: str) -> Mapping[str, Row]:
     for path, owner in files(kind):
         if text.lower() in path.read_text(encoding="utf-8", errors="replace").lower():
             found |= {row.id: row for row in rows_of_file(kind, path, owner)}
+    return found
+
+
+def rows_wanted(kind: str, wanted: Callable[[str], bool]) -> Mapping[str, Row]:
+    """As `rows`, but of our own files only rows whose text is wanted are parsed; the user's are read whole."""
+    named, found = kind_named(kind), dict[str, Row]()
+    for path, owner in files(kind):
+        if owner == "user":
+            found |= {row.id: row for row in rows_of_file(kind, path, owner)}
+            continue
+        parts = [f"- id:{part}" for part in f"\n{path.read_text(encoding='utf-8')}".split("\n- id:")[1:]]
+        for content in _yaml("\n".join(part for part in parts if wanted(part)), path) or ():
+            row = _row(named.row_class(), content, path, owner)
+            found[row.id] = row
     return found
 
 

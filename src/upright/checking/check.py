@@ -12,13 +12,13 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from upright.catalog.recorded_flags import RecordedFlags, nearest_flags, recorded_flags
 from upright.checking.payload import parser
-from upright.engines import engine_named
+from upright.engines import advisories, engine_named
 from upright.engines.facets.finding import PackageFinding
 from upright.engines.facets.proof import ParserInPython, ParserOfProgram
 from upright.errors import EngineError
@@ -60,9 +60,17 @@ def check(recipe: Recipe, *, program: str | None = None) -> RecipeCheck:
         judged_by=verdict.by,
         judged_version=verdict.version,
         settings=len(settings),
-        refusals=verdict.refusals,
-        remarks=verdict.remarks,
+        refusals=(*verdict.refusals, *_holes(recipe)),
+        remarks=(*verdict.remarks, *advisories.notes(recipe)),
     )
+
+
+def _holes(recipe: Recipe) -> Iterator[Refusal]:
+    """Published holes that no parser knows of."""
+    for hole in advisories.holes(advisories.Run.of(recipe)):
+        if hole.refused:
+            message = f"{hole.row.id}, {hole.row.danger}: {hole.row.title}. {hole.row.instead}"
+            yield Refusal(setting=f"{recipe.engine} {recipe.engine_version}", message=message)
 
 
 def _recorded(recipe: Recipe, settings: tuple[Setting, ...]) -> _Verdict:

@@ -31,6 +31,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "images": ("engine", "date", "about"),
     "flags": ("means",),
     "failures": ("severity", "title"),
+    "advisories": ("danger", "reach", "title"),
     "settings": ("title",),
     "terms": ("about",),
     "measurements": ("model", "gpu_count", "gpu", "engine", "concurrency", "decode_tokens_per_second"),

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from upright.engines.advisories import refuse
 from upright.errors import LaunchError
 from upright.host import Host, LocalHost, SshHost, handed_on
 from upright.host.environment import To
@@ -50,6 +51,7 @@ def launch(
             f"{recipe.nodes} boxes hold this model together, and one alone would wait for the others for ever",
             hint="upright render MODEL --nodes 2 --to shell writes a script for each box",
         )
+    refuse(recipe)
     base_url = address(recipe, machine, port)
     refuse_taken_port(base_url)
     refuse_missing_runtime(recipe, LocalHost() if machine is None else SshHost(machine))
@@ -82,6 +84,7 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
     """
     present, old = status(directory), directory.read(Recipe)
     wanted = recipe or old
+    refuse(wanted)
     base_url = wanted.base_url if present.machine is None else present.base_url
     refuse_missing_runtime(wanted, LocalHost() if present.machine is None else SshHost(present.machine))
     refuse_unset(wanted, present.machine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from upright import catalog
@@ -12,6 +12,7 @@ from upright.catalog.model_records import row_of
 from upright.catalog.recorded_flags import recorded_versions
 from upright.catalog.rows.engine import CompatRow
 from upright.engines import ENGINES, engine_named
+from upright.engines.advisories import Hole, Run, holes, told
 from upright.engines.facets.releases import Releases
 from upright.engines.silicon import capability
 from upright.errors import UsageError
@@ -57,6 +58,25 @@ def judged(plan: Plan, model: Model, box: Box) -> tuple[tuple[Objection, ...], t
         return (), ()
     case = _Case(plan, model, box, version)
     return tuple(_objections(case)), tuple(_notes(case))
+
+
+def by_advisories(plan: Plan) -> tuple[tuple[Objection, ...], tuple[Note, ...]]:
+    """Published holes of this version, as far as a plan decides them; flags and addresses are a recipe's."""
+    known = holes(Run(plan.engine, plan.engine_version, nodes=plan.parallel.nodes))
+    refused = [hole for hole in known if hole.refused]
+    others = [hole for hole in known if not hole.refused]
+    release = f"{plan.engine} {plan.engine_version} has published holes"
+    against = [Objection(code=TOO_OLD, message=f"{release}: {told(refused)}", remedy=_closing(refused))]
+    notes = [Note(code="advisory", message=f"{release}: {told(others)}", remedy=_closing(others))]
+    return tuple(against) if refused else (), tuple(notes) if others else ()
+
+
+def _closing(known: Sequence[Hole]) -> str | None:
+    """The version that closes most of them, or what else to do about the first."""
+    newer = [hole.affected.mended_in for hole in known if hole.affected.mended_in]
+    if newer:
+        return f"--engine-version {max(newer, key=versions.parse)}"
+    return next((hole.instead for hole in known), None)
 
 
 def new_enough(plan: Plan) -> str | None:

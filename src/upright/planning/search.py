@@ -242,11 +242,12 @@ class _Search:
             known = cache_objection(model, self._box, goal, done.engine, done.engine_version, done.kv.dtype)
             objections += [known] if known else []
         if done.engine_version is not None:
+            from upright.planning.releases import by_advisories
             from upright.planning.releases import judged as by_release
 
-            against, notes = by_release(done, model, self._box)
-            objections += against
-            done = done.model_copy(update={"notes": (*done.notes, *notes)})
+            for against, notes in (by_release(done, model, self._box), by_advisories(done)):
+                objections += against
+                done = done.model_copy(update={"notes": (*done.notes, *notes)})
         if goal.image and known_image(goal.image) is None and ranks_of(done.engine):
             message = f"the catalogue does not know the image {goal.image}: planned as upstream"
             done = done.model_copy(update={"notes": (*done.notes, Note(code="unknown-image", message=message))})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from upright.catalog.model_records import row_of
 from upright.catalog.recorded_flags import recorded_versions
-from upright.engines import engine_named
+from upright.engines import advisories, engine_named
 from upright.engines.facets.flags import Case, Serving, accepted
 from upright.engines.facets.releases import Releases
 from upright.errors import EngineError
@@ -62,7 +62,7 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         leader=wishes.leader,
     )
     case = Case(plan, model, box, serving, row_of(model), accepted(plan.engine, version, box), install)
-    return Recipe(
+    made = Recipe(
         made_from=(plan.reference, model.reference, box.reference),
         engine=plan.engine,
         engine_version=version,
@@ -87,6 +87,8 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         node=wishes.node,
         notes=engine.flags.notes(case),
     )
+    advisories.refuse(made)
+    return made.model_copy(update={"notes": (*made.notes, *advisories.notes(made))})
 
 
 def passing(recipe: Recipe, names: Sequence[str]) -> Recipe:

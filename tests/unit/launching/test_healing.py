@@ -173,7 +173,8 @@ def test_without_leave_to_patch_it_says_what_is_left(directory: DeploymentDir, t
 
 def test_a_dirty_boot_moves_to_the_other_engine(directory: DeploymentDir, tmp_path: Path):
     world = World(tmp_path)
-    vllm = world.recipe("main", "dirty", patched=True).model_copy(update={"engine": "vllm", "image": "vllm"})
+    changes = {"engine": "vllm", "engine_version": "0.32.0", "image": "vllm"}
+    vllm = world.recipe("main", "dirty", patched=True).model_copy(update=changes)
     asked: list[Remedy] = []
 
     def other_engine(recipe: Recipe, remedy: Remedy) -> Recipe | None:

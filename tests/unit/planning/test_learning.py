@@ -33,7 +33,7 @@ def vllm_plan(machine: Box = GPUS, artifact: Model | None = None, measured=(), *
     return plan(machine, artifact or checkpoint(), wanted, measured=measured)[0]
 
 
-def llama_plan(measured=(), artifact: Model | None = None, context: int = 4096, version: str = "b1") -> Plan:
+def llama_plan(measured=(), artifact: Model | None = None, context: int = 4096, version: str = "b9001") -> Plan:
     wanted = Goal(engine="llama.cpp", context_tokens=context, engine_version=version)
     return plan(CPU, artifact or gguf(), wanted, measured=measured)[0]
 

@@ -34,8 +34,9 @@ def test_what_a_row_says_no_to_is_refused_with_the_version_that_would_do():
 
 
 def test_a_version_older_than_the_model_is_refused():
-    (no,) = best("kimi-k2.6", "0.1.0").objections
+    no, hole = best("kimi-k2.6", "0.1.0").objections
     assert (no.remedy, "models/kimi-k2.6" in no.message) == ("--engine-version 0.19.1", True)
+    assert (hole.remedy, "CVE-2025-66448" in hole.message) == ("--engine-version 0.11.1", True)
     assert best("kimi-k2.6", "0.19.1").fits
     assert best("kimi-k2.6", "0.19.1+cpu").fits
 
@@ -43,7 +44,8 @@ def test_a_version_older_than_the_model_is_refused():
 def test_of_two_refusals_the_newer_version_is_offered():
     found = best("deepseek-v3.2", "0.10.0", memory_fraction=0.95)
     remedies = [no.remedy for no in found.objections]
-    assert remedies == ["--engine-version 0.11.1", "--engine-version 0.24.0"]
+    assert remedies == ["--engine-version 0.11.1", "--engine-version 0.24.0", "--engine-version 0.11.1"]
+    assert "CVE-2025-66448" in found.objections[-1].message
     assert found.nearest[0].options == ("--engine-version", "0.24.0")
 
 

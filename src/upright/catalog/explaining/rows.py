@@ -8,6 +8,7 @@ from typing import Any
 from upright import units
 from upright.catalog.explaining.explanation import Explanation
 from upright.catalog.recorded_flags import recorded_versions, versions_taking
+from upright.catalog.rows.advisory import AdvisoryRow
 from upright.catalog.rows.base import Fact, Row
 from upright.catalog.rows.engine import CompatRow, FlagRow, ImageRow
 from upright.catalog.rows.failure import FailureRow
@@ -75,6 +76,31 @@ def _failure(row: FailureRow) -> dict[str, Any]:
         "facts": tuple(facts),
         "see": tuple(dict.fromkeys(remedy.name for remedy in row.remedies if remedy.name)),
     }
+
+
+def _advisory(row: AdvisoryRow) -> dict[str, Any]:
+    facts: Facts = [("also called", ", ".join(row.aliases))] if row.aliases else []
+    for part in row.affected:
+        facts.append(("affected", f"{part.engine} {part.versions}"))
+        facts.append(("fixed in", part.mended_in or "no version that is known"))
+        facts += [("note", part.note)] if part.note else []
+    facts += [("danger", row.danger), ("reached", _REACHED[row.reach])]
+    facts += [("only with", " or ".join(row.needs))] if row.needs else []
+    facts += [("accepted", row.accepted)] if row.accepted else []
+    return {
+        "kind": "advisory", "title": row.title, "what": row.allows, "facts": tuple(facts), "do": (row.instead,),
+        "see": tuple(need for need in row.needs if need.startswith("--")),
+    }  # fmt: skip
+
+
+_REACHED = {
+    "model": "by the model's own files",
+    "network": "by whoever reaches the port, without the key",
+    "client": "by whoever has the key",
+    "nodes": "by whoever reaches the ports between the boxes of one model",
+    "image": "in the container image",
+    "elsewhere": "in a part that no recipe of Upright starts",
+}
 
 
 def _flag(row: FlagRow) -> dict[str, Any]:
@@ -300,6 +326,7 @@ def _said(fact: Fact, unit: str = "") -> str:
 
 
 _MAKERS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "advisories": _advisory,
     "failures": _failure,
     "flags": _flag,
     "terms": _term,
