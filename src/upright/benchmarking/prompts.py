@@ -154,7 +154,8 @@ class Prompts:
         words, _ = self._gauge.words_of(max(1, self._shape.turn_tokens), talk.rng)
         talk.messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": words}]
         talk.turn += 1
-        return Request(self._target.request(talk.messages, self._shape.output_tokens), None, session=talk)
+        tokens = self._shape.output_tokens
+        return Request(self._target.request(talk.messages, tokens), None, output_tokens=tokens, session=talk)
 
     def _make(self) -> Request:
         self._number += 1
@@ -163,4 +164,4 @@ class Prompts:
         messages = _user(text)
         payload = self._target.request(messages, self._shape.output_tokens)
         session = _Talk(messages, 1, rng) if self._shape.turns > 1 else None
-        return Request(payload, tokens, session=session)
+        return Request(payload, tokens, output_tokens=self._shape.output_tokens, session=session)

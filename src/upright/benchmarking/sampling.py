@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from upright import bounds, units
 from upright.benchmarking.load import Tally, Target
 from upright.benchmarking.load.wire import Response, WireError
 from upright.benchmarking.server import Server
@@ -18,6 +19,7 @@ from upright.records.spreads import spread_of
 
 _EVERY_SECONDS = 0.5
 _PAGES = 240
+_MOST_CHARACTERS = 64_000_000
 """Beyond so many every other one is dropped, so that hours take no more memory and time than minutes."""
 
 
@@ -64,7 +66,7 @@ class Sampler:
             with contextlib.suppress(OSError, TimeoutError, WireError):
                 async with asyncio.timeout(5):
                     self._pages.append(await self._page())
-            if len(self._pages) >= _PAGES:
+            if len(self._pages) >= _PAGES or sum(map(len, self._pages)) > _MOST_CHARACTERS:
                 del self._pages[::2]
                 self._every *= 2
 
@@ -75,9 +77,11 @@ class Sampler:
         )
         try:
             writer.write(self._target.get(self._path))
-            response, body = Response(), b""
+            response, body = Response(), bytearray()
             while not response.finished and (piece := await reader.read(65_536)):
                 body += response.feed(piece)
+                if len(body) > bounds.MOST_BYTES:
+                    raise WireError(f"a page of more than {units.size(bounds.MOST_BYTES)}")
             return body.decode(errors="replace")
         finally:
             writer.close()

@@ -52,10 +52,13 @@ class Repeated:
     def __init__(self, target: Target, requests: int, output_tokens: int, prompt: str = "go") -> None:
         self._left = requests
         self._payload = target.request([{"role": "user", "content": prompt}], output_tokens)
+        self._output_tokens = output_tokens
 
     def first(self) -> Request | None:
         self._left -= 1
-        return Request(self._payload, None, keep_text=False) if self._left >= 0 else None
+        if self._left < 0:
+            return None
+        return Request(self._payload, None, output_tokens=self._output_tokens, keep_text=False)
 
     def following(self, request: Request, answer: str) -> Request | None:
         return None

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import httpx2
 
+from upright import bounds
 from upright.benchmarking.load import Message, Target
 from upright.errors import EndpointError
 
@@ -19,10 +20,11 @@ _PATIENCE_SECONDS = 600
 class Server:
     """The same server that a Target names, asked one question at a time."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         self.target = target
+        self._patience = patience_seconds
         # Nothing here is timed, and a connection kept open is one that the server may be closing as we ask.
-        self._http = httpx2.Client(timeout=_PATIENCE_SECONDS, trust_env=False, headers={"Connection": "close"})
+        self._http = bounds.client(timeout=_PATIENCE_SECONDS, trust_env=False, headers={"Connection": "close"})
 
     def __enter__(self) -> Self:
         return self
@@ -36,32 +38,26 @@ class Server:
         if status != 200:
             hint = "the key is wrong or missing" if status in (401, 403) else None
             raise EndpointError(f"{self.target.base_url} answered HTTP {status}: {str(body)[:200]}", hint=hint)
-        usage = body.get("usage") or {} if isinstance(body, dict) else {}
-        if self.target.api == "messages":
-            counted = (usage.get("input_tokens") or 0) + (usage.get("cache_read_input_tokens") or 0)
-        else:
-            counted = usage.get("prompt_tokens") or 0
+        usage = body.get("usage") if isinstance(body, dict) else None
+        names = ("input_tokens", "cache_read_input_tokens") if self.target.api == "messages" else ("prompt_tokens",)
+        counted = sum(bounds.count(usage.get(name)) or 0 for name in names) if isinstance(usage, dict) else 0
         if not counted:
             raise EndpointError(f"{self.target.base_url} does not say how many tokens a prompt has")
-        return int(counted)
+        return counted
 
     def text_tokens(self, text: str) -> int | None:
         """What the server's own tokenizer counts, without an answer; None if it has no such page."""
         # vLLM and SGLang take `prompt` and answer `count`, llama.cpp takes `content` and answers `tokens`.
         body = {"model": self.target.model, "prompt": text, "content": text}
         try:
-            answer = self._http.post(
-                f"{self.target.base_url.rstrip('/')}/tokenize", json=body, headers=self._headers(), timeout=30
-            )
-            found = answer.json() if answer.status_code == 200 else {}
-        except (httpx2.HTTPError, ValueError):
+            status, content = self._exchanged("POST", "/tokenize", 30, body)
+            answer = bounds.parsed(content) if status == 200 else None
+        except (httpx2.HTTPError, bounds.ExceededError, ValueError):
             return None
-        if not isinstance(found, dict):
+        if not isinstance(answer, dict):
             return None
-        tokens = found.get("tokens")
-        return (
-            found["count"] if isinstance(found.get("count"), int) else len(tokens) if isinstance(tokens, list) else None
-        )
+        counted, tokens = bounds.count(answer.get("count")), answer.get("tokens")
+        return counted if counted is not None else len(tokens) if isinstance(tokens, list) else None
 
     def told_to_ignore_the_end(self) -> tuple[Target, bool]:
         """The target with `ignore_eos`, if the server takes it: else answers end when the model ends them."""
@@ -74,28 +70,40 @@ class Server:
     def text(self, path: str) -> str | None:
         """A page of the server; None if it has none."""
         try:
-            answer = self._http.get(f"{self.target.base_url.rstrip('/')}{path}", timeout=10, headers=self._headers())
-        except httpx2.HTTPError:
+            status, content = self._exchanged("GET", path, 10)
+        except (httpx2.HTTPError, bounds.ExceededError):
             return None
-        return answer.text if answer.status_code == 200 else None
+        return content.decode("utf-8", "replace") if status == 200 else None
 
     def _ask(self, messages: list[Message], target: Target) -> tuple[int, Any]:
         content = target.request(messages, 1).partition(b"\r\n\r\n")[2]
         body = {name: value for name, value in json.loads(content).items() if name != "stream_options"}
         try:
-            answer = self._http.post(
-                f"{target.base_url.rstrip('/')}{target.path}", json={**body, "stream": False}, headers=self._headers()
-            )
-        except httpx2.TimeoutException:
-            raise EndpointError(f"{target.base_url} did not answer in {_PATIENCE_SECONDS} s") from None
+            status, content = self._exchanged("POST", target.path, self._patience, {**body, "stream": False})
+        except (httpx2.TimeoutException, bounds.OverdueError):
+            raise EndpointError(f"{target.base_url} did not answer in {self._patience:g} s") from None
+        except bounds.ExceededError as error:
+            raise EndpointError(f"{target.base_url} {error}") from None
         except httpx2.HTTPError as error:
-            raise EndpointError(
-                f"{target.base_url} cannot be reached: {error}", hint="is it running? upright ps"
-            ) from None
+            raise EndpointError(f"{target.base_url} {bounds.fault(error)}", hint="is it running? upright ps") from None
         try:
-            return answer.status_code, answer.json()
+            return status, bounds.parsed(content)
+        except bounds.ExceededError as error:
+            raise EndpointError(f"{target.base_url} {error}") from None
         except ValueError:
-            return answer.status_code, answer.text
+            return status, content.decode("utf-8", "replace")
+
+    def _exchanged(
+        self, method: str, path: str, patience_seconds: float, body: dict[str, Any] | None = None
+    ) -> tuple[int, bytes]:
+        """Status and content; of a refusal the beginning of it."""
+        url = f"{self.target.base_url.rstrip('/')}{path}"
+        with (
+            bounds.within(patience_seconds),
+            self._http.stream(method, url, json=body, headers=self._headers(), timeout=patience_seconds) as response,
+        ):
+            read = bounds.body if response.status_code == 200 else bounds.beginning
+            return response.status_code, read(response)
 
     def _headers(self) -> dict[str, str]:
         if not self.target.key:

@@ -5,18 +5,25 @@ The raw response is kept whole: what a rule did not look at today may be the evi
 
 from __future__ import annotations
 
-import json
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import httpx2
 
+from upright import bounds
 from upright.endpoint.address import plain_address
 from upright.endpoint.streaming import Assembly
 from upright.errors import EndpointError, UnansweredError
+from upright.foreign import on_one_line
+
+_CHAT = "/v1/chat/completions"
+_MOST_LINES = 200_000
+_LONGEST_HOLD_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -76,17 +83,17 @@ class Answer:
 
     @property
     def prompt_tokens(self) -> int | None:
-        return _count(self.usage.get("prompt_tokens"))
+        return bounds.count(self.usage.get("prompt_tokens"))
 
     @property
     def completion_tokens(self) -> int | None:
-        return _count(self.usage.get("completion_tokens"))
+        return bounds.count(self.usage.get("completion_tokens"))
 
     @property
     def cached_tokens(self) -> int | None:
         """Prompt tokens that were not computed again; None if the server does not say."""
         details = self.usage.get("prompt_tokens_details")
-        return _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+        return bounds.count(details.get("cached_tokens")) if isinstance(details, dict) else None
 
     @property
     def _choice(self) -> dict[str, Any]:
@@ -94,8 +101,26 @@ class Answer:
         return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
 
 
+@dataclass(frozen=True)
+class _Reply:
+    """A whole response that was short enough."""
+
+    url: str
+    status: int
+    content: bytes
+    local_port: int | None
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace")
+
+
 class Endpoint:
-    """A running server. The key travels in a header and appears in no message of ours."""
+    """A running server. The key travels in a header and appears in no message of ours.
+
+    `timeout_seconds` is for a whole answer, or of one that is streamed for each piece of it; comments that keep a
+    connection open are no pieces.
+    """
 
     def __init__(
         self,
@@ -111,7 +136,7 @@ class Endpoint:
         self.key = key
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         # trust_env=False: a proxy meant for the internet must not see loopback traffic.
-        self._http = httpx2.Client(
+        self._http = bounds.client(
             base_url=self.base_url, headers=headers, timeout=timeout_seconds, trust_env=False, transport=transport
         )
         self._timeout = timeout_seconds
@@ -124,7 +149,11 @@ class Endpoint:
 
     def healthy(self, path: str, *, timeout_seconds: float = 5) -> bool:
         try:
-            return self._http.get(path, timeout=timeout_seconds).status_code == 200
+            with (
+                bounds.within(timeout_seconds),
+                self._http.stream("GET", path, timeout=timeout_seconds) as response,
+            ):
+                return response.status_code == 200
         except httpx2.HTTPError:
             return False
 
@@ -139,45 +168,45 @@ class Endpoint:
 
     def json(self, path: str) -> dict[str, Any]:
         """The object that the server answers there, such as llama.cpp's /props."""
-        return self._json(self._send("GET", path))
+        return self._json(self._whole("GET", path))
 
     def json_list(self, path: str) -> list[Any]:
         """As llama.cpp's /slots answers."""
-        body = self._decoded(self._send("GET", path))
+        body = self._decoded(self._whole("GET", path))
         return body if isinstance(body, list) else []
 
     def text(self, path: str) -> str:
         """What the server answers there, such as its metrics."""
-        return self._send("GET", path).text
+        return self._whole("GET", path).text
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        return self._json(self._send("POST", path, body))
+        return self._json(self._whole("POST", path, body))
 
     def chat(self, messages: list[dict[str, Any]], *, timeout_seconds: float | None = None, **options: Any) -> Answer:
         request = {"model": self.model, "messages": messages, **options}
         started = time.monotonic()
-        response = self._json(self._send("POST", "/v1/chat/completions", request, timeout_seconds))
-        return Answer(request, response, time.monotonic() - started)
+        reply = self._whole(
+            "POST", _CHAT, request, timeout_seconds, most_bytes=bounds.most_bytes(_asked_tokens(request))
+        )
+        return Answer(request, self._json(reply), time.monotonic() - started)
 
     def stream(self, messages: list[dict[str, Any]], *, timeout_seconds: float | None = None, **options: Any) -> Answer:
         """The same answer in pieces, put together again; a stream that ends too early has no finish_reason."""
         asked = {"stream": True, "stream_options": {"include_usage": True}}
         request = {"model": self.model, "messages": messages, **asked, **options}
-        path, whole = "/v1/chat/completions", Assembly()
-        pieces: list[float] = []
+        whole, pieces = Assembly(), list[float]()
+        patience = timeout_seconds or self._timeout
         started = time.monotonic()
-        response = self._opened(path, request, timeout_seconds)
         try:
-            if response.status_code != 200:
-                response.read()
-                raise self._refusal(path, response)
-            pieces.extend(time.monotonic() - started for line in response.iter_lines() if whole.take(line))
-        except httpx2.TimeoutException:
-            raise UnansweredError(f"{self.base_url}{path} did not answer in time") from None
-        except httpx2.HTTPError:
+            with self._lines(_CHAT, request, patience) as (lines, clock):
+                for line in lines:
+                    if whole.take(line.decode("utf-8", "replace")):
+                        pieces.append(time.monotonic() - started)
+                        clock.go_on(patience)
+        except _CutError:
             whole.cut = True  # the connection ended inside the answer: it is judged as it is
-        finally:
-            response.close()
+        if whole.stranger is not None and not whole.cut:
+            raise EndpointError(f"{self.base_url}{_CHAT} sent no stream of events: {whole.stranger!r}")
         seconds = time.monotonic() - started
         return Answer(request, whole.response(), seconds, pieces[0] if pieces else None, tuple(pieces))
 
@@ -188,24 +217,20 @@ class Endpoint:
         or when there will be none."""
         request = {"model": self.model, "messages": messages, "stream": True, **options}
         try:
-            with self._http.stream("POST", "/v1/chat/completions", json=request) as response:
-                for line in response.iter_lines():
-                    if line.startswith("data:"):
+            with (
+                bounds.within(_LONGEST_HOLD_SECONDS, self._timeout) as clock,
+                self._http.stream("POST", _CHAT, json=request) as response,
+            ):
+                for piece in bounds.raw_pieces(response):
+                    if b"data:" in piece:
                         begun.set()
+                        clock.go_on(self._timeout)
                     if stop.is_set():
                         return
-        except httpx2.HTTPError:
+        except (httpx2.HTTPError, bounds.ExceededError):
             pass  # how full the cache became is read elsewhere
         finally:
             begun.set()
-
-    def _send(
-        self, method: str, path: str, body: dict[str, Any] | None = None, timeout_seconds: float | None = None
-    ) -> httpx2.Response:
-        response = self._answered(path, method, body, timeout_seconds, stream=False)
-        if response.status_code != 200:
-            raise self._refusal(path, response)
-        return response
 
     def exchange(self, path: str, body: dict[str, Any], *, headers: dict[str, str] | None = None) -> tuple[int, str]:
         """Status and text of whatever comes; with `headers` these instead of our own key."""
@@ -213,44 +238,88 @@ class Endpoint:
         if headers is not None:
             request.headers.pop("Authorization", None)
             request.headers.update(headers)
-        response = self._sent(path, request, stream=False)
-        return response.status_code, response.text
+        reply = self._reply(path, request, self._timeout, bounds.MOST_BYTES)
+        return reply.status, reply.text
 
     def local_port(self, path: str, body: dict[str, Any]) -> int | None:
         """Our end of the connection that the question went over; None if that is not known."""
-        stream = self._send("POST", path, body).extensions.get("network_stream")
-        address = stream.get_extra_info("client_addr") if stream is not None else None
-        return int(address[1]) if address else None
+        return self._whole("POST", path, body).local_port
 
     def raw_lines(self, path: str, body: dict[str, Any]) -> list[str]:
         """A stream's own lines, as they came."""
-        response = self._opened(path, body, None)
+        kept: list[str] = []
         try:
-            if response.status_code != 200:
-                response.read()
-                raise self._refusal(path, response)
-            return list(response.iter_lines())
-        except httpx2.TimeoutException:
-            raise UnansweredError(f"{self.base_url}{path} did not answer in time") from None
-        except httpx2.HTTPError as error:
-            raise EndpointError(f"{self.base_url}{path} ended inside its answer: {error}") from None
-        finally:
-            response.close()
+            with self._lines(path, body, self._timeout) as (lines, clock):
+                for line in lines:
+                    kept.append(line.decode("utf-8", "replace"))
+                    if len(kept) > _MOST_LINES:
+                        raise self._beyond(path, bounds.ExceededError(f"sent more than {_MOST_LINES:,} lines"))
+                    if line.startswith(b"data:"):
+                        clock.go_on(self._timeout)
+        except _CutError as error:
+            raise EndpointError(f"{self.base_url}{path} {error}") from None
+        return kept
 
-    def _opened(self, path: str, body: dict[str, Any], timeout_seconds: float | None) -> httpx2.Response:
-        return self._answered(path, "POST", body, timeout_seconds, stream=True)
+    @contextmanager
+    def _lines(
+        self, path: str, body: dict[str, Any], patience_seconds: float
+    ) -> Iterator[tuple[Iterator[bytes], bounds.Clock]]:
+        """The lines of a stream that was not refused, and the clock that ends it."""
+        longest = bounds.longest_seconds(patience_seconds, _asked_tokens(body))
+        request = self._http.build_request("POST", path, json=body, timeout=patience_seconds)
+        with bounds.within(longest, patience_seconds) as clock:
+            response = self._sent(path, request)
+            try:
+                if response.status_code != 200:
+                    raise self._refusal(path, response.status_code, _start_of(response), response.headers)
+                yield bounds.lines(response, bounds.most_bytes(_asked_tokens(body))), clock
+            except httpx2.TimeoutException:
+                raise UnansweredError(f"{self.base_url}{path} did not answer in time") from None
+            except httpx2.HTTPError as error:
+                raise _CutError(bounds.fault(error)) from None
+            except bounds.ExceededError as error:
+                raise self._beyond(path, error) from None
+            finally:
+                response.close()
 
-    def _answered(
-        self, path: str, method: str, body: dict[str, Any] | None, timeout_seconds: float | None, *, stream: bool
-    ) -> httpx2.Response:
-        request = self._http.build_request(method, path, json=body, timeout=timeout_seconds or self._timeout)
-        return self._sent(path, request, stream=stream)
+    def _whole(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        timeout_seconds: float | None = None,
+        *,
+        most_bytes: int = bounds.MOST_BYTES,
+    ) -> _Reply:
+        timeout = timeout_seconds or self._timeout
+        request = self._http.build_request(method, path, json=body, timeout=timeout)
+        return self._reply(path, request, timeout, most_bytes, refuse=True)
 
-    def _sent(self, path: str, request: httpx2.Request, *, stream: bool) -> httpx2.Response:
+    def _reply(
+        self, path: str, request: httpx2.Request, timeout_seconds: float, most_bytes: int, *, refuse: bool = False
+    ) -> _Reply:
+        with bounds.within(timeout_seconds):
+            response = self._sent(path, request)
+            port = _local_port(response)
+            try:
+                if refuse and response.status_code != 200:
+                    raise self._refusal(path, response.status_code, _start_of(response), response.headers)
+                content = bounds.body(response, most_bytes)
+            except httpx2.TimeoutException:
+                raise UnansweredError(f"{self.base_url}{path} did not answer in time") from None
+            except httpx2.HTTPError as error:
+                raise EndpointError(f"{self.base_url}{path} {bounds.fault(error)}") from None
+            except bounds.ExceededError as error:
+                raise self._beyond(path, error) from None
+            finally:
+                response.close()
+        return _Reply(str(response.url), response.status_code, content, port)
+
+    def _sent(self, path: str, request: httpx2.Request) -> httpx2.Response:
         """Asked again once if a connection that was kept open turns out to be closed: servers close idle ones."""
         for last in (False, True):
             try:
-                return self._http.send(request, stream=stream)
+                return self._http.send(request, stream=True)
             except httpx2.TimeoutException:
                 raise UnansweredError(f"{self.base_url}{path} did not answer in time") from None
             except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
@@ -262,29 +331,54 @@ class Endpoint:
 
     def _unreachable(self, path: str, error: Exception) -> EndpointError:
         return EndpointError(
-            f"{self.base_url}{path} cannot be reached: {error}",
+            f"{self.base_url}{path} {bounds.fault(error)}",
             hint="is a server running at that address? upright ps lists those of ours",
         )
 
-    def _refusal(self, path: str, response: httpx2.Response) -> EndpointError:
+    def _beyond(self, path: str, error: bounds.ExceededError) -> EndpointError:
+        kind = UnansweredError if isinstance(error, bounds.OverdueError) else EndpointError
+        return kind(f"{self.base_url}{path} {error}")
+
+    def _refusal(self, path: str, status: int, text: str, headers: httpx2.Headers) -> EndpointError:
+        hint = "the key is wrong or missing" if status in (401, 403) else None
+        if 300 <= status < 400:
+            hint = f"it sends us to {on_one_line(headers.get('location', 'nowhere'))}: name that address if it is right"
         return EndpointError(
-            f"{self.base_url}{path} answered HTTP {response.status_code}: {response.text[:200].strip()}",
-            hint="the key is wrong or missing" if response.status_code in (401, 403) else None,
-            status=response.status_code,
+            f"{self.base_url}{path} answered HTTP {status}: {text[:200].strip()}", hint=hint, status=status
         )
 
-    def _json(self, response: httpx2.Response) -> dict[str, Any]:
-        body = self._decoded(response)
+    def _json(self, reply: _Reply) -> dict[str, Any]:
+        body = self._decoded(reply)
         if not isinstance(body, dict):
-            raise EndpointError(f"{response.url} answered with {type(body).__name__}, not an object")
+            raise EndpointError(f"{reply.url} answered with {type(body).__name__}, not an object")
         return body
 
-    def _decoded(self, response: httpx2.Response) -> Any:
+    def _decoded(self, reply: _Reply) -> Any:
         try:
-            return json.loads(response.content.decode("utf-8", "replace"))  # broken bytes are for the guards to see
+            return bounds.parsed(reply.content)  # broken bytes are for the guards to see
+        except bounds.ExceededError as error:
+            raise EndpointError(f"{reply.url} {error}") from None
         except ValueError:
-            raise EndpointError(f"{response.url} did not answer in JSON: {response.text[:200]!r}") from None
+            raise EndpointError(f"{reply.url} did not answer in JSON: {reply.text[:200]!r}") from None
 
 
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+class _CutError(Exception):
+    """The connection ended inside a stream."""
+
+
+def _asked_tokens(request: dict[str, Any]) -> int | None:
+    """The longest answer that was asked for."""
+    return bounds.count(request.get("max_tokens") or request.get("max_completion_tokens"))
+
+
+def _start_of(response: httpx2.Response) -> str:
+    return bounds.beginning(response).decode("utf-8", "replace")
+
+
+def _local_port(response: httpx2.Response) -> int | None:
+    stream = response.extensions.get("network_stream")
+    try:
+        address = stream.get_extra_info("client_addr") if stream is not None else None
+    except OSError:
+        return None  # closed by the other side
+    return int(address[1]) if address else None

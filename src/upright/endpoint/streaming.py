@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from upright import bounds
 
 _PREFIX = "data:"
 
@@ -21,26 +22,29 @@ class Assembly:
         self._finish: str | None = None
         self._done = False
         self._broken: str | None = None
+        self._first_stranger: str | None = None
+        self._events = 0
+
+    @property
+    def stranger(self) -> str | None:
+        """The beginning of what came instead of a stream; None if there was an event, or nothing at all."""
+        return None if self._events else self._first_stranger
 
     def take(self, line: str) -> bool:
         """True if the line carried a piece of the answer."""
         if not line.startswith(_PREFIX):
+            self._first_stranger = self._first_stranger or line.strip()[:200] or None
             return False
+        self._events += 1
         data = line[len(_PREFIX) :].strip()
         if data == "[DONE]":
             self._done = True
             return False
         try:
-            chunk = json.loads(data)
-        except ValueError:
+            return self._take_chunk(bounds.parsed(data))
+        except (ValueError, TypeError, AttributeError, OverflowError, bounds.ExceededError):
             self._broken = self._broken or data[:200]
             return False
-        if not isinstance(chunk, dict):
-            return False
-        self._head |= {name: value for name, value in chunk.items() if name != "choices" and value is not None}
-        choices = chunk.get("choices")
-        carried = [self._take_choice(choice) for choice in choices or () if isinstance(choice, dict)]
-        return any(carried)
 
     def response(self) -> dict[str, Any]:
         message = dict(self._message)
@@ -51,6 +55,14 @@ class Assembly:
             choice["logprobs"] = {"content": self._logprobs}
         whole = {**self._head, "choices": [choice], "stream": {"done": self._done, "cut": self.cut}}
         return {**whole, "broken_chunk": self._broken} if self._broken is not None else whole
+
+    def _take_chunk(self, chunk: Any) -> bool:
+        if not isinstance(chunk, dict):
+            return False
+        self._head |= {name: value for name, value in chunk.items() if name != "choices" and value is not None}
+        choices = chunk.get("choices")
+        carried = [self._take_choice(choice) for choice in choices or () if isinstance(choice, dict)]
+        return any(carried)
 
     def _take_choice(self, choice: dict[str, Any]) -> bool:
         self._finish = choice.get("finish_reason") or self._finish

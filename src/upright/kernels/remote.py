@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from upright import bounds
 from upright.errors import EngineError
 
 if TYPE_CHECKING:
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
 
 _GAP_BYTES = 256 * 1024
 _BLOCK_BYTES = 64 * 1024
+_REDIRECTS = 5
+_PATIENCE_SECONDS = 60.0
+_SLOWEST_BYTES_PER_SECOND = 10_000
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15})")
 TAIL_BYTES = 1024 * 1024
 """Enough for the directory of a wheel with ten thousand files; the rest is fetched if it is longer."""
 
@@ -22,10 +28,8 @@ class RangedFile(io.RawIOBase):
     """Seekable; blocks are kept, so that `zipfile` can read the directory and then single members."""
 
     def __init__(self, url: str) -> None:
-        import httpx2
-
         self._url = url
-        self._client = httpx2.Client(follow_redirects=True, timeout=60)
+        self._client = bounds.client(timeout=_PATIENCE_SECONDS)
         self._kept: list[tuple[int, bytes]] = []
         self._at = 0
         self.fetched_bytes = 0
@@ -79,25 +83,45 @@ class RangedFile(io.RawIOBase):
         return self._piece(start, stop)
 
     def _keep(self, start: int, stop: int) -> None:
-        response = self._get(f"bytes={start}-{stop - 1}")
-        self._kept.append((start, response.content))
+        first, content, _ = self._get(f"bytes={start}-{stop - 1}", stop - start)
+        if first != start or len(content) != stop - start:
+            raise EngineError(
+                "the index sends other bytes than were asked for", hint="download the wheel: --source WHEEL"
+            )
+        self._kept.append((start, content))
 
     def _fetch_tail(self) -> int:
-        response = self._get(f"bytes=-{TAIL_BYTES}")
-        span, _, size = response.headers["content-range"].removeprefix("bytes ").partition("/")
-        self._kept.append((int(span.partition("-")[0]), response.content))
-        return int(size)
+        first, content, size = self._get(f"bytes=-{TAIL_BYTES}", TAIL_BYTES)
+        self._kept.append((first, content))
+        return size
 
-    def _get(self, span: str) -> httpx2.Response:
+    def _get(self, span: str, most_bytes: int) -> tuple[int, bytes, int]:
+        """Where the bytes begin, the bytes, and how many the file has."""
         import httpx2
 
         try:
-            response = self._client.get(self._url, headers={"Range": span})
-        except httpx2.HTTPError as error:
+            with bounds.within(_PATIENCE_SECONDS + most_bytes / _SLOWEST_BYTES_PER_SECOND):
+                response = self._followed(span)
+                try:
+                    content = bounds.body(response, most_bytes) if response.status_code == 206 else b""
+                finally:
+                    response.close()
+        except (httpx2.HTTPError, httpx2.InvalidURL, bounds.ExceededError) as error:
             raise EngineError(f"the wheel cannot be fetched: {error}", hint="--source WHEEL") from None
-        if response.status_code != 206 or "content-range" not in response.headers:
+        place = _CONTENT_RANGE.fullmatch(response.headers.get("content-range", ""))
+        if response.status_code != 206 or place is None:
             raise EngineError(
                 f"the index answers {response.status_code} to a ranged read", hint="download the wheel: --source WHEEL"
             )
-        self.fetched_bytes += len(response.content)
-        return response
+        self.fetched_bytes += len(content)
+        return int(place[1]), content, int(place[2])
+
+    def _followed(self, span: str) -> httpx2.Response:
+        request = self._client.build_request("GET", self._url, headers={"Range": span})
+        for _ in range(_REDIRECTS):
+            response = self._client.send(request, stream=True)
+            if response.next_request is None:
+                return response
+            response.close()
+            request = response.next_request
+        raise bounds.ExceededError(f"more than {_REDIRECTS} redirects")

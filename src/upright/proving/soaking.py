@@ -188,7 +188,7 @@ class _Users:
         asked = self._sheets[user][self._next[user] % len(self._sheets[user])]
         self._next[user] += 1
         payload = self._target.request([{"role": "user", "content": asked.content}], asked.max_tokens)
-        return Request(payload, None, session=(user, asked))
+        return Request(payload, None, output_tokens=asked.max_tokens, session=(user, asked))
 
     def _landed(self, landing: Landing) -> None:
         user, asked = _session(landing.request)

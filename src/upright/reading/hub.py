@@ -6,7 +6,6 @@ followed here and not by the HTTP client: the token goes to the endpoint and to 
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -16,16 +15,22 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from upright import bounds
 from upright.errors import ReadError, UsageError
-from upright.foreign import fit
+from upright.foreign import fit, on_one_line
 from upright.reading.blobs import Blob, LocalBlob
 from upright.reading.cache import cached_file
+from upright.units import size
 
 if TYPE_CHECKING:
     import httpx2
 
 _REDIRECTS = 5
 _LISTING_LIMIT_BYTES = 32_000_000
+_LISTING_VALUES = 1_500_000
+_WORTH_BYTES = 65_536
+"""A try that brought as much is no failure."""
+_SLOWEST_BYTES_PER_SECOND = 500
 _LONGEST_WAIT_SECONDS = 60.0
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
@@ -110,10 +115,12 @@ class Repository:
         path = f"/api/models/{quote(self.repo)}/revision/{quote(revision, safe='')}?blobs=true"
         body = self._wire.whole(path, _LISTING_LIMIT_BYTES, self.repo, revision)
         try:
-            listing = json.loads(body.decode())
+            listing = bounds.parsed(body.decode(), _LISTING_VALUES)
             entries = [entry for entry in listing["siblings"] if _is_file(entry)]
             commit = listing["sha"]
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except bounds.ExceededError as error:
+            raise ReadError(f"the hub's answer about {self.repo} cannot be read: it {error}") from None
+        except (ValueError, TypeError, KeyError):
             raise ReadError(f"the hub's answer about {self.repo} is not a listing of its files") from None
         if not isinstance(commit, str) or not commit.isalnum():
             raise ReadError(f"the hub's answer about {self.repo} has no commit")
@@ -142,7 +149,7 @@ class RemoteBlob:
                     yield piece
                     position += len(piece)
             except _TryAgainError as error:
-                failures = 1 if position > before else failures + 1
+                failures = 1 if position - before >= _WORTH_BYTES else failures + 1
                 self._wire.pause(error, failures, self._title)
                 self._url = self._first_url  # a redirect may have expired
 
@@ -152,6 +159,8 @@ class RemoteBlob:
             self._url = str(response.url)
             if response.status_code != 206 and start:
                 raise ReadError(f"the server of {self._title} does not send ranges")
+            if not response.headers.get("content-range", f"bytes {start}-").startswith(f"bytes {start}-"):
+                raise ReadError(f"the server of {self._title} sends other bytes than were asked for")
             self._same_file(response.headers.get("etag"))
             left = length
             for piece in self._wire.body(response, length):
@@ -187,10 +196,8 @@ class Wire:
         self._hub = hub
         self._traffic = traffic
         self._origin = _origin(httpx2.URL(hub.endpoint))
-        self._client = httpx2.Client(
-            headers={"User-Agent": "upright", "Accept-Encoding": "identity"},
-            timeout=httpx2.Timeout(hub.silence_seconds, connect=10.0),
-            follow_redirects=False,
+        self._client = bounds.client(
+            headers={"User-Agent": "upright"}, timeout=httpx2.Timeout(hub.silence_seconds, connect=10.0)
         )
 
     def close(self) -> None:
@@ -203,7 +210,7 @@ class Wire:
         while True:
             try:
                 with self.exchange(self.endpoint + path, {}, title) as response:
-                    return b"".join(self.body(response, limit_bytes))
+                    return self._short(response, limit_bytes, title)
             except _TryAgainError as error:
                 failures += 1
                 if error.nameless and failures > 1:  # at first contact; in the midst of a file a name may come back
@@ -212,6 +219,12 @@ class Wire:
                     ) from None
                 self.pause(error, failures, title)
 
+    def _short(self, response: httpx2.Response, limit_bytes: int, title: str) -> bytes:
+        content = b"".join(self.body(response, limit_bytes + 1))
+        if len(content) > limit_bytes:
+            raise ReadError(f"the hub's answer about {title} is longer than {size(limit_bytes)}; refused")
+        return content
+
     def exchange(self, url: str, headers: dict[str, str], title: str) -> _Exchange:
         return _Exchange(self, url, headers, title)
 
@@ -219,16 +232,17 @@ class Wire:
         """The body in pieces, never more than the limit; a connection that drops is a passing fault."""
         import httpx2
 
-        left = limit_bytes
+        left, pace = limit_bytes, _Pace(self._hub.silence_seconds)
         try:
-            for piece in response.iter_raw(1 << 16):
+            for piece in response.iter_raw():
                 self._traffic.count(bytes_received=len(piece))
+                pace.count(len(piece))
                 yield piece[:left]
                 left -= len(piece)
                 if left <= 0:
                     return
         except httpx2.TransportError as error:
-            raise _TryAgainError(f"the connection dropped ({type(error).__name__})") from None
+            raise _TryAgainError(f"the connection dropped ({bounds.fault(error)})") from None
 
     def send(self, url: str, headers: dict[str, str], title: str) -> httpx2.Response:
         """One request, and those that redirects ask for."""
@@ -238,11 +252,12 @@ class Wire:
             try:
                 request = self._client.build_request("GET", url, headers=headers | self._authorisation(url))
                 self._traffic.count(requests=1)
-                response = self._client.send(request, stream=True)
+                with bounds.within(self._hub.silence_seconds):  # for its head: a body may take as long as it moves
+                    response = self._client.send(request, stream=True)
             except httpx2.TransportError as error:
                 if _is_nameless(error):
                     raise _TryAgainError(f"{_host(url)} has no address here", nameless=True) from None
-                raise _TryAgainError(f"no connection to {_host(url)} ({type(error).__name__})") from None
+                raise _TryAgainError(f"no connection to {_host(url)} ({bounds.fault(error)})") from None
             except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
                 raise ReadError(f"the hub sends {title} to an address that cannot be read") from None
             if response.is_redirect:
@@ -272,9 +287,12 @@ class Wire:
 
     def _judge(self, response: httpx2.Response, title: str) -> None:
         status = response.status_code
-        if status in (200, 206):
+        coding = response.headers.get("content-encoding", "identity").strip().lower()
+        if status in (200, 206) and coding in ("", "identity"):
             return
         response.close()
+        if status in (200, 206):
+            raise ReadError(f"{_host(str(response.url))} sends {title} compressed ({on_one_line(coding)}); refused")
         if status in _TRANSIENT:
             raise _TryAgainError(f"the server answers {status}", _retry_after(response))
         if status in (401, 403) and _origin(response.url) != self._origin:
@@ -286,6 +304,22 @@ class Wire:
         if status == 404:
             raise ReadError(f"the hub has no {title}", hint="check the spelling: owner/name, @revision, :QUANT")
         raise ReadError(f"{_host(str(response.url))} answers {status} for {title}")
+
+
+class _Pace:
+    """Bytes that come so slowly that the connection counts as dropped."""
+
+    def __init__(self, window_seconds: float) -> None:
+        self._window, self._began, self._bytes = window_seconds, time.monotonic(), 0
+
+    def count(self, more_bytes: int) -> None:
+        self._bytes += more_bytes
+        elapsed = time.monotonic() - self._began
+        if elapsed < self._window:
+            return
+        if self._bytes < _SLOWEST_BYTES_PER_SECOND * elapsed:
+            raise _TryAgainError(f"only {self._bytes:,} bytes came in {elapsed:.0f} s")
+        self._began, self._bytes = time.monotonic(), 0
 
 
 class _Exchange:
@@ -310,8 +344,8 @@ def _is_nameless(error: BaseException | None) -> bool:
 
 
 def _is_file(entry: dict[str, Any]) -> bool:
-    size = entry["size"]
-    return type(size) is int and size >= 0 and _inside(str(entry["rfilename"]))
+    listed = entry["size"]
+    return type(listed) is int and listed >= 0 and _inside(str(entry["rfilename"]))
 
 
 def _listed(entry: dict[str, Any]) -> ListedFile:

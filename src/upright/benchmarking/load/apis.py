@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from upright import bounds
 from upright.endpoint.address import plain_address
 from upright.errors import UsageError
 from upright.records.benchmark import Api
@@ -80,7 +81,10 @@ class Target:
             raise ValueError("an event that is no object")  # noqa: TRY004 (what json.loads raises, too)
         if data.get("error"):
             return Told("", error=json.dumps(data["error"], ensure_ascii=False)[:200])
-        return _READERS[self.api](data)
+        told = _READERS[self.api](data)
+        if type(told.text) is not str or (told.finish_reason is not None and type(told.finish_reason) is not str):
+            raise ValueError("an event whose text is none")
+        return told
 
     def _head(self, method: str, path: str, *, length: int | None = None, more: str = "") -> bytes:
         prefix = urlsplit(self.base_url).path.rstrip("/")
@@ -133,17 +137,24 @@ def _openai_usage(data: dict[str, Any]) -> dict[str, int] | None:
     found = data.get("usage")
     if not isinstance(found, dict) or found.get("completion_tokens") is None:
         return None
-    usage = {"prompt": int(found.get("prompt_tokens") or 0), "output": int(found["completion_tokens"])}
+    usage = {"prompt": _tokens(found.get("prompt_tokens") or 0), "output": _tokens(found["completion_tokens"])}
     details = found.get("prompt_tokens_details")
     if isinstance(details, dict) and details.get("cached_tokens") is not None:
-        usage["cached"] = int(details["cached_tokens"])
+        usage["cached"] = _tokens(details["cached_tokens"])
     # llama.cpp adds its own timings: what speculation drafted is in no other place of its answer.
     timings = data.get("timings")
     if isinstance(timings, dict):
         for name, ours in (("cache_n", "cached"), ("draft_n", "drafted"), ("draft_n_accepted", "accepted")):
-            if isinstance(timings.get(name), int):
-                usage[ours] = timings[name]
+            if (count := bounds.count(timings.get(name))) is not None:
+                usage[ours] = count
     return usage
+
+
+def _tokens(value: Any) -> int:
+    count = bounds.count(value)
+    if count is None:
+        raise ValueError(f"{str(value)[:20]} tokens")
+    return count
 
 
 def _read_messages(data: dict[str, Any]) -> Told:
@@ -164,13 +175,13 @@ def _read_messages(data: dict[str, Any]) -> Told:
 def _anthropic_usage(found: dict[str, Any]) -> dict[str, int]:
     """The start has the prompt's tokens and the end the output's: the stream adds them up."""
     usage = {}
-    cached = found.get("cache_read_input_tokens")
-    if isinstance(found.get("input_tokens"), int) and found["input_tokens"]:
-        usage["prompt"] = found["input_tokens"] + (cached or 0)
-    if isinstance(cached, int):
+    cached = bounds.count(found.get("cache_read_input_tokens"))
+    if prompt := bounds.count(found.get("input_tokens")):
+        usage["prompt"] = prompt + (cached or 0)
+    if cached is not None:
         usage["cached"] = cached
-    if isinstance(found.get("output_tokens"), int) and found["output_tokens"]:
-        usage["output"] = found["output_tokens"]
+    if output := bounds.count(found.get("output_tokens")):
+        usage["output"] = output
     return usage
 
 

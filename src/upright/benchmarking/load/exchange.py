@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable
 from typing import NamedTuple
 
+from upright import bounds, units
 from upright.benchmarking.load.apis import Told
 from upright.benchmarking.load.requests import Request
 from upright.benchmarking.load.wire import Events, Response
@@ -22,7 +23,10 @@ class Fault(NamedTuple):
 
 
 class Exchange:
-    __slots__ = ("done", "events", "heard_at", "reason", "request", "response", "sent_at", "text", "times", "usage")
+    __slots__ = (
+        "done", "events", "heard_at", "longest_bytes", "reason", "received_bytes", "request", "response", "sent_at",
+        "text", "times", "usage",
+    )  # fmt: skip
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -30,6 +34,9 @@ class Exchange:
         self.events = Events()
         self.sent_at = 0.0
         self.heard_at = 0.0
+        """When something came that was worth the wait: a head, a piece of text, its end; no comment, and no blank."""
+        self.received_bytes = 0
+        self.longest_bytes = bounds.most_bytes(request.output_tokens)
         self.times = array("d")
         """When each piece of text came."""
         self.text: list[str] = []
@@ -40,8 +47,13 @@ class Exchange:
 
     def take(self, data: bytes, now: float, read: Callable[[bytes], Told]) -> Fault | None:
         """More bytes; a fault if the server tells of an error inside its stream."""
-        response = self.response
+        self.received_bytes += len(data)
+        if self.received_bytes > self.longest_bytes:
+            return Fault("too long", f"more than {units.size(self.longest_bytes)} for one answer")
+        response, before = self.response, self.response.status
         body = response.feed(data)
+        if response.status != before and response.status >= 200:
+            self.heard_at = now
         if body and response.status == 200 and response.is_stream:
             for event in self.events.feed(body):
                 if event == b"[DONE]":
@@ -52,10 +64,13 @@ class Exchange:
                     return Fault("error event", told.error)
                 self._note(told, now)
         elif body and len(self.text) < _MOST_PIECES:
+            self.heard_at = now
             self.text.append(body[:2000].decode(errors="replace"))
         return None
 
     def _note(self, told: Told, now: float) -> None:
+        if told.text or told.usage or told.finish_reason is not None:
+            self.heard_at = now
         if told.text:
             self.times.append(now)
             if self.request.keep_text:

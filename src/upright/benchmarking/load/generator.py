@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
+from upright import bounds
 from upright.benchmarking.load.apis import Target
 from upright.benchmarking.load.exchange import Exchange, Fault
 from upright.benchmarking.load.open_files import allow_open_files, none_left
@@ -278,13 +279,12 @@ class _Generator:
             exchange = connection.exchange
             if exchange is None:
                 continue  # idle: the server closed it, or speaks out of turn
-            exchange.heard_at = now
             try:
                 if data is None:
                     self._lost(connection, exchange, now)
                 else:
                     self._read(connection, exchange, now, data)
-            except (WireError, ValueError, TypeError, KeyError, AttributeError) as error:
+            except (WireError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
                 self._land(connection, exchange, now, Fault("malformed", str(error) or type(error).__name__))
 
     def _read(self, connection: _Connection, exchange: Exchange, now: float, data: bytes) -> None:
@@ -383,5 +383,12 @@ class _Generator:
                 self.tally.unfinished += 1
                 connection.exchange = None
                 self._fly(now, connection, out=True)
-            elif now - exchange.heard_at > self.load.patience_seconds:
-                self._land(connection, exchange, now, Fault("stalled", f"no byte for {self.load.patience_seconds:g} s"))
+            elif (fault := self._stalled(exchange, now)) is not None:
+                self._land(connection, exchange, now, fault)
+
+    def _stalled(self, exchange: Exchange, now: float) -> Fault | None:
+        patience = self.load.patience_seconds
+        if now - exchange.heard_at > patience:
+            return Fault("stalled", f"nothing of an answer for {patience:g} s")
+        longest = bounds.longest_seconds(patience, exchange.request.output_tokens)
+        return Fault("too slow", f"no end after {longest:g} s") if now - exchange.sent_at > longest else None

@@ -13,6 +13,8 @@ class Request:
     payload: bytes
     prompt_tokens: int | None
     """As it should be counted; None if that is not known."""
+    output_tokens: int | None = None
+    """The longest answer that it asks for; None if that is not limited."""
     keep_text: bool = True
     session: object = None
     """For a source of conversations: which one."""

@@ -6,7 +6,7 @@ Written for thousands of small pieces a second: a piece that holds whole chunks 
 from __future__ import annotations
 
 _HEAD_LIMIT_BYTES = 65_536
-_CHUNK_LIMIT_BYTES = 16 * 1024**2
+_CHUNK_LIMIT_BYTES = 4 * 1024**2
 
 
 class WireError(Exception):
@@ -61,6 +61,8 @@ class Response:
         words = first.split(b" ", 2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
             raise WireError(f"not an HTTP/1.1 answer: {first[:60]!r}")
+        if len(words[1]) != 3:
+            raise WireError(f"not a status: {words[1][:20]!r}")
         self.status = int(words[1])
         self.keep_alive = words[0] != b"HTTP/1.0"
         for line in lines:
@@ -69,7 +71,10 @@ class Response:
                 case b"transfer-encoding":
                     self._chunked = b"chunked" in value.lower()
                 case b"content-length":
-                    self._left = self._number(value.strip(), 10)
+                    length = self._number(value.strip(), 10)
+                    if self._left not in (None, length):
+                        raise WireError(f"two lengths, {self._left} and {length}")
+                    self._left = length
                 case b"connection":
                     self.keep_alive = b"close" not in value.lower()
                 case b"content-type":

@@ -1,0 +1,69 @@
+"""Sockets of a pool -> the same, but none reads or writes beyond the end of the request that it works for."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from httpcore2 import ConnectTimeout, NetworkBackend, NetworkStream, ReadTimeout, WriteTimeout
+
+Left = Callable[[], float | None]
+
+
+class TimedBackend(NetworkBackend):
+    """Connects as the one behind it does."""
+
+    def __init__(self, inner: NetworkBackend, left: Left) -> None:
+        self._inner, self._left = inner, left
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> NetworkStream:
+        timeout = _shorter(timeout, self._left(), ConnectTimeout)
+        return _TimedStream(self._inner.connect_tcp(host, port, timeout, local_address, socket_options), self._left)
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> NetworkStream:
+        timeout = _shorter(timeout, self._left(), ConnectTimeout)
+        return _TimedStream(self._inner.connect_unix_socket(path, timeout, socket_options), self._left)
+
+    def sleep(self, seconds: float) -> None:
+        self._inner.sleep(seconds)
+
+
+class _TimedStream(NetworkStream):
+    def __init__(self, inner: NetworkStream, left: Left) -> None:
+        self._inner, self._left = inner, left
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, _shorter(timeout, self._left(), ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, _shorter(timeout, self._left(), WriteTimeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> NetworkStream:
+        timeout = _shorter(timeout, self._left(), ConnectTimeout)
+        return _TimedStream(self._inner.start_tls(ssl_context, server_hostname, timeout), self._left)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+def _shorter(timeout: float | None, left: float | None, late: type[Exception]) -> float | None:
+    if left is None:
+        return timeout
+    if left <= 0:
+        raise late("the request is at its end")
+    return left if timeout is None else min(timeout, left)
