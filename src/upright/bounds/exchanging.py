@@ -88,10 +88,10 @@ def fault(error: Exception) -> str:
     if isinstance(error, httpx2.RemoteProtocolError):
         if "buffer too long" in str(error):
             return "sent a head that is too long"
-        if "disconnected without" in str(error):
-            return "cannot be reached: it closes the connection without an answer"
         if "without sending complete" in str(error):
             return f"ended inside its answer: {error}"
+        if "disconnected" in str(error) or "closed" in str(error):
+            return "cannot be reached: it closes the connection without an answer"
         return f"does not speak HTTP as it should: {error}"
     if isinstance(error, httpx2.ReadError | httpx2.WriteError):
         return f"cannot be reached: it broke the connection ({error})"
