@@ -18,6 +18,10 @@ MOST_LAYERS = 10_000
 Scalar = int | float | bool | str | None
 
 
+NEVER_NOTHING = frozenset({"hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size"})
+"""Keys of which a model has at least one, or it is none."""
+
+
 class Keys:
     """One part of a configuration, and what was asked of it."""
 
@@ -83,6 +87,8 @@ class Keys:
         number = self.integer(*names)
         if number is None:
             raise ReadError(f"{self.file} has no {self.path}{names[0]}")
+        if number == 0 and names[0] in NEVER_NOTHING:
+            self._broken(names, number)
         return number
 
     def flag(self, name: str, default: bool = False) -> bool:
