@@ -14,6 +14,7 @@ from rich.text import Text
 
 from upright import units
 from upright.benchmarking.comparison import place_words
+from upright.cli import terminal
 from upright.cli.output import Output, say
 from upright.records.benchmark import Benchmark, Shape
 from upright.reporting.views import milliseconds, sweep
@@ -77,8 +78,9 @@ def progress(asked: Asked) -> Iterator[Watch]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[state]}"),
-        console=Console(stderr=True), auto_refresh=False, transient=True,
+        TextColumn("{task.description}", markup=False), BarColumn(bar_width=20),
+        TextColumn("{task.fields[state]}", markup=False),
+        console=terminal.console(stderr=True), auto_refresh=False, transient=True,
     )  # fmt: skip
     with bar:
         task = bar.add_task("", total=1, state="asking the server what words cost")

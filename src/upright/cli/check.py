@@ -46,7 +46,10 @@ def command(output: Output, model: str, program: str | None, **wanted: Any) -> N
 def _page(console: Console, found: RecipeCheck) -> None:
     colours = {"accepted": "green", "refused": "red", "unverified": "yellow"}
     said = "judged by" if found.verdict == "unverified" else "by"
-    console.print(f"[{colours[found.verdict]}]{found.verdict}[/], {said} {found.judged_by}", soft_wrap=True)
+    from rich.text import Text
+
+    verdict = Text.assemble((found.verdict, colours[found.verdict]), f", {said} {found.judged_by}")
+    console.print(verdict, soft_wrap=True)
     console.print(f"  {found.settings} settings, {len(found.refusals)} refused")
     for refusal in found.refusals:
         console.print(f"  {refusal.setting}", style="red", markup=False)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from click import style
-
 from upright.catalog.explaining.rows import remedy_words
 from upright.catalog.loader import user_folder
+from upright.cli.terminal import style
 from upright.engines import ENGINES
 from upright.records.diagnosis import Attempts, Diagnosis, Finding, Remedy, Sighting
 from upright.units import duration

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from upright.cli.output import say
+from upright.cli.terminal import sealed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,6 +74,6 @@ def _progress() -> Callable[[int, int], None] | None:
 
         left = (time.monotonic() - started) / done * (of - done)
         words = f"compiled {done} of {of}, about {duration(left)} left" if done < of else ""
-        click.echo(f"\r\033[K{words}", err=True, nl=False)
+        click.echo(sealed(f"\r\033[K{words}"), err=True, nl=False)
 
     return tell

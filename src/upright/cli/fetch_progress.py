@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from upright.cli.output import say
+from upright.cli.terminal import console
 from upright.units import duration, size
 
 if TYPE_CHECKING:
@@ -61,13 +62,11 @@ def words(progress: Progress) -> str:
 @contextmanager
 def _bar() -> Iterator[Callable[[Progress], None]]:
     """Drawn from the first progress on: what is here already needs none."""
-    from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bars
 
     said = TextColumn("{task.fields[said]}", markup=False)
-    console = Console(stderr=True, highlight=False)
-    bars = Bars(TextColumn("fetching"), BarColumn(bar_width=12), said, console=console, transient=True)
+    bars = Bars(TextColumn("fetching"), BarColumn(bar_width=12), said, console=console(stderr=True), transient=True)
     task = bars.add_task("", total=None, said="")
 
     def shown(progress: Progress) -> None:

@@ -10,6 +10,8 @@ import click
 from upright.cli.options import deployment_argument
 from upright.cli.output import say
 
+_LONGEST_LINE = 10_000
+
 
 @click.command()
 @deployment_argument
@@ -74,4 +76,10 @@ class _Lines:
 
 
 def _say_line(line: str, as_json: bool) -> None:
-    click.echo(json.dumps(line, ensure_ascii=False) if as_json else line)
+    """What a carriage return would hide stays: each piece is a line. Nobody reads one longer than this on a screen."""
+    if as_json:
+        click.echo(json.dumps(line, ensure_ascii=False))
+        return
+    for piece in line.rstrip("\r").split("\r"):
+        more = f"… ({len(piece):,} characters)" if len(piece) > _LONGEST_LINE else ""
+        click.echo(piece[:_LONGEST_LINE] + more)

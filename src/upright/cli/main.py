@@ -16,6 +16,7 @@ import click
 
 from upright import __version__
 from upright.cli.lazy import Lazy
+from upright.cli.terminal import Door
 from upright.errors import UprightError
 from upright.foreign import fit
 
@@ -62,6 +63,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 _LONGEST_WORD = 1 << 20
 """Of a command; what is a name is measured as one."""
+_LONGEST_COMPLAINT = 4000
 _NOT_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
 """What a disk or a person's own words make impossible."""
 OTHER_WORDS = {
@@ -154,6 +156,7 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = Door(sys.stdout), Door(sys.stderr)
 
 
 def _nowhere() -> TextIO:
@@ -173,7 +176,7 @@ def _lost(error: OSError) -> None:
 def _complain(message: str, hint: str | None) -> None:
     from upright.cli.lines import fitted
 
-    click.echo(fitted("error: ", message), err=True)
+    click.echo(fitted("error: ", message[:_LONGEST_COMPLAINT]), err=True)
     if hint:
         click.echo(fitted("hint:  ", hint), err=True)
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from upright.cli.terminal import console, sealed, uncoloured
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,10 +51,10 @@ class Output:
         if self.as_json:
             click.echo(text, nl=False)
         elif page is not None:
-            console = stdout_console()
-            with console.capture() as capture:
-                page(console)
-            click.echo("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()), nl=False)
+            shown = stdout_console()
+            with shown.capture() as capture:
+                page(shown)
+            click.echo(sealed("".join(f"{line.rstrip()}\n" for line in capture.get().split("\n")[:-1])), nl=False)
 
     @property
     def wants_record(self) -> bool:
@@ -63,7 +64,8 @@ class Output:
     def show(self, text: str) -> None:
         """Print a page of plain or coloured lines, unless JSON was asked for."""
         if not self.as_json:
-            click.echo(text, color=False if "NO_COLOR" in os.environ else None)
+            plain = "NO_COLOR" in os.environ or not sys.stdout.isatty()
+            click.echo(uncoloured(text) if plain else text)
 
     def next(self, *words: str) -> None:
         """The next command, made from the caller's own arguments."""
@@ -111,10 +113,7 @@ def page_width() -> int:
 
 def stdout_console() -> Console:
     """Rich on stdout: plain without a terminal or with NO_COLOR, 80 columns when nobody says otherwise."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 80
-    return Console(width=width, highlight=False, soft_wrap=False)
+    return console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 80)
 
 
 def _json(record: Record | Mapping[str, Any] | Sequence[Any]) -> str:

@@ -9,9 +9,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from click import style
-
 from upright.cli.speed_page import rate, speed_pairs, table_lines, why_lines
+from upright.cli.terminal import style
 from upright.planning.artifacts import Choice
 from upright.planning.ranking import runner_up_words
 from upright.planning.words import choice_words, expert_words

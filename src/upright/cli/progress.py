@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from upright import units
 from upright.cli.output import Output, say
+from upright.cli.terminal import console
 
 if TYPE_CHECKING:
     from upright.records.deployment import Deployment, Progress
@@ -31,18 +32,17 @@ def shown(weights_bytes: int | None = None) -> Iterator[Callable[[Deployment], N
     if not sys.stderr.isatty():
         yield _lines(weights_bytes)
         return
-    from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(20),
-        TextColumn("{task.fields[words]}", style="dim"),
+        TextColumn("{task.fields[words]}", style="dim", markup=False),
         TimeElapsedColumn(),
     )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Bars(*columns, console=console(stderr=True), transient=True) as bars:
         task = bars.add_task("planned", total=None, words="")
         said: list[str] = []
 

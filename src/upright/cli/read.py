@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from upright.cli.output import Output, output_options, say
+from upright.cli.terminal import sealed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +54,7 @@ def command(source: str, layers: bool, output: Output) -> None:
 
 
 def _show_progress(done: int, of: int) -> None:
-    click.echo(f"\rread {done} of {of} headers", nl=done == of, err=True)
+    click.echo(sealed(f"\rread {done} of {of} headers"), nl=done == of, err=True)
 
 
 def _say_traffic(model: Model, traffic: Traffic) -> None:
@@ -140,6 +141,7 @@ def _attention(kind: Attention) -> str:
 
 def _groups(model: Model) -> object:
     from rich.table import Table
+    from rich.text import Text
 
     from upright.units import memory
 
@@ -159,7 +161,7 @@ def _groups(model: Model) -> object:
             f"{sum(line.tensors for line in lines):,}" if model.basis == "read" else "",
             memory(size_bytes),
             f"{8 * size_bytes / weights:.2f}" if weights else "",
-            f"[cyan]{_bar(share)}[/] {_percent(share)}",
+            Text.assemble((_bar(share), "cyan"), f" {_percent(share)}"),
         )
     return table
 

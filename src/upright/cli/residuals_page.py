@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from click import style
-
+from upright.cli.terminal import style
 from upright.engines.memory_report import MemoryReport, Reading
 from upright.planning.learned import TAUGHT
 from upright.records.base import Figure

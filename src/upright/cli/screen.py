@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from upright.cli.terminal import console, sealed
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -26,9 +28,7 @@ class Screen:
     """Ours while the block runs; the person's own screen is there again after it, however it ends."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = console(soft_wrap=True)
         self._keys = sys.stdin.fileno()
         self._saved: list[Any] | None = None
         self._woken, self._wakes = os.pipe()
@@ -84,5 +84,5 @@ class Screen:
         os.write(self._wakes, b"q" if number == signal.SIGTERM else b"w")
 
     def _write(self, text: str) -> None:
-        sys.stdout.write(text)
+        sys.stdout.write(sealed(text))
         sys.stdout.flush()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from click import style
-
+from upright.cli.terminal import style
 from upright.records.sizing import Seen, Sizing
 from upright.units import duration, tokens
 

@@ -344,7 +344,7 @@ class Endpoint:
         if 300 <= status < 400:
             hint = f"it sends us to {on_one_line(headers.get('location', 'nowhere'))}: name that address if it is right"
         return EndpointError(
-            f"{self.base_url}{path} answered HTTP {status}: {text[:200].strip()}", hint=hint, status=status
+            f"{self.base_url}{path} answered HTTP {status}: {on_one_line(text[:200])}", hint=hint, status=status
         )
 
     def _json(self, reply: _Reply) -> dict[str, Any]:

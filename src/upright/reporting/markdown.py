@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from upright import __version__, units
 from upright.benchmarking.comparison import place_words
+from upright.foreign import on_one_line
 from upright.records.benchmark import Benchmark
 from upright.records.speculation import Speculation
 from upright.reporting import views
@@ -106,4 +107,6 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    """Text of others starts no line, table, tag, link or picture of its own."""
+    shown = on_one_line(text, 2000).replace("&", "&amp;").replace("<", "&lt;")
+    return shown.replace("|", "\\|").replace("](", "]\\(").replace("`", "\\`")

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable
 
 from upright.benchmarking.rows import METRICS
+from upright.foreign import on_one_line
 from upright.records.benchmark import Benchmark, Cell
 
 _ASKED = (
@@ -27,8 +28,16 @@ def cells_csv(benchmarks: Iterable[Benchmark]) -> str:
     writer.writerow([*names, *_ASKED, *_SEEN, *counted, *measured, "program", "marks"])
     for record in benchmarks:
         for cell in record.cells:
-            writer.writerow(_line(record, cell))
+            writer.writerow(map(_no_formula, _line(record, cell)))
     return text.getvalue()
+
+
+def _no_formula(cell: object) -> object:
+    """A spreadsheet runs what begins so; a quote before it makes it text (OWASP, CSV injection)."""
+    if not isinstance(cell, str):
+        return cell
+    shown = on_one_line(cell)
+    return f"'{shown}" if shown.lstrip().startswith(("=", "+", "-", "@")) else shown
 
 
 def _line(record: Benchmark, cell: Cell) -> list[object]:
