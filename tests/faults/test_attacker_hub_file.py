@@ -80,7 +80,7 @@ def test_tables_of_reports(name: str):
 
 @pytest.mark.promise("a model whose configuration holds an escape is refused in one line, by every way of reading it")
 @pytest.mark.parametrize("name", ["clipboard", "title", "clear", "eight-bit", "line", "carriage-return"])
-def test_an_architecture_with_an_escape_is_refused(name: str, upright: Upright, tmp_path):
+def test_an_architecture_with_an_escape_reaches_no_terminal(name: str, upright: Upright, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(TINY_FOLDER, folder)
     config = json.loads((folder / "config.json").read_text())

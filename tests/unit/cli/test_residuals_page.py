@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from tests.unit.planning.test_learning import started, vllm_log, vllm_plan
 from upright.cli.residuals import command
 from upright.cli.residuals_page import learned_terms, residuals_page
+from upright.cli.terminal import uncoloured
 from upright.diagnosing import diagnose_file
 
 LOGS = Path(__file__).parents[2] / "recordings/logs/memory"
@@ -35,11 +36,10 @@ graphs."""
 
 
 def test_eight_gpus_on_one_page():
-    import click
 
     first = vllm_plan(engine_version="0.32.0", users=2)
     found = started(first, vllm_log(first, runtime_gib=3.4, graphs_gib=1.2))
-    assert click.unstyle(residuals_page(found, 80)) == PAGE
+    assert uncoloured(residuals_page(found, 80)) == PAGE
     assert learned_terms(found) == ("runtime", "graphs")
 
 
