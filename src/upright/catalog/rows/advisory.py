@@ -45,8 +45,7 @@ class AdvisoryRow(Row):
     danger: Danger
     """As its makers or the advisory rate it."""
     reach: Reach
-    """By a model's files; by whoever reaches the port, without the key; by whoever has the key; by whoever reaches the
-    ports between boxes; in the container image; or elsewhere: in a part that no recipe of Upright starts."""
+    """By files of a model, the port without the key, the key, the ports between boxes, the image, or elsewhere."""
     needs: tuple[Words, ...] = ()
     """Flags or variables without which it is not there; any one of them is enough."""
     allows: Words

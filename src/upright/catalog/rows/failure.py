@@ -50,8 +50,7 @@ class FailureRow(Row):
     versions: Range = "*"
     """Versions that print it."""
     tells: Tells = "cause"
-    """cause: the line is this failure's own; class: any of its kind; family: kinds that have one thing in common;
-    refusal: how engines word that they refuse; consequence: what falls because something else fell."""
+    """cause: its own line; class and family: any of a kind; refusal: an engine's words; consequence: of another fall."""
     where: Literal["log", "kernel", "host", "answer"] = "log"
     """The engine's log, the kernel's log, what the machine says when asked, or an answer of the model."""
     severity: Severity

@@ -25,9 +25,7 @@ class LayoutRow(Row):
     capability: Range = "*"
     """Silicon that it holds for."""
     piece: Piece
-    """latent and sparse-latent: the vector of MLA without and with an index; index: an index key; block-index: that of
-    block-sparse attention; compressed: an entry of compressed attention; compressor: the group that is being
-    compressed; state: a recurrence; window: sliding layers."""
+    """What is stored: a latent vector, an index key, an entry of compressed attention, a state, a window."""
     cache_types: tuple[Words, ...] = ("*",)
     """Cache types, as people ask for them, that it holds for."""
     value_bytes: float | None = None
