@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from upright.catalog import loader as catalog_loader
 from upright.records.base import Part
 from upright.records.fields import field_doc, field_docs
 from upright.records.loading import KINDS, record_class
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 def _parts() -> list[type[Part]]:
     for kind in KINDS:
         record_class(kind)
+    for row_kind in catalog_loader.KINDS.values():  # rows too, whoever imported them before
+        row_kind.row_class()
     found: list[type[Part]] = []
     waiting = [Part]
     while waiting:
