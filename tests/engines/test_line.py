@@ -336,7 +336,7 @@ def test_down_while_the_first_question_is_not_answered(box: Upright, tiny_model:
     mute.write_text(
         f"#!{sys.executable}\n"
         "import http.server, sys, time\n"
-        "if '--version' in sys.argv: sys.exit('version: 1 (mute)')\n"
+        "if '--version' in sys.argv: sys.exit('version: 11669 (mute)')\n"
         "if '--help' in sys.argv: sys.exit('usage: mute')\n"
         "class Mute(http.server.BaseHTTPRequestHandler):\n"
         "    def do_GET(self): self.send_response(200); self.end_headers()\n"

@@ -89,7 +89,9 @@ class _Sealing(io.TextIOBase):
 
     @property
     def _stream(self) -> TextIO:
-        return sys.stderr if self._stderr else sys.stdout
+        """The door itself: a live display of rich puts a proxy there, which would print through this console again."""
+        stream: TextIO = sys.stderr if self._stderr else sys.stdout
+        return getattr(stream, "rich_proxied_file", stream)
 
     def write(self, text: str) -> int:
         through = self._stream
