@@ -87,7 +87,7 @@ def test_a_complaint_is_broken_between_words_on_a_terminal(tmp_path: Path):
     assert shown[-5:] == [
         "error: nothere.gguf is no file, no repository's name and not",
         "       in the catalogue",
-        "hint:  name a GGUF file, a model's directory,",
+        "hint:  name a GGUF file, a config.json, a model's directory,",
         "       owner/repo[@revision][:QUANT], or one of: upright",
         "       catalog list models",
     ]

@@ -30,10 +30,10 @@ class _Part:
 
 
 _PARTS = (
-    _Part("weights", ("weights", "replicated_weights", "absorbed_weights"), "█", "blue"),
+    _Part("weights", ("weights", "replicated_weights", "absorbed_weights", "unclassed_weights", "tables"), "█", "blue"),
     _Part("experts", ("experts",), "▓", "bright_blue"),
     _Part("engine", ("runtime", "graphs", "draft", "compute", "upload", "process"), "▒", "yellow"),
-    _Part("KV", ("kv_cache",), "▚", "green"),
+    _Part("KV", ("kv_cache", "state"), "▚", "green"),
 )
 
 

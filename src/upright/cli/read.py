@@ -100,7 +100,9 @@ def _facts(model: Model) -> list[tuple[str, str]]:
     limit = built.context_limit_tokens
     facts.append(("context", f"{tokens(limit)} tokens{scaled}" if limit else "the artifact does not say"))
     facts += [("not understood", ", ".join(model.not_understood))] if model.not_understood else []
-    facts += [("assumed", f"{each.key} = {each.value} ({each.source})") for each in model.assumed[:12]]
+    facts += [
+        ("assumed", f"{each.key} = {each.value} ({each.source})") for each in model.assumed if each.decides == "cache"
+    ]
     if model.ik_only:
         from upright.engines.tensor_types import loading_fork_types, refusing_fork_types
 
@@ -110,6 +112,8 @@ def _facts(model: Model) -> list[tuple[str, str]]:
 
 
 def _basis(model: Model) -> str:
+    if model.basis == "derived":
+        return "derived from the configuration's shapes; no weights were read"
     if model.basis != "read":
         return "the catalogue's shapes; nothing of the artifact was read"
     files = f"{len(model.files)} {model.format} files" if len(model.files) > 1 else f"one {model.format} file"

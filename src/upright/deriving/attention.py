@@ -49,8 +49,10 @@ def gqa(keys: Keys, place: Place) -> tuple[Attention, ...]:
 
 
 def gqa_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
-    window = keys.integer(str(place.settings.get("window_key", "sliding_window")))
+    window = keys.integer("sliding_window")
     if not window:
+        if "sliding_window" not in keys.values:
+            keys.refuse("sliding_window", "absent, and a layer slides")
         return gqa(keys, place)
     window += int(place.settings.get("window_more", 0))
     return (heads(keys, place).model_copy(update={"window_tokens": window}),)
@@ -59,6 +61,8 @@ def gqa_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
 def gqa_chunk(keys: Keys, place: Place) -> tuple[Attention, ...]:
     chunk = keys.integer("attention_chunk_size")
     if not chunk:
+        if "attention_chunk_size" not in keys.values:
+            keys.refuse("attention_chunk_size", "absent, and a layer attends to chunks")
         return gqa(keys, place)
     return (heads(keys, place).model_copy(update={"window_tokens": chunk, "chunked": True}),)
 
@@ -66,9 +70,11 @@ def gqa_chunk(keys: Keys, place: Place) -> tuple[Attention, ...]:
 def gqa_other_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
     """Windowed layers with heads of their own: `swa_*` (MiMo-V2, Inkling)."""
     full = heads(keys, place)
+    if "swa_num_key_value_heads" not in keys and not keys.get("swa_num_key_value_heads"):
+        keys.refuse("swa_num_key_value_heads", "absent, and layers slide with heads of their own")
     query = keys.integer("swa_num_attention_heads") or full.heads
     width = keys.integer("swa_head_dim") or full.key_head_dim
-    value = keys.integer("swa_v_head_dim") if place.settings.get("v_head_dim") else width
+    value = keys.integer("swa_v_head_dim") or keys.integer("v_head_dim") if place.settings.get("v_head_dim") else width
     window = keys.integer("sliding_window_size", "sliding_window")
     if "sliding_window_size" in keys:
         keys.ignore("sliding_window")
@@ -86,9 +92,6 @@ def gqa_other_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
 
 def gqa_global(keys: Keys, place: Place) -> tuple[Attention, ...]:
     """Gemma 4's full layers: wider heads, and fewer of them; keys that are also values are stored twice."""
-    shared = _shared(keys, place)
-    if shared:
-        return shared
     plain = heads(keys, place)
     width = keys.integer("global_head_dim")
     if width is None and "per_layer_config" not in keys.values:
@@ -99,6 +102,8 @@ def gqa_global(keys: Keys, place: Place) -> tuple[Attention, ...]:
     if not keys.flag("attention_k_eq_v", not place.settings.get("k_eq_v_gates", False)):
         few = None
     width = width or plain.key_head_dim
+    if shared := _shared(keys, place, width):
+        return shared
     return (
         plain.model_copy(update={"key_head_dim": width, "value_head_dim": width, "kv_heads": few or plain.kv_heads}),
     )
@@ -342,7 +347,7 @@ def _compressed(keys: Keys, ratio: int, *, indexed: bool) -> CompressedAttention
     )
 
 
-def _shared(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def _shared(keys: Keys, place: Place, width: int | None = None) -> tuple[Attention, ...]:
     """The last layers read the cache of the last one of their kind before them."""
     shared = keys.integer("num_kv_shared_layers") or 0
     if shared >= place.layers:
@@ -351,18 +356,23 @@ def _shared(keys: Keys, place: Place) -> tuple[Attention, ...]:
         return ()
     if place.index < place.layers - shared:
         return ()
-    return (SharedAttention(layers=1, heads=keys.required("num_attention_heads")),)
+    return (SharedAttention(layers=1, heads=keys.required("num_attention_heads"), head_dim=width),)
 
 
 def _own(keys: Keys, place: Place, name: str) -> int | None:
     """What this layer has in place of the model's value."""
     if place.settings.get("heads_per_layer") and name == "num_attention_heads":
         listed = keys.kinds("num_attention_heads_per_layer", place.layers)
+        keys.ignore("num_attention_heads")
         return listed[place.index] if listed and type(listed[place.index]) is int else None
     other = keys.part("attention_other_setting") if place.settings.get("other_setting") else None
     if other is not None and place.kind == other.word("attention_type"):
         return other.integer(name, *({"num_key_value_heads": ("num_attention_groups",)}.get(name, ())))
-    layer = (keys.part("per_layer_config") or Keys({}, "")).part(str(place.index))
+    layers = keys.part("per_layer_config")
+    if layers is None:
+        return None
+    number = next((each for each in layers.values if each.isdigit() and int(each) == place.index), None)
+    layer = layers.part(number) if number is not None else None
     return layer.integer(name) if layer is not None else None
 
 

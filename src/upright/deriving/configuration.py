@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
@@ -19,10 +20,12 @@ from upright.deriving.bounds import bounds
 from upright.deriving.feedforward import FeedForward, feedforward
 from upright.deriving.keys import MOST_LAYERS, Keys
 from upright.deriving.library import library_type
-from upright.deriving.patterns import pattern
+from upright.deriving.patterns import FULL, pattern
 from upright.deriving.recurrent import RECURRENT
+from upright.deriving.stack import text_tensors
 from upright.deriving.strictness import telling
 from upright.deriving.tables import tables
+from upright.deriving.tensors import Tensor
 from upright.errors import ReadError
 from upright.records.model import Architecture, Attention, Experts, LibraryDefault, RopeScaling
 
@@ -58,6 +61,10 @@ class Configured:
     row: ArchitectureRow | None
     keys: Keys
     """Of the text part, for what is still to be asked: weights."""
+    tied: bool | None = None
+    """Whether the output shares the embedding, where the outer part of the file says so."""
+    tensors: tuple[Tensor, ...] = ()
+    """Every tensor of the text model, by shape."""
 
 
 def configured(config: Mapping[str, Any], file: str = "config.json") -> Configured:
@@ -85,11 +92,22 @@ def configured(config: Mapping[str, Any], file: str = "config.json") -> Configur
         vision=any(isinstance(config.get(sight), Mapping) for sight in SIGHT_PARTS),
         tables=tables(keys),
     )
+    tied = config.get("tie_word_embeddings") if part is not config else None
+    read = Configured(architecture, (), {}, (), stack, row, keys, tied if isinstance(tied, bool) else None)
+    keys.decides = "weights"
+    tensors = text_tensors(read)
     refused, told = _told(config, part, keys, row, len(stack))
     if told:
         low, high = bounds(keys, stack, refused, told)
         architecture = architecture.model_copy(update={"attention_at_least": low, "attention_at_most": high})
-    return Configured(architecture, told, refused, keys.all_assumed(), stack, row, keys)
+    return replace(
+        read,
+        architecture=architecture,
+        not_understood=told,
+        why=refused,
+        assumed=keys.all_assumed(),
+        tensors=tensors,
+    )
 
 
 def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -172,8 +190,25 @@ def _stack(keys: Keys, row: ArchitectureRow | None) -> tuple[Layer, ...]:
         feeds = feedforward("first-dense", keys, kinds, {})
         return tuple(_layer(keys, kinds, index, {}, {}, feeds[index]) for index in range(layers))
     kinds = pattern(row.pattern, keys, layers, row.settings)
+    _rehearse(keys, row, kinds)
     feeds = feedforward(row.feedforward, keys, kinds, row.settings)
     return tuple(_layer(keys, kinds, index, row.kinds, row.settings, feeds[index]) for index in range(len(kinds)))
+
+
+def _rehearse(keys: Keys, row: ArchitectureRow, kinds: tuple[str, ...]) -> None:
+    """Asks what the family's other kinds of layers would ask: a key that only an absent kind needs is no stranger."""
+    plain = () if row.kinds.get(FULL, "gqa") not in ("gqa", "gqa-indexed") else _PLAIN.items()
+    for kind, named in {**dict(plain), **row.kinds}.items():
+        if kind in kinds or kind == "*":
+            continue
+        copy = Keys(keys.values, keys.file, other_names=keys.other_names)
+        builder = BUILDERS.get(named) or RECURRENT[named]
+        with suppress(ReadError):
+            builder(copy, Place(0, 1, (kind,), row.settings))
+        keys.ignore(*copy.asked)
+        for name, part in copy.parts.items():
+            if (own := keys.part(name)) is not None:
+                own.ignore(*part.asked)
 
 
 def _layer(

@@ -137,15 +137,29 @@ _WHOLE: Mapping[str, Callable[[Keys, int, Settings], tuple[FeedForward, ...]]] =
 def dense_width(keys: Keys, settings: Settings) -> int | None:
     key = settings.get("dense_width_key")
     width = keys.get(str(key)) if key else None
+    if width is None and settings.get("lfm2"):
+        width = keys.get("block_ff_dim")
     if width is None:
         width = keys.get("intermediate_size")
     if isinstance(width, list | tuple) and width and all(type(each) is int for each in width):
         width = max(width)
     if isinstance(width, float):
         width = int(width)
+    if settings.get("lfm2") and type(width) is int:
+        width = _adjusted(keys, width)
     if width is None and settings.get("four_times"):
         return 4 * keys.required("hidden_size")
     return width if type(width) is int else None
+
+
+def _adjusted(keys: Keys, width: int) -> int:
+    """LFM2: two thirds of the width, times a factor, rounded up to a multiple."""
+    if not keys.flag("block_auto_adjust_ff_dim", True):
+        return width
+    factor, multiple = keys.get("block_ffn_dim_multiplier"), keys.integer("block_multiple_of") or 256
+    width = int(2 * width / 3)
+    width = int(factor * width) if isinstance(factor, int | float) else width
+    return -(-width // multiple) * multiple
 
 
 def _mixture(keys: Keys, settings: Settings, dense: int | None) -> Mixture | None:

@@ -8,7 +8,7 @@ the checkpoint.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from upright.errors import ReadError
 from upright.records.model import LibraryDefault
@@ -42,8 +42,10 @@ class Keys:
         self.assumed: dict[str, LibraryDefault] = {}
         self.refused: dict[str, str] = {}
         self.parts: dict[str, Keys] = {}
+        self.decides: Literal["cache", "weights"] = "cache"
+        """What is being read: defaults are noted with it."""
         self._defaults = defaults or {}
-        self._other_names = other_names or {}
+        self.other_names = other_names or {}
         self._source = source
 
     def __contains__(self, name: str) -> bool:
@@ -57,12 +59,12 @@ class Keys:
             self.asked.add(name)
             if name in self.values:
                 return self.values[name]
-            other = self._other_names.get(name)
+            other = self.other_names.get(name)
             if other is not None and other in self.values:
                 self.asked.add(other)
                 return self.values[other]
         for name in names:
-            for spelled in (name, self._other_names.get(name, name)):
+            for spelled in (name, self.other_names.get(name, name)):
                 if spelled in self._defaults:
                     default = self._defaults[spelled]
                     if default is not None:
@@ -93,6 +95,8 @@ class Keys:
 
     def flag(self, name: str, default: bool = False) -> bool:
         answer = self.get(name)
+        if answer is None and name not in self.values:
+            self.assume(name, default, "the library's rule")
         return default if answer is None else bool(answer)
 
     def word(self, *names: str) -> str | None:
@@ -135,9 +139,10 @@ class Keys:
     def assume(self, name: str, default: Any, source: str) -> None:
         """Notes a default that was taken in place of an absent key."""
         shown: Scalar = default if isinstance(default, int | float | bool | str) else str(default)[:80]
-        self.assumed[name] = LibraryDefault(
-            key=f"{self.path}{name}", value=shown, source=source or "the reader's own rule"
-        )
+        if name not in self.assumed:
+            self.assumed[name] = LibraryDefault(
+                key=f"{self.path}{name}", value=shown, source=source or "the library's rule", decides=self.decides
+            )
 
     def refuse(self, name: str, why: str = "") -> None:
         """The key is there, and what it says is not understood."""

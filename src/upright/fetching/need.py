@@ -128,6 +128,8 @@ def survey(source: str, revision: str | None, folder: Path | None, hub: Hub, tra
 def needed_files(files: Mapping[str, ListedFile], quant: str | None, where: str) -> tuple[Choice, list[ListedFile]]:
     """The weights of one artifact and what engines open beside them; a GGUF file needs nothing beside it."""
     choice = choose(files, quant, where)
+    if choice.format == "config":
+        raise ReadError(f"{where} has no weights to fetch, only a configuration", hint=f"upright plan {where}")
     beside = [] if choice.format == "gguf" else [name for name in files if is_companion(name)]
     return choice, [files[name] for name in _small_first(beside, choice.files)]
 

@@ -12,6 +12,13 @@ def exact(device: str, term: str, count: int, why: str, basis: Basis = "derived"
     return LedgerLine(device=device, term=term, bytes=count, low_bytes=count, high_bytes=count, basis=basis, why=why)
 
 
+def unsure(device: str, term: str, count: int, ranks: int, why: str, basis: Basis) -> LedgerLine:
+    """Bytes that each of so many ranks holds whole at most, and divided at least."""
+    return LedgerLine(
+        device=device, term=term, bytes=count, low_bytes=count // ranks, high_bytes=count, basis=basis, why=why
+    )
+
+
 def rounded_down(count: int, step: int) -> int:
     return count // step * step
 

@@ -16,7 +16,7 @@ from upright.records.plan import LedgerLine, Plan
 from upright.records.residuals import PoolResidual, Residual, Residuals
 
 # What an engine calls its weights is everything that was loaded; copies made while loading too.
-WEIGHTS = ("weights", "experts", "replicated_weights", "absorbed_weights")
+WEIGHTS = ("weights", "experts", "replicated_weights", "absorbed_weights", "unclassed_weights", "tables")
 # Experts that are copied to a GPU to read prompts lie in llama.cpp's compute buffer.
 SCRATCH = ("compute", "upload")
 GRAPHS = ("graphs", "graphs_outside")
@@ -107,7 +107,11 @@ def _cache(plan: Plan, seen: Seen, device: str) -> Iterator[Residual]:
     if plan.memory_fraction is None or device == HOST:
         yield from _line(plan, device, "kv_cache", ("kv_cache",), read)
         return
-    fixed = [line for line in plan.ledger if line.device == device and line.term not in ("kv_cache", "graphs_outside")]
+    fixed = [
+        line
+        for line in plan.ledger
+        if line.device == device and line.term not in ("kv_cache", "state", "graphs_outside")
+    ]
     offered = sum(budget.capacity_bytes for budget in plan.budgets if budget.device == device)
     left = offered - sum(line.bytes for line in fixed)
     yield Residual(

@@ -68,6 +68,12 @@ class CacheShape:
     """States that the engine keeps of each sequence."""
     pool_share: Fraction | None = None
     """Tokens of the windows' own pool for each token of the full one; None if windows are held by sequence."""
+    growing_layers: int = 0
+    """Layers whose cache grows."""
+    state_layers: int = 0
+    """Layers that keep a recurrent state."""
+    latent: bool = False
+    """Whether the growing part is latent vectors, of which every rank keeps a copy."""
 
     def sequence_bytes(self, tokens: int) -> int:
         """One sequence of this length."""
@@ -100,6 +106,8 @@ class _Sum:
     windows: list[Window] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    growing_layers: int = 0
+    state_layers: int = 0
 
 
 def cache_shape(
@@ -135,6 +143,9 @@ def cache_shape(
         heads_shared=_heads_shared(architecture.attention),
         unknown=tuple(total.unknown),
         states_kept=total.states_kept,
+        growing_layers=total.growing_layers,
+        state_layers=total.state_layers,
+        latent=any(isinstance(kind, MlaAttention | CompressedAttention) for kind in architecture.attention),
         pool_share=keeps.pool_share if total.windows else None,
     )
 
@@ -180,6 +191,7 @@ def _add(
         return
     grows = kind.layers * (layer_bytes + index)
     total.grows += grows
+    total.growing_layers += kind.layers
     whole = " (windows are kept whole)" if kind.window_tokens is not None else ""
     total.words.append(f"{formula}{words} = {number(grows):,} B{whole}")
 
@@ -187,6 +199,7 @@ def _add(
 def _add_state(total: _Sum, kind: LinearAttention, held: Storage) -> None:
     state, words = layer_state(kind, held)
     total.states += kind.layers * (state or 0)
+    total.state_layers += kind.layers
     row = held.state_row(kind)
     total.states_kept = max(total.states_kept, row.states if row else 1)
     total.words.append(f"{kind.layers} recurrent layers: {words}")

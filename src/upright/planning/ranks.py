@@ -15,11 +15,12 @@ from upright.catalog.rows.memory import OverheadRow
 from upright.engines.facets.budget import GpuShare
 from upright.engines.facets.spread import Ranks
 from upright.planning import fraction as fractions
-from upright.planning.answer import exact, finish, rounded_down
+from upright.planning.answer import exact, finish, unsure
 from upright.planning.devices import Device
 from upright.planning.kvcache import CacheShape, cache_shape, copies, rank_share
 from upright.planning.layouts import Storage
 from upright.planning.overhead import line, overheads
+from upright.planning.pooling import Held, held_by, pool_tokens
 from upright.planning.stated import stated_cache
 from upright.planning.weights import RankWeights, rank_weights
 from upright.records.box import Box
@@ -94,7 +95,11 @@ class _Rank:
     budget: DeviceBudget
     fixed: tuple[LedgerLine, ...]
     outside: tuple[LedgerLine, ...]
-    token_bytes: Fraction
+    held: Held
+
+    @property
+    def token_bytes(self) -> Fraction:
+        return self.held.token_bytes
 
     @property
     def pool_bytes(self) -> int:
@@ -105,11 +110,11 @@ def plan_on_ranks(case: RankCase) -> Plan:
     """The plan, with objections if it does not fit."""
     ranks = _ranks(case)
     smallest = min(ranks, key=lambda rank: rank.pool_bytes)
-    shape, block = case.shape, case.share.block_tokens * case.parallel.decode_context
+    shape = case.shape
     band = case.rows["pool-band"].share
     assert band is not None
-    best, low, high = (_pool_tokens(smallest, shape, case, share, block) for share in (band.best, band.low, band.high))
-    ledger = [found for rank in ranks for found in (*rank.fixed, _cache_line(case, rank), *rank.outside)]
+    best, low, high = (_pool_tokens(smallest, case, share) for share in (band.best, band.low, band.high))
+    ledger = [found for rank in ranks for found in (*rank.fixed, *_cache_lines(case, rank), *rank.outside)]
     ledger.append(_process(case))
     plan = Plan(
         made_from=case.made_from,
@@ -147,11 +152,12 @@ def _ranks(case: RankCase) -> tuple[_Rank, ...]:
     for index, device in enumerate(case.gpus):
         stage = case.stages[index // case.parallel.tensor]
         depth = Fraction(stage.layers, case.model.architecture.layers)
-        per_token = case.shape.bytes_per_token * share * depth
+        block = case.share.block_tokens * case.parallel.decode_context
+        held = held_by(case.shape, case.storage, share=share, tensor=case.parallel.tensor, depth=depth, block=block)
         fixed = _fixed(case, device, stage)
         runtime = next(found.bytes for found in fixed if found.term == "runtime")
         budget = fractions.budget(case.share, device, case.fraction, case.fraction_why, runtime)
-        found.append(_Rank(device, budget, fixed, _outside(case, device), per_token))
+        found.append(_Rank(device, budget, fixed, _outside(case, device), held))
     return tuple(found)
 
 
@@ -164,6 +170,12 @@ def _fixed(case: RankCase, device: Device, stage: RankWeights) -> tuple[LedgerLi
     if stage.replicated_bytes:
         why = "on every rank: projections into the latent space, router, norms, indexer"
         lines.append(exact(device.name, "replicated_weights", stage.replicated_bytes, why, basis))
+    if stage.unsure_bytes:
+        why = "tensors with names and shapes that nobody knows: on every rank at most, divided at least"
+        lines.append(unsure(device.name, "unclassed_weights", stage.unsure_bytes, tensor, why, basis))
+    if stage.table_bytes:
+        why = f"1/{tensor} of the lookup tables; an engine that can keep them in system RAM needs none of it here"
+        lines.append(exact(device.name, "tables", stage.table_bytes, why, basis))
     if stage.absorbed_bytes:
         why = "second copies of kv_b_proj that MLA backends make after loading"
         lines.append(exact(device.name, "absorbed_weights", stage.absorbed_bytes, why))
@@ -181,24 +193,29 @@ def _outside(case: RankCase, device: Device) -> tuple[LedgerLine, ...]:
     return ()
 
 
-def _cache_line(case: RankCase, rank: _Rank) -> LedgerLine:
-    sequence = case.shape.sequence_bytes(case.context_tokens) * case.goal.users
-    held = rank.token_bytes / case.shape.bytes_per_token if case.shape.bytes_per_token else Fraction(1)
-    why = f"{case.goal.users} x {tokens(case.context_tokens)} tokens x {float(rank.token_bytes):,.0f} B on this rank"
-    return exact(rank.device.name, "kv_cache", int(sequence * held), why)
+def _cache_lines(case: RankCase, rank: _Rank) -> tuple[LedgerLine, ...]:
+    """Tokens and windows of the users' sequences, and the states that the engine keeps of them."""
+    users, held = case.goal.users, rank.held
+    windows = case.shape.windows
+    windowed = sum(min(case.context_tokens, window.tokens) * window.bytes_per_token for window in windows)
+    share = held.window_bytes / case.shape.window_bytes if case.shape.window_bytes else Fraction(0)
+    tokens_bytes = int(users * (case.context_tokens * held.token_bytes + windowed * share))
+    why = f"{users} x {tokens(case.context_tokens)} tokens x {float(held.token_bytes):,.0f} B on this rank"
+    lines = [exact(rank.device.name, "kv_cache", tokens_bytes, why)]
+    if held.state_bytes:
+        kept = f"{users} x {held.states_kept} states kept" if held.states_kept > 1 else f"{users} states"
+        why = f"{kept}, {held.why}" if held.why else kept
+        lines.append(exact(rank.device.name, "state", int(users * held.states_kept * held.state_bytes), why))
+    return tuple(lines)
 
 
 def _process(case: RankCase) -> LedgerLine:
     return line(case.rows["process"], "host")
 
 
-def _pool_tokens(rank: _Rank, shape: CacheShape, case: RankCase, share: float, block: int) -> int:
-    if rank.token_bytes == 0:  # a cache that does not grow, or a stage without a layer
-        return 0
-    held = rank.token_bytes / shape.bytes_per_token
+def _pool_tokens(rank: _Rank, case: RankCase, share: float) -> int:
     pool = Fraction(rank.pool_bytes) * Fraction(share).limit_denominator(1000)
-    left = pool - case.goal.users * shape.bounded_bytes * held
-    return max(0, rounded_down(int(left / rank.token_bytes), block))
+    return pool_tokens(rank.held, pool, case.goal.users)
 
 
 def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tuple[Objection, ...]:

@@ -28,6 +28,7 @@ from upright.planning.unknown import missing_terms, not_known
 from upright.planning.wishes import (
     cache_objection,
     check,
+    compressed,
     dense_mla,
     fp8_images,
     fp8_patch,
@@ -324,6 +325,8 @@ def _usual_dtype(model: Model, engine: str, share: GpuShare, goal: Goal) -> str:
     """The cache type to start with: fp8 only where the build is known to carry it."""
     if sparse_mla(model) and share.cache.sparse_latent is not None:
         return share.cache.sparse_latent
+    if compressed(model):
+        return share.cache.sparse_latent or "fp8"
     return "fp8" if dense_mla(model) and fp8_patch(engine) in image_patches(goal.image) else "bf16"
 
 

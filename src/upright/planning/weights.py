@@ -19,7 +19,9 @@ BF16 = 2
 
 # Where the engine's layers are column or row parallel, and where they are replicated: vllm/model_executor/models/
 # deepseek_v2.py at 0.32.0 (gate and indexer are ReplicatedLinear), sglang/srt/models/deepseek_v2.py.
-_WHOLE: frozenset[Group] = frozenset({"router", "norm", "indexer", "other"})
+_WHOLE: frozenset[Group] = frozenset({"router", "norm", "indexer"})
+# Names that nobody knows and shapes that tell nothing: divided or on every rank, both are counted.
+_UNSURE: Group = "other"
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,15 @@ class RankWeights:
     """Second copies of kv_b_proj that MLA backends make after loading."""
     layers: int
     """Transformer layers of its stage."""
+    unsure_bytes: int = 0
+    """Tensors of which it is not known whether they are divided: all of them."""
+    table_bytes: int = 0
+    """This rank's share of lookup tables, which an engine may keep in system RAM instead."""
 
     @property
     def bytes(self) -> int:
-        return self.divided_bytes + self.replicated_bytes
+        """The most that it can be."""
+        return self.divided_bytes + self.replicated_bytes + self.unsure_bytes + self.table_bytes
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ def step_bytes(model: Model, *, tensor: int = 1) -> StepBytes:
     totals: dict[Group, int] = {}
     for line in model.weights:
         totals[line.group] = totals.get(line.group, 0) + line.bytes
-    for group in totals.keys() - {"embedding", "vision", "draft", "routed_experts"}:
+    for group in totals.keys() - {"embedding", "vision", "draft", "routed_experts", "tables"}:
         whole = _whole_share(group, share, "left out") or Fraction(0)
         always += totals[group] * (whole + (1 - whole) / tensor)
     experts, routed = model.architecture.experts, totals.get("routed_experts", 0)
@@ -109,6 +116,7 @@ def _stage(
             totals[line.group] = totals.get(line.group, 0) + line.bytes
     divided, replicated = Fraction(0), Fraction(0)
     share = replicated_share(model.architecture, tensor)
+    unsure, tables = totals.pop(_UNSURE, 0), totals.pop("tables", 0)
     for group, total in totals.items():
         whole = _whole_share(group, share, vision)
         if whole is not None:
@@ -116,7 +124,14 @@ def _stage(
             divided += total * (1 - whole) / tensor
     absorbed = sum(_absorbed(kind) for kind in model.architecture.attention)
     part = Fraction(len(layers), model.architecture.layers * tensor)
-    return RankWeights(int(divided), int(replicated), int(absorbed * part), len(layers))
+    return RankWeights(
+        int(divided),
+        int(replicated),
+        int(absorbed * part),
+        len(layers),
+        unsure_bytes=unsure,
+        table_bytes=tables // tensor,
+    )
 
 
 def _on_stage(line: WeightLine, layers: range, *, first: bool, last: bool, draft: bool) -> bool:
@@ -124,7 +139,7 @@ def _on_stage(line: WeightLine, layers: range, *, first: bool, last: bool, draft
         return last and draft
     if line.layer is not None and line.group != "vision":
         return line.layer in layers
-    return first if line.group in ("embedding", "vision") else last
+    return first if line.group in ("embedding", "vision", "tables") else last
 
 
 def _whole_share(group: Group, attention_share: Fraction, vision: Vision) -> Fraction | None:

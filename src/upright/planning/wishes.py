@@ -15,7 +15,7 @@ from upright.planning.kvcache import CACHE_TYPES
 from upright.planning.offering import sharing_remedy
 from upright.planning.speed.predict import image_patches
 from upright.records.box import Box
-from upright.records.model import GqaAttention, MlaAttention, Model
+from upright.records.model import CompressedAttention, GqaAttention, MlaAttention, Model
 from upright.records.plan import Goal, Objection
 
 FP8_MLA = "fp8 KV with dense MLA"
@@ -124,6 +124,11 @@ def fp8_images(engine: str) -> list[str]:
 
 def dense_mla(model: Model) -> bool:
     return any(isinstance(kind, MlaAttention) and not kind.sparse for kind in model.architecture.attention)
+
+
+def compressed(model: Model) -> bool:
+    """Attention whose entries engines pack by default (DeepSeek V4)."""
+    return any(isinstance(kind, CompressedAttention) for kind in model.architecture.attention)
 
 
 def sparse_mla(model: Model) -> bool:

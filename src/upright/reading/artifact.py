@@ -11,6 +11,7 @@ from upright.errors import ReadError, UsageError
 from upright.reading import config as hf
 from upright.reading import gguf, gguf_keys, safetensors
 from upright.reading.blobs import Blob, Window
+from upright.reading.classing import placed_by_shape
 from upright.reading.inventory import Stock
 from upright.reading.ledger import Ledger
 from upright.reading.names import Namer, family_of, gguf_namer, hf_namer, with_family
@@ -62,7 +63,7 @@ def _read_gguf(place: Place, files: Sequence[str], progress: Progress) -> dict[s
     for header in headers:
         stock.add(header)
     stored = (Stored(kind, tally, kind.dtype, kind.elements) for kind, tally in stock.kinds.items())
-    ledger = _ledger(stored, gguf_namer(architecture.layers))
+    ledger = _ledger(stored, gguf_namer(architecture.layers), architecture)
     ik_types = {kind.name for kind in gguf.ggml_types().values() if kind.ik_only}
     return {
         "name": _printable(metadata.get("general.name")),
@@ -87,7 +88,7 @@ def _read_safetensors(place: Place, files: Sequence[str], progress: Progress) ->
     architecture = with_family(configuration.architecture)
     accounts, stock = _safetensors_stock([place.blob(file) for file in files], progress)
     namer = hf_namer(family_of(architecture.name), architecture.layers)
-    ledger = _ledger(stored_formats(stock.kinds, config), namer)
+    ledger = _ledger(stored_formats(stock.kinds, config), namer, architecture)
     lines = ledger.lines()
     groups = {line.group for line in lines}
     return {
@@ -115,10 +116,12 @@ def _safetensors_stock(blobs: Sequence[Blob], progress: Progress) -> tuple[tuple
     return tuple(_each(read_one, blobs, progress)), stock
 
 
-def _ledger(stored: Iterable[Stored], namer: Namer) -> Ledger:
+def _ledger(stored: Iterable[Stored], namer: Namer, architecture: Architecture) -> Ledger:
     ledger = Ledger()
     for kind, tally, label, parameters in stored:
         place = namer.place(kind.name)
+        if not place.known:
+            place = placed_by_shape(kind, architecture, tally.tensors) or place
         key = (place.group, place.layer, label)
         ledger.add(key, tensors=tally.tensors, parameters=parameters * tally.tensors, bytes=tally.bytes)
         if not place.known:

@@ -15,13 +15,15 @@ from upright.errors import ReadError
 _SPLIT = re.compile(r"(?P<base>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5,6})\.(gguf|safetensors)")
 _NOT_THE_MODEL = re.compile(r"(.*/)?(mmproj|imatrix|consolidated|adapter_model|training_args|optimizer)[^/]*")
 _MOST_PARTS = 2000
+CONFIG = "config.json"
 
 
 @dataclass(frozen=True)
 class Choice:
     """The files to read, in order."""
 
-    format: Literal["gguf", "safetensors"]
+    format: Literal["gguf", "safetensors", "config"]
+    """`config` if there are no weights, only a configuration: sizes are derived from it."""
     files: tuple[str, ...]
 
     @property
@@ -46,7 +48,9 @@ def choose(names: Iterable[str], quant: str | None, where: str) -> Choice:
         return Choice("gguf", _complete(files, where))
     if artifacts:
         raise ReadError(f"{where} has {len(artifacts)} quantisations", hint=f"name one: {where}:{_tags(artifacts)}")
-    raise ReadError(f"{where} has no safetensors and no GGUF files", hint=_other_weights(names))
+    if CONFIG in usable and not _has_pickles(usable):
+        return Choice("config", (CONFIG,))
+    raise ReadError(f"{where} has no safetensors and no GGUF files", hint=_other_weights(usable))
 
 
 def parts_of(name: str) -> list[str] | None:
@@ -104,7 +108,11 @@ def _common_start(names: list[str]) -> str:
     return start[: start.rfind("-") + 1]
 
 
+def _has_pickles(names: Iterable[str]) -> bool:
+    return any(name.endswith((".bin", ".pt", ".pth")) for name in names)
+
+
 def _other_weights(names: Iterable[str]) -> str:
-    if any(name.endswith((".bin", ".pt", ".pth")) for name in names):
+    if _has_pickles(names):
         return "its weights are pickles, which upright does not open; look for a safetensors or GGUF version"
     return "name a model's repository, its directory, or a file"

@@ -14,17 +14,21 @@ from upright.errors import ReadError
 from upright.reading.artifact import Progress, read_artifact
 from upright.reading.cache import snapshot
 from upright.reading.catalogue import from_catalog
+from upright.reading.configuration import read_configuration
 from upright.reading.hub import Hub, Repository, Traffic
 from upright.reading.places import LocalDirectory, Place
 from upright.reading.selection import Choice, choose, parts_of
 from upright.records.model import Model
 
-_PATHLIKE = re.compile(r"[./~].*|.*\.(gguf|safetensors)")
+_PATHLIKE = re.compile(r"[./~].*|.*\.(gguf|safetensors|json)")
 _REPOSITORY = re.compile(
     r"(?P<repo>[\w.-]{1,96}/[\w.-]{1,96})(@(?P<revision>[\w./-]{1,128}))?(:(?P<quant>[\w.-]{1,64}))?", re.ASCII
 )
 
-_NAMED = "a GGUF file, a model's directory, owner/repo[@revision][:QUANT], or one of: upright catalog list models"
+_NAMED = (
+    "a GGUF file, a config.json, a model's directory, owner/repo[@revision][:QUANT], "
+    "or one of: upright catalog list models"
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ def read(
     if _is_unknown(source) and (model := from_catalog(source)):
         return model
     with located(source, hub=hub, traffic=traffic) as found:
+        if found.choice.format == "config":
+            return read_configuration(found.place, found.choice.files[0], source=source, name=found.name)
         return read_artifact(
             found.place, found.choice, source=source, name=found.name, path=found.path, progress=progress
         )
@@ -115,7 +121,8 @@ def _repository(named: Named, hub: Hub, traffic: Traffic) -> Iterator[Located]:
             raise ReadError(f"{named.repo} is not in the cache, and HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
         place = LocalDirectory(folder, folder.name)
         choice = choose(place.names(), named.quant, named.repo)
-        yield Located(place, choice, title, str(folder / choice.engine_name))
+        told = None if choice.format == "config" else str(folder / choice.engine_name)
+        yield Located(place, choice, title, told)
         return
     repository = _open(hub, named.repo, named.revision, traffic)
     try:
@@ -140,10 +147,14 @@ def _open(hub: Hub, repo: str, revision: str | None, traffic: Traffic) -> Reposi
 def _directory(path: Path, quant: str | None) -> Located:
     place = LocalDirectory(path)
     choice = choose(place.names(), quant, str(path))
-    return Located(place, choice, path.resolve().name, str(path / choice.engine_name))
+    told = None if choice.format == "config" else str(path / choice.engine_name)
+    return Located(place, choice, path.resolve().name, told)
 
 
 def _file(path: Path) -> Located:
+    if path.suffix == ".json":
+        name = path.parent.resolve().name if path.stem == "config" else path.stem
+        return Located(LocalDirectory(path.parent), Choice("config", (path.name,)), name, None)
     files = parts_of(path.name) or [path.name]
     missing = [name for name in files if not (path.parent / name).is_file()]
     if missing:

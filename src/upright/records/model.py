@@ -121,6 +121,8 @@ class SharedAttention(Part):
     """How many layers are of this kind."""
     heads: int
     """Query heads."""
+    head_dim: int | None = None
+    """Width of a query head."""
 
 
 class LinearAttention(Part):
@@ -228,6 +230,8 @@ class LibraryDefault(Part):
     """What is taken."""
     source: str
     """Whose default that is."""
+    decides: Literal["cache", "weights"] = "cache"
+    """What hangs on it."""
 
 
 class Architecture(Part):

@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from upright.errors import ReadError
 from upright.fetching.need import is_companion
 from upright.reading import gguf
 from upright.reading.blobs import Blob, Window
@@ -35,6 +36,8 @@ class Husk:
 def husk(source: str, folder: Path, *, hub: Hub | None = None, traffic: Traffic | None = None) -> Husk:
     with located(source, hub=hub, traffic=traffic) as found:
         place, choice = found.place, found.choice
+        if choice.format == "config":
+            raise ReadError(f"{source} has no weights, only a configuration: there is nothing to start")
         if choice.format == "gguf":
             read = sum(_hollow(place.blob(name), folder / Path(name).name) for name in choice.files)
             return Husk(str(folder / Path(choice.files[0]).name), read, _on_disk(folder))

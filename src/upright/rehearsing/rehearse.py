@@ -20,6 +20,7 @@ from upright.engines.memory_report import MemoryReport
 from upright.errors import EngineError, LaunchError
 from upright.host import Host, LocalHost, handed_on
 from upright.launching import launch, stop
+from upright.planning.comparing import WEIGHTS
 from upright.progress import Tell
 from upright.records.deployment import Deployment, Keeping
 from upright.records.model import Model
@@ -188,7 +189,7 @@ def _share(plan: Plan, device: str, what: str, size: int, source: str) -> Share:
 
 def _planned(plan: Plan, device: str, what: str) -> int | None:
     """The plan's lines for it; it tells the weights apart by kind, an engine's log does not."""
-    terms = {"weights": ("weights", "experts", "replicated_weights", "absorbed_weights")}.get(what, (what,))
+    terms = {"weights": WEIGHTS}.get(what, (what,))
     lines = [line.bytes for line in plan.ledger if line.device == device and line.term in terms]
     return sum(lines) if lines else None
 

@@ -9,7 +9,7 @@ from upright.catalog.rows.base import Range, Row, Words
 
 Piece = Literal[
     "latent", "sparse-latent", "index", "block-index", "compressed-v4", "compressed-v41", "compressor", "state",
-    "window",
+    "window", "division",
 ]  # fmt: skip
 
 
@@ -25,7 +25,7 @@ class LayoutRow(Row):
     capability: Range = "*"
     """Silicon that it holds for."""
     piece: Piece
-    """What is stored: a latent vector, an index key, an entry of compressed attention, a state, a window."""
+    """Which part of a layer: latent vector, index key, compressed entry, what a compressor holds, state, window."""
     cache_types: tuple[Words, ...] = ("*",)
     """Cache types, as people ask for them, that it holds for."""
     value_bytes: float | None = None
@@ -52,6 +52,10 @@ class LayoutRow(Row):
     """Only for recurrences whose gate is, or is not, bounded."""
     only: tuple[Words, ...] | None = None
     """Architectures whose windows are kept as windows; others are kept whole. None for all."""
+    state_share: float | None = None
+    """Bytes of the states' pool for each byte of the token pool, where the engine divides memory so."""
+    page_align: int | None = None
+    """Tokens that a page is a multiple of, where states and tokens share pages of one size."""
     pool_share: float | None = None
     """Tokens of the windows' pool for each token of the full pool, where the engine divides memory so."""
 

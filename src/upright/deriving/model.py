@@ -1,0 +1,69 @@
+"""config.json alone -> Model: sizes from shapes and quantisation, marked as derived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from upright.deriving.configuration import Configured, configured, text_part
+from upright.deriving.quantised import Scheme, StoredTensor
+from upright.deriving.towers import tower_tensors
+from upright.records.model import Group, Model, Table, WeightLine
+
+_ORDER: tuple[Group, ...] = (
+    "embedding", "attention", "indexer", "dense_ffn", "router", "routed_experts", "shared_experts", "norm", "output",
+    "tables", "vision", "draft", "other",
+)  # fmt: skip
+
+
+def model_of(config: Mapping[str, Any], *, name: str, source: str, file: str = "config.json") -> Model:
+    """What an engine would load, as far as the configuration tells; no file was read but it."""
+    configuration = configured(config, file)
+    scheme = Scheme(config, text_part(config))
+    told = configuration.not_understood
+    if scheme.unknown and scheme.unknown not in told:
+        told = (*told, scheme.unknown)
+    return Model(
+        name=name,
+        source=source,
+        format="safetensors",
+        basis="derived",
+        not_understood=told,
+        assumed=configuration.assumed,
+        architecture=_bounded(configuration, told),
+        files=(),
+        weights=weight_lines(config, configuration, scheme),
+        quantisation=scheme.method,
+    )
+
+
+def weight_lines(config: Mapping[str, Any], configuration: Configured, scheme: Scheme) -> tuple[WeightLine, ...]:
+    """Every tensor, added up by group, layer and format."""
+    tensors = (*configuration.tensors, *tower_tensors(config, configuration.architecture.hidden_size))
+    tables = {table.name.lower().replace(" ", "_"): table for table in configuration.architecture.tables}
+    sums: dict[tuple[Group, int | None, str], list[int]] = {}
+    for stored in scheme.stored(tensors):
+        tensor, size = stored.tensor, _table_bytes(stored, tables)
+        line = sums.setdefault((tensor.group, tensor.layer, stored.label), [0, 0, 0])
+        line[0] += tensor.copies
+        line[1] += tensor.parameters
+        line[2] += size
+    ordered = sorted(sums.items(), key=lambda entry: (_ORDER.index(entry[0][0]), entry[0][1] or 0, entry[0][2]))
+    return tuple(
+        WeightLine(group=key[0], layer=key[1], dtype=key[2], tensors=line[0], parameters=line[1], bytes=line[2])
+        for key, line in ordered
+    )
+
+
+def _table_bytes(stored: StoredTensor, tables: Mapping[str, Table]) -> int:
+    table = tables.get(stored.tensor.name.removesuffix(".weight"))
+    return table.rows * table.row_bytes if table is not None else stored.bytes
+
+
+def _bounded(configuration: Configured, told: tuple[str, ...]) -> Any:
+    """Where only the weights' format is not understood the layers are what they are."""
+    architecture = configuration.architecture
+    if told and architecture.attention_at_least is None:
+        kinds = architecture.attention
+        return architecture.model_copy(update={"attention_at_least": kinds, "attention_at_most": kinds})
+    return architecture

@@ -1,0 +1,283 @@
+"""Tensors + quantization_config -> bytes and format of each, scales included.
+
+What a method leaves alone is in its list; where the list is silent, embeddings, the output, norms and routers are never
+quantised. A method that is not known here gives no sizes: its name is told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import lru_cache
+from math import ceil, prod
+from typing import Any
+
+from upright.deriving.tensors import Tensor
+
+_TYPES = {"bfloat16": ("BF16", 2), "float16": ("F16", 2), "float32": ("F32", 4)}
+_LIST_NAMES = ("ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers")
+_PREFIX = re.compile(r"^(model\.|language_model\.|backbone\.|text_model\.|llm\.)+")
+_MOST_PATTERNS = 20_000
+_NEVER: frozenset[str] = frozenset({"embedding", "norm", "router", "tables", "vision"})
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a matrix is stored."""
+
+    label: str
+    size: Callable[[tuple[int, ...]], int]
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor with its format and its bytes, all of its count together."""
+
+    tensor: Tensor
+    label: str
+    bytes: int
+
+
+class Scheme:
+    """One quantization_config: which matrices it stores how."""
+
+    def __init__(self, config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
+        self.declared = _declaration(config, text)
+        method = self.declared.get("quant_method")
+        self.method = method if isinstance(method, str) else None
+        dtype = _word(text, "dtype", "torch_dtype") or _word(config, "dtype", "torch_dtype") or ""
+        self.base = _TYPES.get(dtype, _TYPES["bfloat16"])
+        self._left_alone = _patterns(self.declared)
+        self._groups = _groups(self.declared)
+        self._by_layer = _by_layer(self.declared)
+        self._experts = _word(self.declared, "expert_dtype") or _word(text, "expert_dtype")
+        self.unknown = None if self._is_known() else "quantization_config"
+
+    def stored(self, tensors: Iterable[Tensor]) -> tuple[StoredTensor, ...]:
+        return tuple(self._stored(tensor) for tensor in tensors)
+
+    def _stored(self, tensor: Tensor) -> StoredTensor:
+        form = self._format(tensor)
+        if form is None:
+            wide = tensor.name.endswith("e_score_correction_bias")
+            label, each = ("F32", 4) if wide else self.base
+            if tensor.name.endswith("tid2eid"):
+                label, each = "I64", 8
+            return StoredTensor(tensor, label, prod(tensor.shape) * tensor.copies * each)
+        return StoredTensor(tensor, form.label, form.size(tensor.shape) * tensor.copies)
+
+    def _format(self, tensor: Tensor) -> Format | None:
+        if self.method is None or self.unknown or not tensor.linear or not tensor.name.endswith(".weight"):
+            return None
+        name = tensor.name.removesuffix(".weight")
+        path = name if tensor.layer is None else f"layers.{tensor.layer}.{name}"
+        if self._by_layer:
+            return self._named_format(path)
+        for targets, form in self._groups:
+            if targets.all_linear or targets.match(path):
+                return None if self._alone(tensor, path) else form
+        if self._groups:
+            return None
+        return None if self._alone(tensor, path) else self._plain(tensor)
+
+    def _alone(self, tensor: Tensor, path: str) -> bool:
+        if tensor.group in _NEVER or (tensor.group == "output" and not self._targets_output()):
+            return True
+        if tensor.group == "draft" and re.search(r"eh_proj|gate$|shared_head", path):
+            return True
+        return any(pattern.search(path) for pattern in self._left_alone)
+
+    def _targets_output(self) -> bool:
+        return bool(self.declared.get("lm_head"))
+
+    def _named_format(self, path: str) -> Format | None:
+        for stem in (path, path.rpartition(".")[0]):
+            if stem in self._by_layer:
+                return self._by_layer[stem]
+        return None
+
+    def _plain(self, tensor: Tensor) -> Format | None:
+        """Methods that say one thing for all matrices."""
+        if self.method == "mxfp4":
+            return MXFP4 if tensor.group == "routed_experts" else None
+        if self.method == "fp8":
+            if self._experts == "fp4" and (tensor.group == "routed_experts" or ".experts." in tensor.name):
+                return MXFP4
+            return fp8(self.declared, narrow=self._experts is not None)
+        if self.method in ("awq", "gptq"):
+            return packed(self.method, self.declared)
+        algorithm = str(self.declared.get("quant_algo") or _inner(self.declared, "quantization", "quant_algo") or "")
+        return _modelopt(algorithm)
+
+    def _is_known(self) -> bool:
+        if self.method is None:
+            return not self.declared
+        if self.method in ("fp8", "mxfp4", "awq", "gptq"):
+            return True
+        if self.method in ("compressed-tensors", "modelopt", "modelopt_fp4", "modelopt_mixed"):
+            return bool(self._groups or self._by_layer or self._plain(_PROBE))
+        return False
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Which modules a group of a configuration speaks of."""
+
+    all_linear: bool
+    patterns: tuple[re.Pattern[str], ...]
+    names: frozenset[str]
+
+    def match(self, path: str) -> bool:
+        stem = path.rpartition(".")[0]
+        return path in self.names or stem in self.names or any(each.search(path) for each in self.patterns)
+
+
+def _plain_bits(label: str, bits: int, group: int | None, scale_bytes: float) -> Format:
+    """Packed weights with a scale for each group along a row."""
+
+    def size(shape: tuple[int, ...]) -> int:
+        rows, columns = shape[-2], shape[-1]
+        scales = rows * ceil(columns / group) if group else rows
+        return rows * ceil(columns * bits / 8) + ceil(scales * scale_bytes)
+
+    return Format(label, size)
+
+
+NVFP4 = _plain_bits("NVFP4", 4, 16, 1)
+MXFP4 = _plain_bits("MXFP4", 4, 32, 1)
+FP8 = Format("FP8", lambda shape: prod(shape) + 4)
+_PROBE = Tensor("routed_experts", 0, "mlp.experts.up_proj.weight", (64, 64))
+
+
+def fp8(declared: Mapping[str, Any], *, narrow: bool) -> Format:
+    """Blocks with a scale each: four bytes, or one where scales are powers of two."""
+    block = declared.get("weight_block_size")
+    if not isinstance(block, list) or len(block) != 2 or any(type(side) is not int or side < 1 for side in block):
+        return FP8
+    high, wide = block
+    scale = 1 if narrow else 4
+    return Format(f"FP8_B{wide}", lambda shape: prod(shape) + ceil(shape[-2] / high) * ceil(shape[-1] / wide) * scale)
+
+
+def packed(method: str, declared: Mapping[str, Any]) -> Format:
+    """AWQ and GPTQ: 32-bit words, scales in half precision, zero points; GPTQ keeps an index of groups too."""
+    bits, group = declared.get("bits") or declared.get("w_bit") or 4, declared.get("group_size") or 128
+    bits = bits if type(bits) is int and 1 <= bits <= 8 else 4
+
+    def size(shape: tuple[int, ...]) -> int:
+        rows, columns = shape[-2], shape[-1]
+        groups = ceil(columns / group) if type(group) is int and group > 0 else 1
+        words = ceil(columns * rows * bits / 32) * 4
+        index = 4 * columns if method == "gptq" else 0
+        return words + groups * rows * 2 + groups * ceil(rows * bits / 32) * 4 + index
+
+    return Format(f"{method.upper()}_INT{bits}_G{group}", size)
+
+
+def _modelopt(algorithm: str) -> Format | None:
+    name = algorithm.upper()
+    if "NVFP4" in name:
+        return NVFP4
+    if "MXFP4" in name:
+        return MXFP4
+    return FP8 if name.startswith("FP8") else None
+
+
+def _by_layer(declared: Mapping[str, Any]) -> dict[str, Format]:
+    """ModelOpt's list of layers, each with its own algorithm."""
+    listed = declared.get("quantized_layers")
+    if not isinstance(listed, Mapping):
+        return {}
+    forms: dict[str, Format] = {}
+    for name, own in list(listed.items())[:_MOST_PATTERNS]:
+        form = _modelopt(str(own.get("quant_algo", ""))) if isinstance(own, Mapping) else None
+        if form is not None:
+            forms[_bare(str(name))] = form
+    return forms
+
+
+def _groups(declared: Mapping[str, Any]) -> tuple[tuple[Targets, Format], ...]:
+    """Groups of compressed-tensors and ModelOpt; one whose weights are not known is left out."""
+    listed = declared.get("config_groups")
+    if not isinstance(listed, Mapping):
+        return ()
+    groups = []
+    for own in list(listed.values())[:64]:
+        weights = own.get("weights") if isinstance(own, Mapping) else None
+        form = _group_format(weights, str(own.get("format") or declared.get("format") or "")) if weights else None
+        if form is not None:
+            groups.append((_targets(own.get("targets")), form))
+    return tuple(groups)
+
+
+def _group_format(weights: Mapping[str, Any], stored: str) -> Format | None:
+    bits, kind, group = weights.get("num_bits"), weights.get("type"), weights.get("group_size")
+    if type(bits) is not int or not 1 <= bits <= 8:
+        return None
+    if kind == "float" and bits == 4:
+        return MXFP4 if "mxfp4" in stored or group == 32 else NVFP4
+    if kind == "float" and bits == 8:
+        block = weights.get("block_structure")
+        return fp8({"weight_block_size": block}, narrow=False) if isinstance(block, list) else FP8
+    if kind == "int":
+        size = group if type(group) is int and group > 0 else None
+        return _plain_bits(f"INT{bits}{f'_G{size}' if size else ''}", bits, size, 2)
+    return None
+
+
+def _targets(listed: Any) -> Targets:
+    names = [str(each) for each in listed[:_MOST_PATTERNS]] if isinstance(listed, list) else ["Linear"]
+    patterns = tuple(_pattern(name) for name in names if name.startswith("re:"))
+    exact = frozenset(_bare(name) for name in names if not name.startswith("re:"))
+    return Targets("Linear" in names, patterns, exact)
+
+
+def _patterns(declared: Mapping[str, Any]) -> tuple[re.Pattern[str], ...]:
+    for name in _LIST_NAMES:
+        listed = declared.get(name)
+        if isinstance(listed, list):
+            return tuple(_pattern(str(each)) for each in listed[:_MOST_PATTERNS])
+    return ()
+
+
+@lru_cache(maxsize=4096)
+def _pattern(text: str) -> re.Pattern[str]:
+    """`re:` is an expression, `*` a wildcard; a bare name is a module, or a part of its path."""
+    if text.startswith("re:"):
+        try:
+            return re.compile(text[3:])
+        except re.error:
+            return re.compile(re.escape(text[3:]))
+    bare = _bare(text)
+    if "*" in bare:
+        return re.compile(f"^{translate(bare)}")
+    return re.compile(rf"(^|\.){re.escape(bare)}(\.|$)")
+
+
+def _bare(name: str) -> str:
+    return _PREFIX.sub("", name)
+
+
+def _declaration(config: Mapping[str, Any], text: Mapping[str, Any]) -> Mapping[str, Any]:
+    for holder in (config, text):
+        for name in ("quantization_config", "compression_config"):
+            own = holder.get(name)
+            if isinstance(own, Mapping):
+                return own
+    return {}
+
+
+def _inner(value: Any, *path: str) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _word(holder: Mapping[str, Any], *names: str) -> str | None:
+    for name in names:
+        entry = holder.get(name)
+        if isinstance(entry, str):
+            return entry.removeprefix("torch.")
+    return None
