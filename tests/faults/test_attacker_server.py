@@ -6,9 +6,9 @@ Each behaviour is met by every client of ours at once; patience is half a second
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
-import resource
 import subprocess
 import sys
 import threading
@@ -41,6 +41,12 @@ LONGEST_SECONDS = 8.0
 """Of the slowest client: a hub is asked twice, with a pause."""
 MOST_MEMORY_BYTES = 200_000_000
 """All clients and the server together; one endless line took 676 MB before there were bounds."""
+TELLING_ITS_PEAK = """
+import atexit, runpy, sys
+atexit.register(lambda: print(open("/proc/self/status").read(), file=sys.stderr))
+runpy.run_module("upright", run_name="__main__", alter_sys=True)
+"""
+"""A child's ru_maxrss begins with the size of the process that forked it; this is of the command alone."""
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 Client = Callable[[str], object]
 
@@ -198,7 +204,9 @@ def met(behaviour: str, clients: Sequence[Client]) -> list[tuple[float, str]]:
         return time.monotonic() - began, outcome
 
     with hostile(behaviour) as url, ThreadPoolExecutor(len(clients)) as pool:
-        return [future.result() for future in [pool.submit(timed, client, url) for client in clients]]
+        outcomes = [future.result() for future in [pool.submit(timed, client, url) for client in clients]]
+    gc.collect()  # a connection that a client left open is told of here, and not in another test
+    return outcomes
 
 
 @pytest.mark.promise("every behaviour is met in bounded time and memory, and named")
@@ -250,14 +258,17 @@ def test_a_slow_stream_is_not_cut():
 def test_prove_survives_an_endless_line(tmp_path: Path):
     with hostile("endless line") as url:
         done = subprocess.run(
-            [sys.executable, "-m", "upright", "prove", "--base-url", f"{url}/v1", "--model", "m", "--to", "smoke"],
+            [sys.executable, "-c", TELLING_ITS_PEAK,
+             "prove", "--base-url", f"{url}/v1", "--model", "m", "--to", "smoke"],
             capture_output=True, text=True, check=False, timeout=100,
             env={**os.environ, "UPRIGHT_HOME": str(tmp_path), "NO_COLOR": "1"},
         )  # fmt: skip
     assert done.returncode in (1, 2), done.stderr
     assert "Traceback" not in done.stderr
     assert "sent more than" in done.stdout + done.stderr
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 < 300_000_000
+    peak = re.search(r"VmHWM:\s+(\d+) kB", done.stderr)
+    assert peak
+    assert int(peak[1]) * 1024 < 300_000_000
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from upright.engines.advisories import refuse
 from upright.errors import LaunchError
 from upright.host import Host, LocalHost, SshHost, handed_on
 from upright.host.environment import To
-from upright.launching.locks import supervising
+from upright.launching.locks import handing_over, supervising
 from upright.launching.places import place_of
 from upright.launching.processes import alive, boot_id, end_group, send
 from upright.launching.runtimes import RUNTIMES
@@ -73,7 +73,8 @@ def launch(
             **_of_recipe(recipe, directory),
         )
     )
-    _start_supervisor(directory)
+    with handing_over(directory) as lock:
+        _start_supervisor(directory, lock)
     return _wait_until_ready(directory, on_change)
 
 
@@ -92,9 +93,7 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
         refuse_taken_port(base_url)
     stopped = stop(directory)
     refuse_taken_port(base_url)
-    with supervising(directory) as ours:
-        if not ours:
-            raise LaunchError(f"{directory.name} is being started by somebody else", hint="upright ps")
+    with handing_over(directory) as lock:
         if wanted != old:
             _set_aside(directory, old)
             directory.write(wanted)
@@ -113,7 +112,7 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
             **_of_recipe(wanted, directory),
         )
         directory.write(again)
-    _start_supervisor(directory)
+        _start_supervisor(directory, lock)
     return _wait_until_ready(directory, on_change)
 
 
@@ -141,12 +140,15 @@ def status(directory: DeploymentDir) -> Deployment:
 
 def stop(directory: DeploymentDir, *, patience_seconds: float = 120) -> Deployment:
     """Ask the supervisor to end the engine, and wait for it: even after its last word it has the lock until it ends."""
-    deployment = status(directory)
+    deadline = time.monotonic() + patience_seconds
+    while (deployment := status(directory)).state == "planned" and _is_supervised(directory):
+        if time.monotonic() > deadline:  # it holds the lock, and does not begin
+            break
+        time.sleep(0.05)
     runs = deployment.state in RUNNING and deployment.supervisor is not None
     if deployment.supervisor is not None:
         if runs:
             send(deployment.supervisor, signal.SIGTERM)
-        deadline = time.monotonic() + patience_seconds
         while alive(deployment.supervisor):
             if time.monotonic() > deadline:
                 send(deployment.supervisor, signal.SIGKILL)  # `status` ends what it leaves
@@ -242,7 +244,8 @@ def _taken_up(directory: DeploymentDir) -> Deployment:
     """An engine on another machine does not die with its supervisor here: a new one takes it up."""
     if not _is_supervised(directory):
         try:
-            _start_supervisor(directory)
+            with handing_over(directory) as lock:
+                _start_supervisor(directory, lock)
         except LaunchError:
             if not _is_supervised(directory):  # else somebody else was quicker, and all is well
                 raise
@@ -258,27 +261,23 @@ def _set_aside(directory: DeploymentDir, recipe: Recipe) -> Path:
     return kept
 
 
-def _start_supervisor(directory: DeploymentDir) -> None:
-    """Returns once the supervisor holds the deployment's lock; it is nobody's child and outlives the terminal.
-
-    Whoever interrupts this interrupts the waiting, not the supervisor.
+def _start_supervisor(directory: DeploymentDir, lock: int) -> None:
+    """Returns once the supervisor hears a stop; it is nobody's child and outlives the terminal. It has the lock from
+    its first moment on: whoever interrupts or kills this ends the waiting, not the supervisor; the next sees it.
     """
     with (directory.path / "supervisor.log").open("ab") as log:
         starting = subprocess.Popen(
-            [sys.executable, "-m", "upright.launching.supervisor", str(directory.path)],
+            [sys.executable, "-m", "upright.launching.supervisor", str(directory.path), str(lock)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=_supervisors_environment(directory),
             start_new_session=True,
+            pass_fds=(lock,),
             cwd="/",
         )
     if (code := starting.wait()) != 0:
-        with supervising(directory) as ours:
-            if ours:
-                directory.write(
-                    changed(directory.read(Deployment), state="failed", reason="its supervisor did not start")
-                )
+        directory.write(changed(directory.read(Deployment), state="failed", reason="its supervisor did not start"))
         raise LaunchError(
             f"the supervisor of {directory.name} did not start (code {code})",
             hint=f"cat {directory.path / 'supervisor.log'}",

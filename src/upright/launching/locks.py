@@ -23,6 +23,24 @@ def supervising(directory: DeploymentDir) -> Iterator[bool]:
 
 
 @contextmanager
+def handing_over(directory: DeploymentDir) -> Iterator[int]:
+    """The same lock as a descriptor that a supervisor inherits: whoever starts one may be killed, and it is held."""
+    with _opened(directory.path / "lock") as descriptor:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LaunchError(f"{directory.name} is being started by somebody else", hint="upright ps") from None
+        yield descriptor
+
+
+@contextmanager
+def inherited(descriptor: int) -> Iterator[bool]:
+    """The lock that `handing_over` gave to this process."""
+    os.set_inheritable(descriptor, False)
+    yield True
+
+
+@contextmanager
 def trying(directory: DeploymentDir) -> Iterator[None]:
     """Meanwhile a crash is an answer: the engine is not started again. Afterwards it is kept as its record says."""
     with _locked(directory.path / "trial", fcntl.LOCK_SH):
@@ -51,12 +69,19 @@ def changing(directory: DeploymentDir) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, how: int) -> Iterator[bool]:
+    with _opened(path) as descriptor:
+        try:
+            fcntl.flock(descriptor, how)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, how)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
+        yield descriptor
     finally:
         os.close(descriptor)

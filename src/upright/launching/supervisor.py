@@ -18,7 +18,7 @@ from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError, HostError, UnansweredError
 from upright.launching.causes import last_words, why_ended
 from upright.launching.launch import changed, container_name, ending_seconds
-from upright.launching.locks import is_tried, supervising
+from upright.launching.locks import inherited, is_tried, supervising
 from upright.launching.logs import ProgressReader, set_aside
 from upright.launching.places import place_of
 from upright.launching.processes import identify
@@ -297,8 +297,8 @@ class Supervisor:
 
 def main() -> None:
     """Take the lock, leave the parent, keep the engine. Whoever called returns when a stop would be heard."""
-    directory = DeploymentDir(Path(sys.argv[1]))
-    with supervising(directory) as ours:
+    directory, given = DeploymentDir(Path(sys.argv[1])), sys.argv[2:]
+    with inherited(int(given[0])) if given else supervising(directory) as ours:
         if not ours:
             sys.exit(f"{directory.name} has a supervisor already")
         begun, begin = os.pipe()

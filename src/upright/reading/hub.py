@@ -93,7 +93,11 @@ class Repository:
         self.title = repo
         self.repo = repo
         self._wire = Wire(hub, traffic)
-        self.revision, self.files = self._listing(revision or "main")
+        try:
+            self.revision, self.files = self._listing(revision or "main")
+        except BaseException:
+            self._wire.close()  # nobody else has it yet
+            raise
 
     def names(self) -> list[str]:
         return list(self.files)
