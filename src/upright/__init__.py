@@ -23,7 +23,7 @@ _HOMES = {
     "Recipe": "upright.records.recipe",
     "Residuals": "upright.records.residuals",
     "UprightError": "upright.errors",
-    "plan": "upright.planning",
+    "plan": "upright.requesting.library",
     "probe": "upright.probing",
     "read": "upright.reading",
     "bundle": "upright.bundling",
@@ -34,7 +34,7 @@ _HOMES = {
     "launch": "upright.launching",
     "load": "upright.records.loading",
     "prove": "upright.proving",
-    "render": "upright.rendering",
+    "render": "upright.requesting.library",
     "report": "upright.reporting",
     "restart": "upright.launching",
     "stop": "upright.launching",
@@ -79,7 +79,6 @@ if TYPE_CHECKING:
     from upright.fetching import fetch
     from upright.launching import launch, restart, stop
     from upright.launching.readback import read_back
-    from upright.planning import plan
     from upright.probing import probe
     from upright.proving import prove
     from upright.reading import read
@@ -93,8 +92,8 @@ if TYPE_CHECKING:
     from upright.records.plan import Goal, Plan
     from upright.records.recipe import Recipe
     from upright.records.residuals import Residuals
-    from upright.rendering import render
     from upright.reporting import report
+    from upright.requesting.library import plan, render
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ import click
 
 from upright.cli.options import given, said
 from upright.cli.output import Output, output_options
-from upright.cli.planned import SERVING, WISHES, planned, recipe_of_file, recipe_options
+from upright.cli.planned import SERVING, WISHES, prepared, recipe_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,10 +25,11 @@ def command(output: Output, model: str, program: str | None, **wanted: Any) -> N
     """Let the engine's own parser judge the command, before anything starts."""
     from upright.checking import check
     from upright.cli.pages import objections_page
+    from upright.requesting.asking import recipe_of_file
 
     recipe = recipe_of_file(model)
     if recipe is None:
-        made = planned(model, **wanted)
+        made = prepared(model, **wanted)
         if made.recipe is None:
             output.answer(made.plan, lambda console: objections_page(console, made.plan))
             output.no()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +14,15 @@ from upright.cli.planned import (
     JUDGED,
     MACHINE,
     WISHES,
-    artifacts_of,
-    box_named,
     box_options,
     goal_of,
-    measurements,
+    named_box,
     node_options,
 )
 
 if TYPE_CHECKING:
-    from upright.records.kernel import KernelVerdict
-    from upright.records.model import Model
-    from upright.records.plan import Nearest, Plan
+    from upright.records.plan import Nearest
+    from upright.requesting.planned import PlannedRequest
 
 SHOWN = 6
 FOR_ANY_MODEL = ("context", "users", "use", "min_speed")
@@ -77,35 +73,25 @@ def command(output: Output, model: str, **wanted: Any) -> None:
 
 def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     from upright.cli.plan_page import plan_page
-    from upright.planning import plan
-    from upright.planning.artifacts import smaller
+    from upright.requesting.asking import ask, kernel_verdicts
+    from upright.requesting.planned import plan_request
 
-    goal, machine, chosen = goal_of(wanted), box_named(*(wanted[name] for name in MACHINE)), artifacts_of(model)
-    verdicts = _verdicts(wanted["kernels"])
-    plans = plan(
-        machine,
-        chosen.model,
-        goal,
-        choose_from=chosen.choose_from,
-        others=chosen.others,
-        verdicts=verdicts,
-        measured=() if wanted["no_measured"] else measurements(),
-    )
-    best = plans[0]
+    measured = () if wanted["no_measured"] else None
+    verdicts = kernel_verdicts(wanted["kernels"])
+    planned = plan_request(ask(model, named_box(wanted), goal_of(wanted), measured=measured, verdicts=verdicts))
+    plans, best, choice = planned.plans, planned.best, planned.request.choice
     if output.as_json:
-        shown = [{**found.to_dict(), "fits": found.fits} for found in plans[:SHOWN]]
+        shown = [{**way.to_dict(), "fits": way.fits} for way in plans[:SHOWN]]
         Output(True, None).answer({"fits": best.fits, "plans": shown})
     if output.path is not None:
         Output(False, output.path).answer(best)  # a file is the best plan's record, which `render` takes
-    offers = [found for found in best.nearest if found.options or found.artifact or _ranks_refused(best)]
-    slower = bool(offers) and offers[0].options[:1] == ("--min-speed",)  # gives up what was asked
-    instead = smaller(machine, goal, chosen.model) if not best.fits and (slower or not offers) else []
-    output.show(plan_page(plans, chosen, page_width(), instead, why=wanted["why"], everything=wanted["everything"]))
+    offers, instead = planned.offers(), planned.instead()
+    output.show(plan_page(plans, choice, page_width(), instead, why=wanted["why"], everything=wanted["everything"]))
     short = any(objection.short_bytes for objection in best.objections)
-    if short and machine.memory_bytes.value is None:
+    if short and planned.request.box.memory_bytes.value is None:
         note("nobody says how much main memory this box has, 16 GiB are assumed; say it with --host-memory GIB")
     if best.fits:
-        named = model if best.model == chosen.model.name else _source(best.model, chosen.choose_from)
+        named = model if best.model == choice.model.name else planned.artifact.source
         if wanted["box"] is None:
             output.next("up", named, *given("context", "users"))
         else:
@@ -115,35 +101,15 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     if instead:
         output.next("plan", instead[0].model, *given(*MACHINE, *FOR_ANY_MODEL))
     elif offers:
-        output.next("plan", offers[0].artifact or model, *_kept(offers[0], best), *offers[0].options)
+        output.next("plan", offers[0].artifact or model, *_kept(offers[0], planned), *offers[0].options)
     else:
         output.next("catalog", "list", "models")
     output.no()
 
 
-def _ranks_refused(plan: Plan) -> bool:
-    """Then what would fit is the same without them, which no option says."""
-    return any(objection.code == "no-ranks" for objection in plan.objections)
-
-
-def _kept(offer: Nearest, plan: Plan) -> list[str]:
+def _kept(offer: Nearest, planned: PlannedRequest) -> list[str]:
     """What the person typed and the offer does not change."""
-    from upright.planning.nearest import ARTIFACT_WISHES, RANK_WISHES
-
-    dropped = ARTIFACT_WISHES if offer.artifact else RANK_WISHES if _ranks_refused(plan) else ()
+    dropped = planned.dropped_by(offer)
     wishes = (name for name, field in GOAL.items() if field not in dropped)
     names = (*wishes, *MACHINE, "kernels", "no_measured")
     return given(*(name for name in names if f"--{name.replace('_', '-')}" not in offer.options))
-
-
-def _source(name: str, artifacts: Iterable[Model]) -> str:
-    return next(artifact.source for artifact in artifacts if artifact.name == name)
-
-
-def _verdicts(path: Path | None) -> Sequence[KernelVerdict]:
-    if path is None:
-        return ()
-    from upright.records.kernel import KernelCheck
-    from upright.records.loading import load
-
-    return load(path, KernelCheck).verdicts

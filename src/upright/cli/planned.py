@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,12 +10,9 @@ import click
 from upright.cli.options import RANKS, Number, engine_option, goal_options, port_option, said
 
 if TYPE_CHECKING:
-    from upright.planning.artifacts import Choice
-    from upright.records.box import Box
-    from upright.records.model import Model
-    from upright.records.plan import Goal, Plan
-    from upright.records.recipe import Recipe
-    from upright.records.residuals import Residuals
+    from upright.records.plan import Goal
+    from upright.requesting.asking import NamedBox
+    from upright.requesting.prepared import Prepared
 
 F = TypeVar("F", bound=Callable[..., Any])
 GOAL = {
@@ -48,19 +43,6 @@ JUDGED = ("use", "acceptance", "min_speed")
 """Wishes that judge a plan and change no recipe."""
 SERVING = ("port", "served_name", "model_path", "image", "vision")
 """Options that `render` and `check` share beyond those."""
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A plan with its model and box, and the recipe if it fits."""
-
-    plan: Plan
-    model: Model
-    box: Box
-    recipe: Recipe | None
-    """The first box's, where several hold the model together."""
-    followers: tuple[Recipe, ...] = ()
-    """Those of the other boxes."""
 
 
 def box_options(function: F) -> F:
@@ -119,79 +101,22 @@ def recipe_options(function: F) -> F:
     return function
 
 
-def planned(
-    model: str, box: str | None, host_memory: float | None = None, host_bandwidth: float | None = None, **wanted: Any
-) -> Planned:
-    """The best plan and its recipe. A plan's file is planned again, with its own goal and box."""
-    from upright.planning import plan
-    from upright.rendering import render
+def prepared(model: str, **wanted: Any) -> Prepared:
+    """The best plan and its recipe, for a box that need not be here."""
     from upright.rendering.recipe import Wishes
+    from upright.requesting.asking import ask, path_of
+    from upright.requesting.prepared import prepare
 
-    goal = goal_of(wanted)
-    if _is_record(model):
-        model, box, goal = _from_plan(model, box)
-    machine, chosen = box_named(box, host_memory, host_bandwidth), artifacts_of(model)
-    others, known = chosen.others, measurements()
-    best = plan(machine, chosen.model, goal, choose_from=chosen.choose_from, others=others, measured=known)[0]
-    artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == best.model)
-    if not best.fits:
-        return Planned(best, artifact, machine, None)
+    request = ask(model, named_box(wanted), goal_of(wanted))
     wishes = Wishes(
-        served_name=wanted.get("served_name"),
-        vision=bool(wanted.get("vision")),
-        image=wanted.get("image"),
+        served_name=wanted["served_name"],
+        vision=wanted["vision"],
+        image=wanted["image"],
         leader=wanted.get("leader") or "node-0",
         must_be_installed=False,
     )
-    path = wanted.get("model_path") or _path(model, artifact)
-    recipe, *followers = (
-        render(best, artifact, machine, model_path=path, port=wanted["port"], wishes=replace(wishes, node=node))
-        for node in range(best.parallel.nodes)
-    )
-    return Planned(best, artifact, machine, recipe, tuple(followers))
-
-
-def recipe_of_file(text: str) -> Recipe | None:
-    """The recipe in a file; None if the file, or whatever it is, holds none."""
-    if not _is_record(text):
-        return None
-    from upright.records.loading import load
-    from upright.records.recipe import Recipe
-
-    record = load(Path(text))
-    return record if isinstance(record, Recipe) else None
-
-
-def plan_of_file(text: str) -> tuple[str, str | None, Goal] | None:
-    """The model, the box and the goal of a plan's file; None if it is no record's file."""
-    return _from_plan(text, None) if _is_record(text) else None
-
-
-def _is_record(text: str) -> bool:
-    return Path(text).suffix in {".json", ".yaml", ".yml"} and Path(text).is_file()
-
-
-def _from_plan(text: str, box: str | None) -> tuple[str, str | None, Goal]:
-    from upright.errors import UsageError
-    from upright.records.loading import load
-    from upright.records.plan import Plan
-
-    record = load(Path(text))
-    if not isinstance(record, Plan):
-        raise UsageError(f"{text} is a {record.kind}, not a plan", hint="upright plan MODEL -o plan.json")
-    goal = record.goal.model_copy(update={"engine": record.engine, "context_tokens": record.context_tokens})
-    return record.model, box or record.box, goal
-
-
-def measurements() -> Sequence[Residuals]:
-    """Earlier starts that were measured; nothing is imported where there is none."""
-    from upright.home import home
-
-    if not any((home() / "deployments").glob("*/residuals.json")):
-        return ()
-    from upright.store import measured
-
-    return measured()
+    path = wanted["model_path"]
+    return prepare(request, lambda artifact: path or path_of(artifact), port=wanted["port"], wishes=wishes)
 
 
 def goal_of(wanted: dict[str, Any]) -> Goal:
@@ -201,52 +126,8 @@ def goal_of(wanted: dict[str, Any]) -> Goal:
     return Goal(**{field: wanted[option] for option, field in GOAL.items() if option in wanted})
 
 
-def artifacts_of(text: str) -> Choice:
-    """What MODEL may stand for; a file or folder is itself."""
-    from upright.planning.artifacts import Choice, choice
+def named_box(wanted: dict[str, Any]) -> NamedBox:
+    """The options that say which machine."""
+    from upright.requesting.asking import NamedBox
 
-    def read(source: str) -> Model:
-        from upright.reading import read  # a name of the catalogue needs no reader
-
-        return read(source)
-
-    return Choice(read(text)) if Path(text).exists() else choice(text, read)
-
-
-def box_named(text: str | None, host_memory: float | None = None, host_bandwidth: float | None = None) -> Box:
-    """A name of the catalogue at once; what must be probed or read, by the prober. Memory in GiB and GB/s, if said."""
-    from upright import catalog
-
-    if text is not None and not Path(text).exists() and catalog.find_box(text) is not None:
-        box = catalog.box_record(text)
-    else:
-        from upright.probing import box_of
-
-        box = box_of(text)
-    if host_memory is None and host_bandwidth is None:
-        return box
-    from upright.records.base import Figure
-    from upright.units import GB, GIB
-
-    said: dict[str, Figure] = {}
-    if host_memory is not None:
-        room = Figure(value=int(host_memory * GIB), basis="assumed", source="--host-memory")
-        said |= {"memory_bytes": room, "memory_available_bytes": room}
-    if host_bandwidth is not None:
-        rate = Figure(value=int(host_bandwidth * GB), basis="assumed", source="--host-bandwidth")
-        said["memory_bandwidth_bytes_per_second"] = rate
-    return box.model_copy(update=said)
-
-
-def _path(text: str, artifact: Model) -> str:
-    """The file or folder here, else the repository; of a GGUF that is not here at most the name is known."""
-    if Path(text).exists():
-        return str(Path(text).absolute())
-    if artifact.path:
-        return artifact.path
-    if artifact.format == "gguf":
-        from upright.records.recipe import ELSEWHERE, FIRST_FILE
-
-        name = Path(artifact.files[0].name).name if artifact.files else FIRST_FILE
-        return f"{ELSEWHERE}/{name}"
-    return artifact.source
+    return NamedBox(*(wanted[option] for option in MACHINE))

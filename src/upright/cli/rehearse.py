@@ -35,13 +35,13 @@ def command(
     the server is started on it where memory allows. Nothing but headers, configuration and tokenizer is fetched.
     """
     from upright.cli.pages import objections_page
-    from upright.cli.planned import box_named
     from upright.host import LocalHost
     from upright.line import rehearse_model
     from upright.records.plan import Goal
+    from upright.requesting.asking import NamedBox, box_named
 
     goal = Goal(context_tokens=context, users=users, engine=engine)
-    box = None if host_memory is None else box_named(None, host_memory)
+    box = None if host_memory is None else box_named(NamedBox(memory_gib=host_memory))
     done = rehearse_model(model, goal, LocalHost(), port=port, tell=say, box=box)
     if done.rehearsal is None:
         output.answer(done.plan, lambda console: objections_page(console, done.plan))

@@ -10,7 +10,7 @@ import click
 
 from upright.cli.options import given, said
 from upright.cli.output import Output, note, say
-from upright.cli.planned import SERVING, WISHES, planned, recipe_of_file, recipe_options
+from upright.cli.planned import SERVING, WISHES, prepared, recipe_options
 
 if TYPE_CHECKING:
     from upright.records.recipe import Recipe
@@ -35,12 +35,13 @@ def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any
     """Write the exact command, with a reason for every flag."""
     from upright.cli.pages import objections_page, recipe_page
     from upright.rendering.targets import written
+    from upright.requesting.asking import recipe_of_file
 
     output = Output(as_json, path if to == "table" else None)
     recipe = recipe_of_file(model)
     followers: tuple[Recipe, ...] = ()
     if recipe is None:
-        made = planned(model, **wanted)
+        made = prepared(model, **wanted)
         if made.recipe is None:
             output.answer(made.plan, lambda console: objections_page(console, made.plan))
             output.next("plan", model, *given(*WISHES))

@@ -89,15 +89,16 @@ def _command(recipe: Recipe) -> tuple[str, ...] | None:
 
 
 def _prepared(model: str, on: On, wanted: dict[str, Any]) -> Prepared:
-    from upright.cli.planned import goal_of, plan_of_file, recipe_of_file
+    from upright.cli.planned import goal_of
     from upright.line import prepare, prepare_recipe
+    from upright.requesting.asking import plan_of_file, recipe_of_file
 
     host = on.host()
     if (recipe := recipe_of_file(model)) is not None:
         return prepare_recipe(recipe, host, tell=say, on=on)
     goal = goal_of(wanted)
-    if (plan := plan_of_file(model)) is not None:
-        model, _, goal = plan
+    if (of_plan := plan_of_file(model)) is not None:
+        model, goal = of_plan.model, of_plan.goal
     return prepare(model, goal, host, port=engine_port(wanted), tell=say, on=on)
 
 

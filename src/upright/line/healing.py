@@ -7,8 +7,7 @@ from upright.errors import EngineError, LaunchError
 from upright.launching import launch, restart
 from upright.launching.healing import Healed, Mover, heal
 from upright.launching.locks import trying
-from upright.line.preparing import On, Prepared, best
-from upright.planning import plan
+from upright.line.preparing import On, Prepared
 from upright.progress import Tell
 from upright.proving import prove
 from upright.proving.prompts import prompt_set_for
@@ -16,6 +15,7 @@ from upright.records.deployment import Deployment
 from upright.records.diagnosis import Attempt, Remedy, Sighting
 from upright.records.recipe import Recipe
 from upright.rendering import render
+from upright.requesting.planned import Choice, PlanRequest, plan_request
 from upright.store import DeploymentDir
 
 
@@ -40,8 +40,8 @@ def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On 
     def other_engine(recipe: Recipe, remedy: Remedy) -> Recipe | None:
         goal = prepared.plan.goal.model_copy(update={"engine": remedy.value, "context_tokens": recipe.context_tokens})
         try:
-            made = best(plan(prepared.box, prepared.model, goal))
-            return render(made, prepared.model, prepared.box, model_path=recipe.model_path, port=recipe.port)
+            best = plan_request(PlanRequest(Choice(prepared.model), prepared.box, goal)).best
+            return render(best, prepared.model, prepared.box, model_path=recipe.model_path, port=recipe.port)
         except EngineError:  # not on this box, or not for this model
             return None
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-from upright import store
-from upright.errors import EngineError, LaunchError
+from upright.errors import LaunchError
 from upright.host import Host, LocalHost, SshHost
 from upright.line.weights import Locate, on_disk
-from upright.planning import plan
-from upright.planning.artifacts import Choice, choice
 from upright.probing import probe
 from upright.progress import Tell
 from upright.reading import read
 from upright.records.box import Box
 from upright.records.deployment import Keeping
 from upright.records.model import Model
-from upright.records.plan import Goal, Plan
+from upright.records.plan import Goal
 from upright.records.recipe import Recipe, Runtime
-from upright.rendering import render
 from upright.rendering.recipe import Wishes, passing
+from upright.requesting.asking import artifacts_of, measurements
+from upright.requesting.planned import Choice, PlanRequest, plan_request
+from upright.requesting.prepared import Prepared as Prepared
+from upright.requesting.prepared import prepare as prepare_request
 
 
 @dataclass(frozen=True)
@@ -43,17 +42,6 @@ class On:
         return LocalHost() if self.machine is None else SshHost(self.machine)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """Everything that is known before an engine is started."""
-
-    box: Box
-    model: Model
-    plan: Plan
-    recipe: Recipe | None
-    """None when the plan has objections."""
-
-
 def prepare(
     source: str,
     goal: Goal,
@@ -69,21 +57,18 @@ def prepare(
     plan that fits."""
     on = on or On()
     tell(f"reading {source}")
-    found = Choice(read(source)) if Path(source).exists() else choice(source, read)
-    if box is None:
-        box = _probed(host, on, tell)
+    choice = artifacts_of(source, read)
+    request = PlanRequest(choice, box or _probed(host, on, tell), goal, measured=measurements())
+
+    def located(model: Model) -> str:
+        path = on.model_path or (locate or on_disk)(source, model)
+        _refuse_missing(path, host, on)
+        return path
+
     tell("planning")
-    known = store.measured()
-    chosen = best(plan(box, found.model, goal, choose_from=found.choose_from, others=found.others, measured=known))
-    model = next(each for each in (found.model, *found.choose_from) if each.name == chosen.model)
-    if not chosen.fits:
-        return Prepared(box, model, chosen, None)
-    path = on.model_path or (locate or on_disk)(source, model)
-    _refuse_missing(path, host, on)
-    contained = on.runtime != "process"
-    wishes = Wishes(image=on.image, runtime=on.runtime, must_be_installed=not contained)
-    recipe = render(chosen, model, box, model_path=path, port=port, wishes=wishes)
-    return Prepared(box, model, chosen, passing(recipe, on.passed))
+    wishes = Wishes(image=on.image, runtime=on.runtime, must_be_installed=on.runtime == "process")
+    prepared = prepare_request(request, located, port=port, wishes=wishes)
+    return replace(prepared, recipe=passing(prepared.recipe, on.passed)) if prepared.recipe else prepared
 
 
 def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = None) -> Prepared:
@@ -93,31 +78,25 @@ def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = No
     model = read(recipe.model_path)
     box = _probed(host, on, tell)
     goal = Goal(context_tokens=recipe.context_tokens, users=recipe.users, engine=recipe.engine)
-    chosen = best(plan(box, model, goal))
+    best = plan_request(PlanRequest(Choice(model), box, goal)).best
     path = on.model_path or recipe.model_path
     _refuse_missing(path, host, on)
-    here = {record.reference for record in (box, model, chosen)}
+    here = {record.reference for record in (box, model, best)}
     return Prepared(
         box,
         model,
-        chosen,
+        best,
         passing(_loading(path, recipe), on.passed).model_copy(
-            update={"made_from": tuple(each for each in recipe.made_from if each in here)}
+            update={"made_from": tuple(reference for reference in recipe.made_from if reference in here)}
         ),
     )
-
-
-def best(plans: list[Plan]) -> Plan:
-    if not plans:
-        raise EngineError("no engine can serve this model")
-    return plans[0]
 
 
 def _loading(path: str, recipe: Recipe) -> Recipe:
     """The same recipe for weights that are elsewhere."""
     arguments = tuple(
-        each.model_copy(update={"value": path}) if each.value == recipe.model_path else each
-        for each in recipe.arguments
+        setting.model_copy(update={"value": path}) if setting.value == recipe.model_path else setting
+        for setting in recipe.arguments
     )
     return recipe.model_copy(update={"model_path": path, "arguments": arguments})
 

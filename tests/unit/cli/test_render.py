@@ -15,10 +15,10 @@ from tests.conftest import Upright
 from upright import catalog
 from upright.catalog.model_records import records
 from upright.cli import check, plan, render
-from upright.cli.planned import _path
 from upright.cli.render import TO
 from upright.errors import UsageError
 from upright.records.model import ModelFile
+from upright.requesting.prepared import named_path
 
 BOX = ("--box", "8x-rtx-pro-6000-server-dual-socket")
 VLLM = (*BOX, "--engine", "vllm")
@@ -140,7 +140,7 @@ def test_a_name_that_was_read_is_kept_whatever_is_in_it(tmp_path: Path):
         padding_bytes=0,
         tensors=0,
     )
-    path = _path("unsloth/Kimi-K2.6-GGUF:UD-Q4_K_XL", model.model_copy(update={"files": (part,)}))
+    path = named_path(model.model_copy(update={"files": (part,)}))
     assert path == "/path/to/the/weights/a$(touch x)}-00001-of-00002.gguf"
     script = typed(render, *GGUF, "--to", "shell", "--model-path", path).stdout
     line = next(line for line in script.splitlines() if line.startswith("MODEL_PATH="))

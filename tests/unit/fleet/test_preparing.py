@@ -14,6 +14,7 @@ from upright.line import preparing as line
 from upright.records.fleet import Fleet
 from upright.records.recipe import Recipe, Setting
 from upright.rendering.router import router_recipe
+from upright.requesting.planned import PlannedRequest
 
 RECORD: Any = type("Record", (), {"reference": "box:0"})
 
@@ -30,7 +31,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "own.json").write_text(recipe.model_copy(update=changes).to_json())
     monkeypatch.setattr(line, "read", lambda path: RECORD)
     monkeypatch.setattr(line, "probe", lambda host: RECORD)
-    monkeypatch.setattr(line, "plan", lambda *_, **__: [RECORD])
+    monkeypatch.setattr(line, "plan_request", lambda request: PlannedRequest(request, [RECORD]))
     monkeypatch.setattr(preparing, "refuse_missing_runtime", lambda recipe, host: None)
     return tmp_path / "own.json"
 

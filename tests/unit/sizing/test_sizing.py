@@ -10,7 +10,6 @@ import pytest
 
 from upright import catalog
 from upright.catalog.rows.usage import UsageRow
-from upright.cli.planned import artifacts_of, box_named
 from upright.engines.llamacpp import flags as llamacpp
 from upright.errors import UprightError, UsageError
 from upright.planning import plan
@@ -21,6 +20,7 @@ from upright.records.loading import load
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
 from upright.records.sizing import Sizing
+from upright.requesting.asking import NamedBox, artifacts_of, box_named
 from upright.sizing.answer import Serving, best_way, curve_of, sizing
 from upright.sizing.capacity import Demand, Promise, in_parts, size, spares, trial
 from upright.sizing.costs import costs, unused
@@ -152,7 +152,7 @@ def test_a_short_context_reads_as_fast_as_the_same_prompt_of_a_long_one(context:
 
 
 def test_llamacpp_is_simulated_with_the_slots_that_it_is_started_with() -> None:
-    machine, chosen = box_named("4x-rtx-pro-6000-workstation", 768, 358), artifacts_of("kimi-k2.6")
+    machine, chosen = box_named(NamedBox("4x-rtx-pro-6000-workstation", 768, 358)), artifacts_of("kimi-k2.6")
     made = plan(machine, chosen.model, Goal(engine="llama.cpp", users=3), choose_from=chosen.choose_from)[0]
     artifact = next(each for each in chosen.choose_from if each.name == made.model)
     found = planned_service(made, artifact, machine)
@@ -166,7 +166,7 @@ def test_llamacpp_is_simulated_with_the_slots_that_it_is_started_with() -> None:
 
 @pytest.mark.parametrize(("box", "told"), [("hgx-b200", True), ("8x-rtx-pro-6000-server", False)])
 def test_a_shared_cache_that_nobody_measured_is_said_to_be_assumed(box: str, told: bool) -> None:
-    machine, chosen = box_named(box), artifacts_of("kimi-k2.6")
+    machine, chosen = box_named(NamedBox(box)), artifacts_of("kimi-k2.6")
     shared, own = (plan(machine, chosen.model, Goal(decode_context_parallel=ranks))[0] for ranks in (8, 1))
     assert any("nobody measured" in words for words in planned_service(shared, chosen.model, machine).notes) is told
     assert planned_service(own, chosen.model, machine).notes == ()

@@ -1,0 +1,41 @@
+"""Deployments that were benchmarked, or files of benchmarks -> BoxEvidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+from pathlib import Path
+
+from upright import store
+from upright.benchmarking.bench import kept
+from upright.engines import has_slots
+from upright.errors import UsageError
+from upright.records.benchmark import Benchmark
+from upright.records.box import Box
+from upright.records.loading import load
+from upright.records.recipe import Recipe
+from upright.sizing.ways import BoxEvidence
+
+
+def box_evidence(names: Iterable[str], stated: BoxEvidence | None = None) -> BoxEvidence:
+    """Of all that are named; what the person states goes before."""
+    return reduce(or_, (_evidence(name) for name in names), stated or BoxEvidence())
+
+
+def _evidence(text: str) -> BoxEvidence:
+    if Path(text).is_file():
+        return BoxEvidence((load(Path(text), Benchmark),))
+    directory = store.find(text)
+    benchmarks = tuple(kept(directory))
+    if not benchmarks:
+        raise UsageError(f"{text} was never benchmarked", hint=f"upright bench {text} --workload knee")
+    recipe = directory.read(Recipe)
+    slots = recipe.users if has_slots(recipe.engine) else None
+    return BoxEvidence(
+        benchmarks,
+        context_tokens=recipe.context_tokens,
+        streams=slots,
+        pool_tokens=recipe.context_tokens * slots if slots else None,
+        box=directory.read(Box) if (directory.path / "box.json").exists() else None,
+    )

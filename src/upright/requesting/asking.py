@@ -1,0 +1,158 @@
+"""MODEL and BOX as people type them, and a Goal -> PlanRequest.
+
+The one place that looks at what they name: a file or folder is read, a repository's headers are fetched, a machine is
+probed, earlier measurements are found. Names of the catalogue cost none of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from upright.planning.artifacts import Choice, choice
+from upright.records.plan import Goal
+from upright.requesting.planned import PlanRequest
+
+if TYPE_CHECKING:
+    from upright.records.base import Figure
+    from upright.records.box import Box
+    from upright.records.kernel import KernelVerdict
+    from upright.records.model import Model
+    from upright.records.recipe import Recipe
+    from upright.records.residuals import Residuals
+
+
+class NamedBox(NamedTuple):
+    """Which box, and what its owner says of it."""
+
+    box: str | None = None
+    """A name of the catalogue, a file, a recording, ssh:HOST; None is this machine."""
+    memory_gib: float | None = None
+    bandwidth_gb: float | None = None
+    """GB/s of main memory."""
+
+
+def ask(
+    model: str,
+    named: NamedBox,
+    goal: Goal,
+    *,
+    measured: Sequence[Residuals] | None = None,
+    verdicts: Sequence[KernelVerdict] = (),
+) -> PlanRequest:
+    """A plan's file is asked again, with its own goal, on its own box unless another one is named."""
+    if (of_plan := plan_of_file(model)) is not None:
+        model, goal = of_plan.model, of_plan.goal
+        named = named._replace(box=named.box or of_plan.box)
+    known = measurements() if measured is None else measured
+    return PlanRequest(artifacts_of(model), box_named(named), goal, measured=known, verdicts=verdicts)
+
+
+def artifacts_of(text: str, read: Callable[[str], Model] | None = None) -> Choice:
+    """What MODEL may stand for; a file or folder is itself."""
+    read = read or _read
+    return Choice(read(text)) if Path(text).exists() else choice(text, read)
+
+
+def box_named(named: NamedBox) -> Box:
+    """A name of the catalogue at once; what must be probed or read, by the prober."""
+    from upright import catalog
+
+    text = named.box
+    if text is not None and not Path(text).exists() and catalog.find_box(text) is not None:
+        box = catalog.box_record(text)
+    else:
+        from upright.probing import box_of
+
+        box = box_of(text)
+    return box.model_copy(update=_stated(named))
+
+
+def measurements() -> Sequence[Residuals]:
+    """Earlier starts that were measured; nothing is imported where there is none."""
+    from upright.home import home
+
+    if not any((home() / "deployments").glob("*/residuals.json")):
+        return ()
+    from upright.store import measured
+
+    return measured()
+
+
+def path_of(artifact: Model) -> str:
+    """The file or folder here, wherever the command is run; else what is known of where it would be."""
+    from upright.requesting.prepared import named_path
+
+    return str(Path(artifact.path).absolute()) if artifact.path else named_path(artifact)
+
+
+class PlanFile(NamedTuple):
+    """What a plan's file asks for."""
+
+    model: str
+    box: str
+    goal: Goal
+
+
+def plan_of_file(text: str) -> PlanFile | None:
+    """The model, the box and the goal of a plan's file; None if it is no record's file."""
+    if not _is_record(text):
+        return None
+    from upright.errors import UsageError
+    from upright.records.loading import load
+    from upright.records.plan import Plan
+
+    record = load(Path(text))
+    if not isinstance(record, Plan):
+        raise UsageError(f"{text} is a {record.kind}, not a plan", hint="upright plan MODEL -o plan.json")
+    goal = record.goal.model_copy(update={"engine": record.engine, "context_tokens": record.context_tokens})
+    return PlanFile(record.model, record.box, goal)
+
+
+def recipe_of_file(text: str) -> Recipe | None:
+    """The recipe in a file; None if the file, or whatever it is, holds none."""
+    if not _is_record(text):
+        return None
+    from upright.records.loading import load
+    from upright.records.recipe import Recipe
+
+    record = load(Path(text))
+    return record if isinstance(record, Recipe) else None
+
+
+def kernel_verdicts(path: Path | None) -> Sequence[KernelVerdict]:
+    """What `kernels check` wrote into that file."""
+    if path is None:
+        return ()
+    from upright.records.kernel import KernelCheck
+    from upright.records.loading import load
+
+    return load(path, KernelCheck).verdicts
+
+
+def _is_record(text: str) -> bool:
+    return Path(text).suffix in {".json", ".yaml", ".yml"} and Path(text).is_file()
+
+
+def _read(source: str) -> Model:
+    from upright.reading import read  # a name of the catalogue needs no reader
+
+    return read(source)
+
+
+def _stated(named: NamedBox) -> dict[str, Figure]:
+    """What the owner says, where it is said."""
+    if named.memory_gib is None and named.bandwidth_gb is None:
+        return {}
+    from upright.records.base import Figure
+    from upright.units import GB, GIB
+
+    stated: dict[str, Figure] = {}
+    if named.memory_gib is not None:
+        memory = Figure(value=int(named.memory_gib * GIB), basis="assumed", source="--host-memory")
+        stated |= {"memory_bytes": memory, "memory_available_bytes": memory}
+    if named.bandwidth_gb is not None:
+        rate = Figure(value=int(named.bandwidth_gb * GB), basis="assumed", source="--host-bandwidth")
+        stated["memory_bandwidth_bytes_per_second"] = rate
+    return stated

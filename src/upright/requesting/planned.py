@@ -1,0 +1,97 @@
+"""PlanRequest -> PlannedRequest: which artifact, planned how, best first.
+
+No host, no disk and no network: what is not in the catalogue comes as a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from upright.errors import EngineError
+from upright.planning import plan
+from upright.planning.artifacts import Choice as Choice
+from upright.planning.artifacts import smaller
+from upright.planning.nearest import ARTIFACT_WISHES, RANK_WISHES
+from upright.records.plan import Goal, Nearest, Plan
+
+if TYPE_CHECKING:
+    from upright.records.box import Box
+    from upright.records.kernel import KernelVerdict
+    from upright.records.model import Model
+    from upright.records.residuals import Residuals
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What somebody wants planned."""
+
+    choice: Choice
+    """The model, with the artifacts of it that may be taken or offered instead."""
+    box: Box
+    goal: Goal = field(default_factory=Goal)
+    measured: Sequence[Residuals] = ()
+    """What earlier starts showed; planning decides what of it still holds."""
+    verdicts: Sequence[KernelVerdict] = ()
+    """What was found out about kernels on this silicon."""
+
+    def with_users(self, users: int) -> PlanRequest:
+        return replace(self, goal=self.goal.model_copy(update={"users": users}))
+
+
+@dataclass(frozen=True)
+class PlannedRequest:
+    """A request and its plans."""
+
+    request: PlanRequest
+    plans: Sequence[Plan]
+    """Best first, never none."""
+
+    @property
+    def best(self) -> Plan:
+        return self.plans[0]
+
+    @property
+    def artifact(self) -> Model:
+        """The one that the best plan is for."""
+        choice = self.request.choice
+        return next(model for model in (choice.model, *choice.choose_from) if model.name == self.best.model)
+
+    def offers(self) -> list[Nearest]:
+        """What would fit, where that can be asked for or follows from leaving the ranks out."""
+        return [offer for offer in self.best.nearest if offer.options or offer.artifact or self.ranks_refused]
+
+    @property
+    def ranks_refused(self) -> bool:
+        """Then what would fit is the same without them, which no option says."""
+        return any(objection.code == "no-ranks" for objection in self.best.objections)
+
+    def dropped_by(self, offer: Nearest) -> tuple[str, ...]:
+        """Fields of the goal that an offer gives up."""
+        return ARTIFACT_WISHES if offer.artifact else RANK_WISHES if self.ranks_refused else ()
+
+    def instead(self) -> list[Plan]:
+        """Smaller models that fit, where this one does not and no offer keeps what was asked."""
+        if self.best.fits:
+            return []
+        offers = self.offers()
+        keeps_what_was_asked = bool(offers) and offers[0].options[:1] != ("--min-speed",)
+        return [] if keeps_what_was_asked else smaller(self.request.box, self.request.goal, self.request.choice.model)
+
+
+def plan_request(request: PlanRequest) -> PlannedRequest:
+    """Every way, best first; one that does not fit says why not."""
+    choice = request.choice
+    plans = plan(
+        request.box,
+        choice.model,
+        request.goal,
+        choose_from=choice.choose_from,
+        others=choice.others,
+        verdicts=request.verdicts,
+        measured=request.measured,
+    )
+    if not plans:
+        raise EngineError("no engine can serve this model")
+    return PlannedRequest(request, plans)

@@ -1,0 +1,108 @@
+"""People and what is promised them + how one box serves -> Sized: how many boxes, or why no number is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from upright.catalog import get
+from upright.catalog.rows.usage import UsageRow
+from upright.engines import slotted
+from upright.errors import UprightError, UsageError
+from upright.records.plan import Parallel, Use
+from upright.records.sizing import Sizing
+from upright.requesting.planned import PlanRequest, plan_request
+from upright.sizing.answer import OnTrial, Serving, best_way, sizing
+from upright.sizing.capacity import Demand, Promise, trial
+from upright.sizing.habits import figures_of, usage_of
+from upright.sizing.planned import takes_what_fits
+from upright.sizing.ways import planned_way
+
+AT_ONCE = (1, 2, 4, 8, 16, 32, 64)
+"""Requests at once that a box is planned for, until it has no room for so many."""
+
+
+@dataclass(frozen=True)
+class SizeRequest:
+    """Who shall be served, and how well."""
+
+    users: int
+    use: Use
+    promise: Promise
+    habits: Mapping[str, float] = field(default_factory=dict)
+    """What these people do, where it is not what the catalogue's do."""
+    prices: Mapping[str, float] = field(default_factory=dict)
+    host_watts: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Sized:
+    """The answer, and the way to serve that it is for."""
+
+    demand: Demand
+    serving: Serving
+    sizing: Sizing | None
+    """None if one user alone on a box is not served as promised."""
+
+    def alone(self) -> tuple[float, float]:
+        """Seconds to the first token and tokens a second that one user alone has, for the promised share of turns."""
+        share = self.demand.promise.share
+        outcome = trial(replace(self.demand, users=1), self.serving.service, 1)
+        rate = outcome.tokens_per_second.quantile(1 - share)
+        return outcome.first_token_seconds.quantile(share) or 0.0, rate or 0.0
+
+
+def size_request(request: SizeRequest, ways: Iterable[Serving], *, on_trial: OnTrial | None = None) -> Sized:
+    """Whichever way needs the fewest boxes."""
+    row = get("usages", request.use)
+    assert isinstance(row, UsageRow)
+    figures = figures_of(row, request.habits)
+    remaining = iter(ways)
+    first = next(remaining)
+    usage = usage_of(row, figures, first.context_tokens)
+    demand = Demand(request.users, usage, request.promise, request.seed)
+    serving, size = best_way(demand, chain([first], remaining), on_trial=on_trial)
+    if size is None:
+        return Sized(demand, serving, None)
+    made = sizing(
+        demand,
+        request.use,
+        serving,
+        figures,
+        prices=request.prices,
+        host_watts=request.host_watts,
+        found=size,
+        on_trial=on_trial,
+    )
+    return Sized(demand, serving, made)
+
+
+def planned_ways(request: PlanRequest, *, streams: int | None = None, as_it_is: bool = False) -> Iterator[Serving]:
+    """How one box may serve: planned for one request at once, for two, for four, as far as that fits.
+
+    For `streams` at once only, where they are given; `as_it_is` for those of the goal only.
+    """
+    tried = AT_ONCE if streams is None and not as_it_is else (streams or request.goal.users,)
+    why = "which needs the fewest of those tried" if len(tried) > 1 else "as asked"
+    known: list[tuple[Parallel, int]] = []
+    for at_once in tried:
+        planned = plan_request(request.with_users(at_once))
+        best = planned.best
+        if not best.fits and known:
+            return
+        if not best.fits:
+            raise UprightError(
+                f"{best.model} does not fit on {best.box}: {best.objections[0].message}",
+                hint="upright plan says what would",
+            )
+        if streams is not None and takes_what_fits(best):
+            raise UsageError(
+                f"--streams is not for {best.engine}: it runs as many as its cache has room for",
+                hint=f"leave it out, or plan --engine {slotted()}",
+            )
+        way = (best.parallel, 0 if takes_what_fits(best) else best.kv.planned_tokens)
+        if way not in known:
+            known.append(way)
+            yield planned_way(best, planned.artifact, request.box, at_once, why)
