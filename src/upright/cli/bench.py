@@ -73,10 +73,12 @@ def command(
     Without a deployment's name the one that runs is measured. A run that was cut off goes on with the same command.
     """
     from upright.benchmarking.bench import bench
-    from upright.cli.bench_page import progress, workloads_page
+    from upright.benchmarking.workload import workloads
+    from upright.showing.bench_page import progress, workloads_page
 
     if list_them:
-        workloads_page(output)
+        output.answer([row.model_dump(mode="json") for row in workloads().values()], workloads_page)
+        output.next("bench", "--workload", "knee")
         return
     if file is not None:
         from upright.benchmarking.drivers import imported
@@ -105,8 +107,8 @@ def command(
 
 
 def _answer(record: Benchmark, output: Output, csv_path: Path | None) -> None:
-    from upright.cli.bench_page import benchmark_page
     from upright.reporting.tables import cells_csv
+    from upright.showing.bench_page import benchmark_page
 
     if csv_path is not None:
         csv_path.write_text(cells_csv([record]))

@@ -71,7 +71,7 @@ def command(deployment: str | None, path: Path | None, bundle_file: Path | None,
 
 
 def _page(console: Console, manifest: Manifest) -> None:
-    from upright.cli.lines import line
+    from upright.terminal.lines import line
     from upright.units import size
 
     for file in manifest.files:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def command(output: Output, model: str, program: str | None, **wanted: Any) -> None:
     """Let the engine's own parser judge the command, before anything starts."""
     from upright.checking import check
-    from upright.cli.pages import objections_page
     from upright.requesting.asking import recipe_of_file
+    from upright.showing.pages import objections_page
 
     recipe = recipe_of_file(model)
     if recipe is None:

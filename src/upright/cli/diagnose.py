@@ -26,7 +26,7 @@ def command(log: str | None, engine: str | None, output: Output) -> None:
     \b
     docker logs vllm 2>&1 | upright diagnose -
     """
-    from upright.cli.diagnosis_page import diagnosis_page
+    from upright.showing.diagnosis_page import diagnosis_page
 
     found = _diagnosis(log, engine)
     output.answer(found)
@@ -83,8 +83,8 @@ def _tell_the_way(output: Output, log: str | None) -> None:
     if _is_a_log(log):
         return
     from upright import store
-    from upright.cli.diagnosis_page import attempts_page
     from upright.records.diagnosis import Attempts
+    from upright.showing.diagnosis_page import attempts_page
 
     directory = store.find(log)
     if directory.has(Attempts):

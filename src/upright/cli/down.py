@@ -14,9 +14,9 @@ from upright.cli.output import Output, output_options
 @output_options
 def command(deployment: str | None, dry_run: bool, output: Output) -> None:
     """Stop a deployment."""
-    from upright.cli.pages import deployment_page, stopping_page
     from upright.launching import status, stop
     from upright.records.deployment import RUNNING
+    from upright.showing.pages import deployment_page, stopping_page
 
     directory = running_or_last(deployment)
     if dry_run:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from upright.cli.output import say
-from upright.cli.terminal import sealed
+from upright.terminal.door import sealed
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -36,8 +36,8 @@ def command(model: str, folder: Path | None, connections: int, verify: bool, dry
     MODEL is a repository (owner/name, owner/name@revision), a quant of a GGUF repository (owner/name:IQ3_K), or a name
     of the catalogue. Safe to interrupt: the next fetch goes on where this one ended.
     """
-    from upright.cli.fetch_progress import showing
     from upright.fetching import fetch, need
+    from upright.showing.fetch_progress import showing
 
     output = Output(as_json, None)
     wanted = need(model, folder=folder)
@@ -59,7 +59,7 @@ def command(model: str, folder: Path | None, connections: int, verify: bool, dry
 
 
 def _need_page(console: Console, wanted: Need) -> None:
-    from upright.cli.lines import line
+    from upright.terminal.lines import line
     from upright.units import size
 
     line(console, f"{_title(wanted)}: {_files(wanted)}, {size(wanted.size_bytes)}")
@@ -97,7 +97,7 @@ def _table(wanted: Need) -> object:
 
 
 def _fetched_page(console: Console, done: Fetched) -> None:
-    from upright.cli.lines import line
+    from upright.terminal.lines import line
     from upright.units import duration, size
 
     need = done.need

@@ -47,7 +47,7 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
 
 
 def _page(console: Console, ended: tuple[Deployment, ...]) -> None:
-    from upright.cli.pages import coloured, table_of
+    from upright.showing.pages import coloured, table_of
 
     table = table_of("deployment", "state", "why")
     for each in ended:

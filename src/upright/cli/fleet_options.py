@@ -66,7 +66,7 @@ def file_of(fleet: Fleet) -> list[str]:
 
 def plans_page(console: Console, plans: list[BoxPlan]) -> None:
     """A row for each box, then what stands in the way."""
-    from upright.cli.pages import table_of
+    from upright.showing.pages import table_of
     from upright.units import tokens
 
     table = table_of("box", "at", "model", "engine", "context", "tok/s", "fits")

@@ -67,7 +67,7 @@ def _show_changes(output: Output, fleet: Fleet, file: Path, again: bool) -> None
 def _page(console: Console, roll: Roll) -> None:
     from rich.text import Text
 
-    from upright.cli.pages import table_of
+    from upright.showing.pages import table_of
 
     if roll.steps:
         table = table_of("box", "", "from", "to")

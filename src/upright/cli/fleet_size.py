@@ -104,8 +104,8 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
     people do comes from the catalogue (`upright catalog show usages coding-agent`) or from --usage. The answer is no
     (exit code 1) if even one user alone on a box would not be served as promised.
     """
-    from upright.cli.sizing_page import sizing_page
     from upright.requesting.sizes import SizeRequest, size_request
+    from upright.showing.sizing_page import sizing_page
 
     promise, habits, prices = _promise(wanted["slo"]), wanted["usage"], wanted["price"]
     request = SizeRequest(users, use, promise, habits, prices, wanted["host_watts"], wanted["seed"])

@@ -48,7 +48,7 @@ def command(output: Output, fleet: str | None) -> None:
 def status_page(console: Console, seen: FleetLook) -> None:
     from rich.text import Text
 
-    from upright.cli.pages import coloured, table_of
+    from upright.showing.pages import coloured, table_of
 
     router = seen.router
     where = f" at {router['base_url']}/v1" if router.get("answers") else ""

@@ -8,9 +8,9 @@ import click
 
 from upright.cli.engine_source import engine_options
 from upright.cli.lazy import Whole
-from upright.cli.lines import line
 from upright.cli.options import model_argument
 from upright.cli.output import Output, output_options, say
+from upright.terminal.lines import line
 
 if TYPE_CHECKING:
     from rich.console import Console

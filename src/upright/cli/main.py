@@ -16,9 +16,9 @@ import click
 
 from upright import __version__
 from upright.cli.lazy import Lazy
-from upright.cli.terminal import Door
 from upright.errors import UprightError
 from upright.foreign import fit
+from upright.terminal.door import Door
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Know before you act": {
@@ -174,7 +174,7 @@ def _lost(error: OSError) -> None:
 
 
 def _complain(message: str, hint: str | None) -> None:
-    from upright.cli.lines import fitted
+    from upright.terminal.lines import fitted
 
     click.echo(fitted("error: ", message[:_LONGEST_COMPLAINT]), err=True)
     if hint:

@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.terminal import console, sealed, uncoloured
 from upright.errors import UsageError
+from upright.terminal.door import sealed, uncoloured
+from upright.terminal.talk import note as note
+from upright.terminal.talk import page_width as page_width
+from upright.terminal.talk import say as say
+from upright.terminal.talk import stdout_console as stdout_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,28 +95,6 @@ def output_options(function: F) -> F:
         return function(output=Output(as_json, path), **arguments)
 
     return wrapper  # type: ignore[return-value]
-
-
-def say(text: str) -> None:
-    """Talk to the person, on stderr."""
-    click.echo(text, err=True)
-
-
-def note(text: str) -> None:
-    """Something worth knowing, on stderr."""
-    from upright.cli.lines import fitted
-
-    say(fitted("note: ", text))
-
-
-def page_width() -> int:
-    """Columns of the terminal; 80 without one."""
-    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 80
-
-
-def stdout_console() -> Console:
-    """Rich on stdout: plain without a terminal or with NO_COLOR, 80 columns when nobody says otherwise."""
-    return console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 80)
 
 
 def _json(record: Record | Mapping[str, Any] | Sequence[Any]) -> str:

@@ -9,8 +9,8 @@ import click
 
 from upright.cli.engine_source import engine_options
 from upright.cli.lazy import Whole
-from upright.cli.lines import line
 from upright.cli.output import Output, output_options, say
+from upright.terminal.lines import line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -72,9 +72,9 @@ def command(output: Output, model: str, **wanted: Any) -> None:
 
 
 def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
-    from upright.cli.plan_page import plan_page
     from upright.requesting.asking import ask, kernel_verdicts
     from upright.requesting.planned import plan_request
+    from upright.showing.plan_page import plan_page
 
     measured = () if wanted["no_measured"] else None
     verdicts = kernel_verdicts(wanted["kernels"])

@@ -34,11 +34,11 @@ def command(output: Output, box: str | None, measure: bool, flags: bool, record:
       FILE             a box.json made with -o
       NAME             a name of the catalogue: upright catalog list boxes
     """
-    from upright.cli.box_page import box_page
     from upright.errors import UsageError
     from upright.host import RecordingHost
     from upright.probing import box_of, probe
     from upright.probing.lookup import host_of
+    from upright.showing.box_page import box_page
 
     host = host_of(box)
     if host is None:

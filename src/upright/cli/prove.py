@@ -96,11 +96,11 @@ def command(
     output: Output,
 ) -> None:
     """Climb the proof ladder on a running deployment, or on anybody's server."""
-    from upright.cli.evidence_page import evidence_page
     from upright.proving.journaled import Wish
     from upright.proving.ladder import MEASURES
     from upright.proving.prompts import prompt_set
     from upright.proving.rung import SoakWish
+    from upright.showing.evidence_page import evidence_page
 
     if (cells or output_tokens is not None) and not ways:
         name = "--cells" if cells else "--output-tokens"
@@ -212,11 +212,11 @@ def _show_schedule(
     rates: tuple[float, float] | None,
 ) -> None:
     """Of the deployment that is named; without a name of a server that is not there yet."""
-    from upright.cli.evidence_page import schedule_page, schedule_rows
     from upright.proving.ladder import planned, target_of
     from upright.proving.prompts import prompt_set
     from upright.records.deployment import Deployment
     from upright.records.recipe import Recipe
+    from upright.showing.evidence_page import schedule_page, schedule_rows
 
     target: Target | None = None
     changes: list[Change] = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def command(output: Output) -> None:
     """List deployments and their state."""
     from upright import store
-    from upright.cli.pages import ps_page
+    from upright.showing.pages import ps_page
 
     listed = [_look(directory) for directory in store.deployments()]
     output.answer([_row(item) for item in listed], lambda console: ps_page(console, listed))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from upright.cli.output import Output, output_options, say
-from upright.cli.terminal import sealed
+from upright.terminal.door import sealed
 
 if TYPE_CHECKING:
     from rich.console import Console

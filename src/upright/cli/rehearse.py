@@ -34,11 +34,11 @@ def command(
     vLLM and SGLang start with dummy weights; llama.cpp's own allocator judges a file of holes with the real header, and
     the server is started on it where memory allows. Nothing but headers, configuration and tokenizer is fetched.
     """
-    from upright.cli.pages import objections_page
     from upright.host import LocalHost
     from upright.line import rehearse_model
     from upright.records.plan import Goal
     from upright.requesting.asking import NamedBox, box_named
+    from upright.showing.pages import objections_page
 
     goal = Goal(context_tokens=context, users=users, engine=engine)
     box = None if host_memory is None else box_named(NamedBox(memory_gib=host_memory))
@@ -61,6 +61,6 @@ def command(
 
 
 def rehearsal_page(found: Rehearsal, width: int) -> str:
-    from upright.cli.rehearsal_page import page
+    from upright.showing.rehearsal_page import page
 
     return page(found, width)

@@ -33,9 +33,9 @@ TO = ("table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "ku
 )
 def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any) -> None:
     """Write the exact command, with a reason for every flag."""
-    from upright.cli.pages import objections_page, recipe_page
     from upright.rendering.targets import written
     from upright.requesting.asking import recipe_of_file
+    from upright.showing.pages import objections_page, recipe_page
 
     output = Output(as_json, path if to == "table" else None)
     recipe = recipe_of_file(model)

@@ -12,9 +12,7 @@ from upright.cli.options import deployment_argument
 from upright.cli.output import Output, output_options, page_width
 
 if TYPE_CHECKING:
-    from upright.engines.memory_report import MemoryReport
     from upright.records.residuals import Residuals
-    from upright.store import DeploymentDir
 
 
 @click.command()
@@ -33,49 +31,27 @@ def command(deployment: str | None, log: str | None, engine: str | None, output:
         _log_alone(log, engine, output)
         return
     from upright import store
-    from upright.cli.residuals_page import residuals_page
+    from upright.line.measuring import present_residuals, residuals_of_log
     from upright.records.recipe import Recipe
+    from upright.showing.residuals_page import residuals_page
 
     directory = store.find(deployment)
-    found = _of_log(directory, log) if log is not None else _of(directory)
-    output.answer(found)
-    output.show(residuals_page(found, page_width()))
+    residuals = present_residuals(directory) if log is None else residuals_of_log(directory, _text(log))
+    output.answer(residuals)
+    output.show(residuals_page(residuals, page_width()))
     recipe = directory.read(Recipe)
-    output.next("plan", recipe.model_path, "--context", str(found.context_tokens), *_users(found))
-    if not any(line.measured_bytes.value is not None for line in found.lines):
+    output.next("plan", recipe.model_path, "--context", str(residuals.context_tokens), *_users(residuals))
+    if not any(line.measured_bytes.value is not None for line in residuals.lines):
         output.no()
-
-
-def _of(directory: DeploymentDir) -> Residuals:
-    """Read anew while it runs; of one that does not, what was kept: its metrics are gone."""
-    from upright.launching import status
-    from upright.launching.readback import read_back, residuals_of
-    from upright.records.deployment import RUNNING
-    from upright.records.residuals import Residuals
-
-    if status(directory).state in RUNNING:
-        return read_back(directory)
-    return directory.read(Residuals) if directory.has(Residuals) else residuals_of(directory)
-
-
-def _of_log(directory: DeploymentDir, log: str) -> Residuals:
-    from upright.engines import engine_named
-    from upright.planning.comparing import Seen, compare
-    from upright.progress import utc_now
-    from upright.records.box import Box
-    from upright.records.plan import Plan
-
-    plan = directory.read(Plan)
-    seen = Seen(engine_named(plan.engine).log.memory(_text(log)))
-    return compare(plan, seen, deployment=directory.name, at=utc_now(), box_identity=directory.read(Box).identity)
 
 
 def _log_alone(log: str, engine: str | None, output: Output) -> None:
     from dataclasses import asdict
 
-    from upright.cli.residuals_page import report_page
+    from upright.line.measuring import memory_of_log
+    from upright.showing.residuals_page import report_page
 
-    name, report = _read(_text(log), engine)
+    name, report = memory_of_log(_text(log), engine)
     output.answer({"log": log, "engine": name, "readings": [asdict(reading) for reading in report.readings]})
     if name is None or not report.readings:
         _nothing_said(log, name, output)
@@ -98,20 +74,6 @@ def _nothing_said(log: str, engine: str | None, output: Output) -> None:
     output.no()
 
 
-def _read(text: str, engine: str | None) -> tuple[str | None, MemoryReport]:
-    """By the engine that was named or that the lines tell, else by the one that finds most; None if none does."""
-    from upright.diagnosing import engine_of
-    from upright.diagnosing.scan import HEAD_BYTES
-    from upright.engines import ENGINES, engine_named
-
-    told = engine or engine_of(text[:HEAD_BYTES])
-    if told is not None:
-        return told, engine_named(told).log.memory(text)
-    found = {name: each.log.memory(text) for name, each in ENGINES.items()}
-    best = max(found, key=lambda name: len(found[name].readings))
-    return best if found[best].readings else None, found[best]
-
-
 def _text(log: str) -> str:
     from upright.errors import UsageError
 
@@ -125,5 +87,5 @@ def _text(log: str) -> str:
         ) from None
 
 
-def _users(found: Residuals) -> tuple[str, ...]:
-    return ("--users", str(found.users)) if found.users > 1 else ()
+def _users(residuals: Residuals) -> tuple[str, ...]:
+    return ("--users", str(residuals.users)) if residuals.users > 1 else ()

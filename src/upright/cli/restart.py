@@ -21,12 +21,13 @@ from upright.cli.output import Output, output_options, say
 @output_options
 def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: Output) -> None:
     """Stop a deployment and start it again."""
-    from upright.cli.pages import deployment_page, recipe_page
-    from upright.cli.progress import detach, shown
+    from upright.cli.starting import detach
     from upright.launching import restart
     from upright.line import measure
     from upright.records.loading import load
     from upright.records.recipe import Recipe
+    from upright.showing.pages import deployment_page, recipe_page
+    from upright.showing.start_progress import shown
 
     directory = running_or_last(deployment)
     other = load(recipe, Recipe) if recipe is not None else None

@@ -31,11 +31,11 @@ def command(model: str, to: str, yes: bool, keep: bool, output: Output, **wanted
     must be on both machines already. The engine is stopped at the end unless --keep is given; its records and the page
     stay.
     """
-    from upright.cli.fetch_progress import showing
-    from upright.cli.pages import objections_page, run_page
     from upright.cli.planned import goal_of
     from upright.fetching import Arriving
     from upright.line import run
+    from upright.showing.fetch_progress import showing
+    from upright.showing.pages import objections_page, run_page
 
     on, goal = on_of(wanted), goal_of(wanted)
     with showing(model, alone=False) as on_progress:

@@ -115,11 +115,11 @@ def next_words(name: str, evidence: Evidence, *, tried: bool) -> list[str]:
 
 def answer(output: Output, evidence: Evidence, directory: DeploymentDir, *, tried: bool) -> None:
     """The evidence; after a trial its record too, and where one was only asked about, what could be tried."""
-    from upright.cli.evidence_page import evidence_page
-    from upright.cli.speculation_page import offers_page, speculation_page
     from upright.proving.rungs.speculation import offered
     from upright.records.recipe import Recipe
     from upright.records.speculation import Speculation
+    from upright.showing.evidence_page import evidence_page
+    from upright.showing.speculation_page import offers_page, speculation_page
 
     record = directory.read(Speculation) if tried and evidence.passed else None
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from upright.cli.options import engine_option, given, goal_options, port_option
+from upright.cli.output import Output, say
 
 if TYPE_CHECKING:
     from upright.line import On
     from upright.records.deployment import Keeping
+    from upright.store import DeploymentDir
 
 F = TypeVar("F", bound=Callable[..., Any])
 STARTING = (
@@ -90,3 +92,13 @@ def on_of(wanted: dict[str, Any], keeping: Keeping | None = None) -> On:
 def engine_port(wanted: dict[str, Any]) -> int:
     """Where it binds, on its own machine."""
     return int(wanted["remote_port"] or wanted["port"])
+
+
+def detach(directory: DeploymentDir, output: Output) -> None:
+    """Ctrl-C while it starts: the waiting ends, the engine does not."""
+    from upright.launching import goes_on
+
+    if not goes_on(directory):
+        raise KeyboardInterrupt  # it had not begun
+    say(f"detached: {directory.name} goes on starting")
+    output.next("logs", directory.name, "--follow")

@@ -124,9 +124,9 @@ def _source(directory: DeploymentDir) -> EngineSource:
 
 
 def _look(directory: DeploymentDir) -> Look:
-    from upright.cli.pages import why
     from upright.launching import status
     from upright.monitoring.stations import Look
+    from upright.showing.pages import why
 
     now = status(directory)
     return Look(
@@ -152,8 +152,8 @@ def _print_once(watched: _Watched, output: Output, every: float) -> None:
     """Two readings, so that there are rates; what does not answer is waited for no longer than one reading may take."""
     from rich.text import Text
 
-    from upright.cli.top_page import as_row, table
     from upright.monitoring.stations import PATIENCE_SECONDS
+    from upright.showing.top_page import as_row, table
 
     deadline = time.monotonic() + PATIENCE_SECONDS + 2 * every
     while time.monotonic() < deadline and not all(station.settled for station in watched.stations.values()):
@@ -164,8 +164,8 @@ def _print_once(watched: _Watched, output: Output, every: float) -> None:
 
 
 def _live(watched: _Watched, every: float) -> None:
-    from upright.cli.screen import Screen
-    from upright.cli.top_page import screen
+    from upright.showing.top_page import screen
+    from upright.terminal.screen import Screen
 
     with Screen() as terminal:
         try:
@@ -188,7 +188,7 @@ def _silent(every: float) -> float:
 
 
 def _next(sights: list[Sight], output: Output, every: float) -> None:
-    from upright.cli.top_page import state_of
+    from upright.showing.top_page import state_of
 
     for sight in sights:
         if state_of(sight, _silent(every)) in _DEAD and sight.look.next and sight.look.next.startswith("upright "):

@@ -8,7 +8,7 @@ import click
 
 from upright.cli.options import Number, given, model_argument
 from upright.cli.output import Output, output_options, page_width, say
-from upright.cli.starting import STARTING, engine_port, on_of, starting_options
+from upright.cli.starting import STARTING, detach, engine_port, on_of, starting_options
 
 if TYPE_CHECKING:
     from upright.line import On, Prepared
@@ -44,10 +44,10 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     MODEL is a file, a folder or a repository that is on this disk, a plan, or a recipe. The engine outlives this
     terminal; Ctrl-C detaches, it does not stop it.
     """
-    from upright.cli.pages import deployment_page, objections_page, recipe_page
-    from upright.cli.progress import detach, shown
     from upright.line import register, start
     from upright.records.deployment import Keeping
+    from upright.showing.pages import deployment_page, objections_page, recipe_page
+    from upright.showing.start_progress import shown
 
     on = on_of(wanted, Keeping(restarts=wanted["restarts"], hung_seconds=wanted["hung_after"]))
     if heal and on.machine:
@@ -104,8 +104,8 @@ def _prepared(model: str, on: On, wanted: dict[str, Any]) -> Prepared:
 
 def _heal(prepared: Prepared, directory: DeploymentDir, on: On, output: Output) -> None:
     """Start it, mend it, and tell the way."""
-    from upright.cli.diagnosis_page import attempts_page, diagnosis_page
     from upright.line import heal_up
+    from upright.showing.diagnosis_page import attempts_page, diagnosis_page
 
     healed = heal_up(prepared, directory, tell=say, on=on)
     output.answer(healed.way)

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from upright.cli.top_page import state_of
 from upright.endpoint.metrics import Metrics
 from upright.endpoint.slots import read_slots
 from upright.errors import EndpointError, HostError
 from upright.host import Result
 from upright.monitoring import power, stations
 from upright.monitoring.stations import EngineSource, Look, Station
+from upright.showing.top_page import state_of
 
 LOOK = Look("kimi", "ready", next="upright diagnose kimi")
 

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from tests.scripted.engine import Fault, Kind, ScriptedEngine
-from upright.cli.evidence_page import evidence_page
 from upright.endpoint.client import Answer, Endpoint
 from upright.proving import sandbox
 from upright.proving.ladder import _Climb, prove
@@ -20,6 +19,7 @@ from upright.proving.rungs import clients, tools
 from upright.records.evidence import Evidence, Observation
 from upright.reporting.page import _passed_words
 from upright.reporting.views import ladder
+from upright.showing.evidence_page import evidence_page
 
 
 def climb(engine: ScriptedEngine, to: str = "task", samples: int = 1, **options: object) -> Evidence:

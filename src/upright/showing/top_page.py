@@ -10,8 +10,8 @@ from typing import Any
 from rich.text import Text
 
 from upright import units
-from upright.cli.pages import COLOURS
 from upright.monitoring.stations import Sight
+from upright.showing.pages import COLOURS
 
 _WIDE = 140
 """From so many columns on there is room for the engine, the first token and the address."""

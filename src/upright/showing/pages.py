@@ -64,7 +64,7 @@ def ps_page(console: Console, listed: list[Listed]) -> None:
 def why(deployment: Deployment) -> str:
     """The reason, or how far it has come."""
     if deployment.reason is None and deployment.progress is not None:
-        from upright.cli.progress import measured
+        from upright.showing.start_progress import measured
 
         return " ".join(filter(None, (deployment.progress.phase, measured(deployment.progress, None))))
     return deployment.reason or ""

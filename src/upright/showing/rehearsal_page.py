@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from upright.cli.terminal import style
 from upright.records.rehearsal import Rehearsal
+from upright.terminal.door import style
 from upright.units import duration, memory, size, tokens
 
 

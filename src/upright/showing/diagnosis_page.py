@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from upright.catalog.explaining.rows import remedy_words
 from upright.catalog.loader import user_folder
-from upright.cli.terminal import style
 from upright.engines import ENGINES
 from upright.records.diagnosis import Attempts, Diagnosis, Finding, Remedy, Sighting
+from upright.terminal.door import style
 from upright.units import duration
 
 _LABEL = 8

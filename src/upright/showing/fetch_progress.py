@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from upright.cli.output import say
-from upright.cli.terminal import console
+from upright.terminal.door import console
+from upright.terminal.talk import say
 from upright.units import duration, size
 
 if TYPE_CHECKING:

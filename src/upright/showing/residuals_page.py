@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from upright.cli.terminal import style
 from upright.engines.memory_report import MemoryReport, Reading
 from upright.planning.learned import TAUGHT
 from upright.records.base import Figure
 from upright.records.residuals import Residual, Residuals
+from upright.terminal.door import style
 from upright.units import memory, tokens
 
 _COLUMNS = (14, 12, 12, 12)

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from upright import units
-from upright.cli.output import Output, say
-from upright.cli.terminal import console
+from upright.terminal.door import console
+from upright.terminal.talk import say
 
 if TYPE_CHECKING:
     from upright.records.deployment import Deployment, Progress
-    from upright.store import DeploymentDir
 
 _PHASES = {
     "pull": "pulling the image",
@@ -56,16 +55,6 @@ def shown(weights_bytes: int | None = None) -> Iterator[Callable[[Deployment], N
             _say_once(state_words(now), said, bars.console.print)
 
         yield on_change
-
-
-def detach(directory: DeploymentDir, output: Output) -> None:
-    """Ctrl-C while it starts: the waiting ends, the engine does not."""
-    from upright.launching import goes_on
-
-    if not goes_on(directory):
-        raise KeyboardInterrupt  # it had not begun
-    say(f"detached: {directory.name} goes on starting")
-    output.next("logs", directory.name, "--follow")
 
 
 def state_words(now: Deployment) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from upright.cli.terminal import console, sealed
+from upright.terminal.door import console, sealed
 
 if TYPE_CHECKING:
     from rich.text import Text

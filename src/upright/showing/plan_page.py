@@ -9,12 +9,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from upright.cli.speed_page import rate, speed_pairs, table_lines, why_lines
-from upright.cli.terminal import style
 from upright.planning.artifacts import Choice
 from upright.planning.ranking import runner_up_words
 from upright.planning.words import choice_words, expert_words
 from upright.records.plan import Plan
+from upright.showing.speed_page import rate, speed_pairs, table_lines, why_lines
+from upright.terminal.door import style
 from upright.units import GIB, memory, tokens
 
 _BAR = 40

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from tests.unit.planning.test_learning import started, vllm_log, vllm_plan
 from upright.cli.residuals import command
-from upright.cli.residuals_page import learned_terms, residuals_page
-from upright.cli.terminal import uncoloured
 from upright.diagnosing import diagnose_file
+from upright.showing.residuals_page import learned_terms, residuals_page
+from upright.terminal.door import uncoloured
 
 LOGS = Path(__file__).parents[2] / "recordings/logs/memory"
 PAGE = """\

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from upright import units
 from upright.benchmarking.comparison import place_words
-from upright.cli import terminal
-from upright.cli.output import Output, say
 from upright.records.benchmark import Benchmark, Shape
 from upright.reporting.views import milliseconds, sweep
+from upright.terminal import door as terminal
+from upright.terminal.talk import say
 
 if TYPE_CHECKING:
     from upright.benchmarking.cell import Subject
@@ -26,19 +26,15 @@ if TYPE_CHECKING:
     from upright.records.benchmark import Cell
 
 
-def workloads_page(output: Output) -> None:
+def workloads_page(console: Console) -> None:
     from upright.benchmarking.workload import workloads
 
-    def page(console: Console) -> None:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for heading in ("workload", "what it is", "as measured by"):
-            table.add_column(heading, overflow="fold")
-        for row in workloads().values():
-            table.add_row(Text(row.name, style="bold"), row.about, Text(row.source, style="dim"))
-        console.print(table)
-
-    output.answer([row.model_dump(mode="json") for row in workloads().values()], page)
-    output.next("bench", "--workload", "knee")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("workload", "what it is", "as measured by"):
+        table.add_column(heading, overflow="fold")
+    for row in workloads().values():
+        table.add_row(Text(row.name, style="bold"), row.about, Text(row.source, style="dim"))
+    console.print(table)
 
 
 _SHORT = {"total tok/s": "total", "peak tok/s": "peak", "mean TTFT": "TTFT", "mean TPOT": "TPOT", "recipe": ""}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from upright.cli.top_page import as_row, screen, table
 from upright.monitoring.stations import Look, Sight
+from upright.showing.top_page import as_row, screen, table
 
 WELL = Sight(
     Look("kimi-k2.6", "ready", None, "vllm 0.32.0", "kimi-k2.6", "http://127.0.0.1:8000", next="upright diagnose x"),
