@@ -7,11 +7,12 @@ import csv
 import pytest
 from click.testing import CliRunner
 
-from upright import Goal, catalog, plan
+from upright import Goal, catalog
 from upright.catalog.loader import OURS
 from upright.catalog.model_records import records
 from upright.cli.calibrate import command
 from upright.errors import UprightError, UsageError
+from upright.planning import plan
 
 START = ("--gpu", "rtx-pro-6000-server", "--row", "vllm-sm120-pcie-oneshot")
 IMAGE = "voip-glm-kimi-canonical-20260514"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.planning_examples import architecture
-from upright import Goal, catalog, plan
+from upright import Goal, catalog
 from upright.catalog.model_records import records
+from upright.planning import plan
 from upright.planning.buffers import compute_buffer
 from upright.planning.words import expert_words, spans
 from upright.records.base import Figure

@@ -8,9 +8,10 @@ from itertools import product
 import pytest
 
 from tests.unit.planning.planning_examples import box, model
-from upright import Goal, catalog, plan
+from upright import Goal, catalog
 from upright.catalog.model_records import records
 from upright.engines.facets.budget import Margin
+from upright.planning import plan
 from upright.planning.layers import LayerCase, plan_in_layers
 from upright.planning.placement import keep
 from upright.planning.weights import stage_layers

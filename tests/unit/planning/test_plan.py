@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.unit.planning.planning_examples import architecture, box, kimi_attention, model
-from upright import Goal, plan
+from upright import Goal
+from upright.planning import plan
 from upright.units import GIB
 
 

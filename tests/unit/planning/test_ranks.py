@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from upright import Goal, UprightError, catalog, plan
+from upright import Goal, UprightError, catalog
 from upright.catalog.model_records import records
 from upright.engines.sglang.budget import default as sglang_default
+from upright.planning import plan
 from upright.units import GIB, MIB
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")

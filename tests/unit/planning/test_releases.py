@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from upright import Goal, Plan, catalog, plan
+from upright import Goal, Plan, catalog
 from upright.catalog.model_records import records
 from upright.catalog.recorded_flags import recorded_versions
 from upright.errors import UsageError
+from upright.planning import plan
 from upright.records.box import Box, EngineInstall
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from upright import Goal, catalog, plan
+from upright import Goal, catalog
 from upright.catalog.model_records import records
+from upright.planning import plan
 from upright.planning.ranking import counted_on, runner_up_words
 
 K26 = records(catalog.model("kimi-k2.6"))

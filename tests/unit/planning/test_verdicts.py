@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from upright import Goal, catalog, plan
+from upright import Goal, catalog
 from upright.catalog.model_records import records
+from upright.planning import plan
 from upright.records.kernel import KernelVerdict
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")

@@ -7,9 +7,10 @@ import re
 
 import pytest
 
-from upright import Goal, catalog, plan
+from upright import Goal, catalog
 from upright.catalog.model_records import records
 from upright.engines.llamacpp.tensor_patterns import experts_pattern, layers_pattern
+from upright.planning import plan
 from upright.rendering import render
 from upright.rendering.recipe import Wishes
 
