@@ -15,6 +15,10 @@ GB = 1000**3
 _BINARY = (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
 _DECIMAL = (("TB", 1000**4), ("GB", GB), ("MB", 1000**2), ("kB", 1000))
 _TOKENS = re.compile(r"([0-9]+|[0-9]{1,3}(?:[,_][0-9]{3})+|[0-9]+\.[0-9]+(?=\s*[km]))\s*([km]?)", re.IGNORECASE)
+_MEMORY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?b?|b)?", re.IGNORECASE)
+_BANDWIDTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([gt])b(?:/s|ps)?)?", re.IGNORECASE)
+_CHANNELS = re.compile(r"([0-9]+)\s*x\s*(?:lp)?ddr[0-9][a-z]*-?\s*([0-9]{3,5})", re.IGNORECASE)
+_CHANNEL_BYTES = 8
 _SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?", re.IGNORECASE)
 
 
@@ -61,6 +65,25 @@ def parse_tokens(text: str) -> int:
         raise ValueError(f"{text!r} is not a number of tokens; write 65536 or 64k")
     number, factor = match[1].replace(",", "").replace("_", ""), {"": 1, "k": 1024, "m": 1024**2}[match[2].lower()]
     return round(float(number) * factor) if "." in number else int(number) * factor
+
+
+def parse_memory(text: str) -> float:
+    """`512`, `512GB`, `512GiB`, `1.5TB` in GiB: modules are sold in binary gigabytes, whatever their label says."""
+    match = _MEMORY.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not an amount of memory; write 512GB")
+    scale = {"b": -3, "k": -2, "m": -1, "g": 0, "t": 1}[(match[2] or "g")[0].lower()]
+    return float(match[1]) * 1024.0**scale
+
+
+def parse_bandwidth(text: str) -> float:
+    """`409.6`, `460GB/s`, `8xDDR5-6400` (channels of 64 bits at so many million transfers a second) in GB/s."""
+    if channels := _CHANNELS.fullmatch(text.strip()):
+        return int(channels[1]) * int(channels[2]) * _CHANNEL_BYTES / 1000
+    match = _BANDWIDTH.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a memory bandwidth; write 460GB/s or 8xDDR5-6400")
+    return float(match[1]) * (1000 if (match[2] or "").lower() == "t" else 1)
 
 
 def parse_duration(text: str) -> float:

@@ -45,6 +45,7 @@ WORDS: dict[str, list[str]] = {
     "catalog": ["catalog", "show", "gpus", "rtx-5090"],
     "store": ["store", "check"],
     "kernels": ["kernels", "check", "nothing"],
+    "completion": ["completion", "bash"],
     "patch": ["patch", "list", "--engine", "vllm"],
 }
 

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from upright.units import GIB, duration, memory, parse_duration, parse_tokens, size, tokens
+from upright.units import (
+    GIB,
+    duration,
+    memory,
+    parse_bandwidth,
+    parse_duration,
+    parse_memory,
+    parse_tokens,
+    size,
+    tokens,
+)
 
 _FACTORS = {
     "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -102,3 +112,27 @@ def _read(words: str) -> float:
     factors = {**_FACTORS, "ms": 0.001, "s": 1, "min": 60, "h": 3600}
     numbers, units = words.split()[::2], words.split()[1::2]
     return sum(float(number) * factors[unit] for number, unit in zip(numbers, units, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "gibibytes"),
+    [("512", 512), ("512GB", 512), ("512 GiB", 512), ("512g", 512), ("1.5TB", 1536), ("524288MiB", 512), ("2t", 2048)],
+)
+def test_memory_as_people_type_it(text: str, gibibytes: float) -> None:
+    assert parse_memory(text) == gibibytes
+
+
+@pytest.mark.parametrize(
+    ("text", "gigabytes"),
+    [("460", 460), ("460GB/s", 460), ("1.2TB/s", 1200), ("8xDDR5-6400", 409.6), ("12x DDR5-4800", 460.8),
+     ("8xLPDDR5X-8533", 546.112)],
+)  # fmt: skip
+def test_bandwidth_as_people_type_it(text: str, gigabytes: float) -> None:
+    assert parse_bandwidth(text) == pytest.approx(gigabytes)
+
+
+@pytest.mark.parametrize("text", ["", "nan", "inf", "-1", "GB", "1e9999", "512 apples", "8xDDR5", "١"])
+def test_what_is_no_measure_is_said(text: str) -> None:
+    for parse in (parse_memory, parse_bandwidth):
+        with pytest.raises(ValueError, match="is not"):
+            parse(text)

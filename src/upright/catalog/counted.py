@@ -21,11 +21,12 @@ def names(name: str, gpus: Iterable[GpuRow]) -> list[str]:
 
 
 def counted(name: str, find: Callable[[str], GpuRow | None]) -> BoxRow | None:
-    """None if that is not a number of GPUs that `find` knows."""
+    """None if that is not a number of GPUs that `find` knows; a GPU's name alone is one of it."""
     match = _NAME.fullmatch(name)
-    if match is None or int(match[1]) > _MOST or (gpu := find(match[2])) is None:
+    count = int(match[1]) if match else 1
+    if count > _MOST or (gpu := find(match[2] if match else name)) is None:
         return None
-    count, links = int(match[1]), gpu.board_nvlinks
+    links = gpu.board_nvlinks
     notes = ["Host processor and memory are left open."]
     if links is None:
         notes.append("How the GPUs are joined is left open.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from upright.cli.options import EngineName
 from upright.cli.output import Output, output_options, page_width
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("log", metavar="[LOG|DEPLOYMENT]", required=False)
-@click.option("--engine", help="Whose log it is, if its lines do not say so.")
+@click.option("--engine", type=EngineName(), help="Whose log it is, if its lines do not say so.")
 @output_options
 def command(log: str | None, engine: str | None, output: Output) -> None:
     """Say why an engine fell, by its log and its machine, and what to change.

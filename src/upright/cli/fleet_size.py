@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import Number, Tokens, given
+from upright.cli.options import EngineName, Number, Tokens, given
 from upright.cli.output import Output, note, output_options, page_width, say
 from upright.cli.planned import MACHINE, box_options, goal_of, named_box
 
@@ -80,7 +80,7 @@ class Pairs(click.ParamType[dict[str, float]]):
 )
 @box_options
 @click.option("--context", type=Tokens(), help="Tokens of context that are served, such as 64k.  [default: by the use]")
-@click.option("--engine", help="Only this engine.")
+@click.option("--engine", type=EngineName(), help="Only this engine.")
 @click.option("--engine-version", help="Only this version of it, such as 0.32.0.")
 @click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it.")
 @click.option("--image", help="Container image, as in the catalogue: its patches decide cache type and speed.")

@@ -58,6 +58,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "catalog": "Look up facts: GPUs, boxes, models, failures, flags, measurements.",
         "store": "Look after the directories that deployments leave.",
         "kernels": "Prove without a GPU that an engine's kernels fit a silicon.",
+        "completion": "Write a script that completes verbs, options, models, boxes and deployments in your shell.",
         "patch": "Patch an installed engine, with proof, and take it back.",
     },
 }

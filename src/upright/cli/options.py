@@ -28,9 +28,6 @@ RANKS = click.IntRange(1, 256)
 """Ranks or stages that a person may ask for: every one of them is planned."""
 
 
-engine_option = click.option("--engine", help=f"Only this engine: {', '.join(OURS)}, or one that a package brings.")
-
-
 class Number(click.FloatRange):
     """A number that can be reckoned with: neither nan nor inf, nor beyond any machine."""
 
@@ -53,6 +50,68 @@ class Tokens(click.ParamType[int]):
             return parse_tokens(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class _Measured(click.ParamType[float]):
+    """A number with its unit, at least 1 of what it is counted in."""
+
+    @staticmethod
+    def parse(text: str) -> float:
+        raise NotImplementedError
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number = value if isinstance(value, float) else self.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if not 0 < number < _LARGEST:
+            self.fail(f"{value} is out of range", param, ctx)
+        return number
+
+
+class Gibibytes(_Measured):
+    """512GB or 512GiB; a bare number is GiB."""
+
+    name = "size"
+
+    @staticmethod
+    def parse(text: str) -> float:
+        from upright.units import parse_memory
+
+        return parse_memory(text)
+
+
+class Bandwidth(_Measured):
+    """460GB/s or 8xDDR5-6400; a bare number is GB/s."""
+
+    name = "bandwidth"
+
+    @staticmethod
+    def parse(text: str) -> float:
+        from upright.units import parse_bandwidth
+
+        return parse_bandwidth(text)
+
+
+class EngineName(click.ParamType[str]):
+    """vLLM is vllm, llamacpp is llama.cpp; what is no engine is left to the plan, which knows them all."""
+
+    name = "engine"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from upright.engines import ENGINES
+
+        spelled = {_letters(name): name for name in ENGINES}
+        return spelled.get(_letters(str(value)), str(value))
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+engine_option = click.option(
+    "--engine", type=EngineName(), help=f"Only this engine: {', '.join(OURS)}, or one that a package brings."
+)
 
 
 class Seconds(click.ParamType[float]):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.options import RANKS, Number, engine_option, goal_options, port_option, said
+from upright.cli.options import RANKS, Bandwidth, Gibibytes, Number, engine_option, goal_options, port_option, said
 
 if TYPE_CHECKING:
     from upright.records.plan import Goal
@@ -50,10 +50,16 @@ def box_options(function: F) -> F:
     for option in (
         click.option(
             "--host-bandwidth",
-            type=Number(min=1),
-            help="GB/s of main memory, where the box does not say: 358 for 8 channels of DDR5-5600.",
+            type=Bandwidth(),
+            help="Bandwidth of system RAM, where the box does not say: 460GB/s, or 8xDDR5-6400.",
         ),
-        click.option("--host-memory", type=Number(min=1), help="GiB of main memory, where the box does not say."),
+        click.option(
+            "--ram",
+            "--host-memory",
+            "host_memory",
+            type=Gibibytes(),
+            help="System RAM, where the box does not say: 512GB.",
+        ),
         click.option(
             "--box",
             callback=said,

@@ -184,3 +184,20 @@ def test_a_plan_of_one_quant_is_rendered_from_its_file(upright, tmp_path):
     done = upright("render", file, "--host-memory", "768")
     assert done.returncode == 0, done.stderr
     assert "Kimi-K2.6-GGUF:IQ3_K" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "plain"),
+    [
+        (("--box", "2x-rtx-5090", "--ram", "512GB"), ("--box", "2x-rtx-5090", "--host-memory", "512")),
+        (("--box", "2x RTX 5090", "--ram", "512GiB"), ("--box", "2x-rtx-5090", "--host-memory", "512")),
+        (
+            ("--box", "rtx-5090", "--ram", "0.5TB", "--host-bandwidth", "8xDDR5-6400", "--engine", "llamacpp"),
+            ("--box", "1x-rtx-5090", "--host-memory", "512", "--host-bandwidth", "409.6", "--engine", "llama.cpp"),
+        ),
+        (("--box", "8x-h100-sxm", "--engine", "vLLM"), ("--box", "8x-h100-sxm", "--engine", "vllm")),
+    ],
+)
+def test_words_as_people_type_them(upright, typed: tuple[str, ...], plain: tuple[str, ...]):
+    pages = [upright("plan", "gpt-oss-120b", "--context", "64k", *words, "--json") for words in (typed, plain)]
+    assert pages[0].stdout == pages[1].stdout != ""

@@ -1,0 +1,102 @@
+"""`upright completion`: the tree of verbs -> a script for a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from upright.cli.options import EngineName, RungName
+from upright.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from upright.completing import Completion, OptionWords, VerbWords
+
+_BY_NAME = {
+    "models": {"model", "source"},
+    "boxes": {"box"},
+    "deployments": {"deployment", "name", "deployments"},
+    "files": {"output", "path", "file", "dir", "log", "recipe", "plan"},
+}
+"""What a parameter is called -> the list that its values are of."""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@output_options
+def command(shell: str, output: Output) -> None:
+    """Write a script that completes verbs, options, models, boxes and deployments in your shell.
+
+    \b
+    bash:  echo 'source <(upright completion bash)' >> ~/.bashrc
+    zsh:   echo 'source <(upright completion zsh)' >> ~/.zshrc
+    fish:  upright completion fish > ~/.config/fish/completions/upright.fish
+
+    The script holds the catalogue's names as they are now: write it again after an update. Completing starts no Python.
+    """
+    from upright.completing import SHELLS
+
+    completion = _completion()
+    script = SHELLS[shell](completion)
+    output.show(script.removesuffix("\n"))
+    output.answer({"shell": shell, "script": script, "lists": completion.lists})
+
+
+def _completion() -> Completion:
+    from upright import catalog
+    from upright.cli.main import cli
+    from upright.completing import Completion
+    from upright.engines import ENGINES
+    from upright.home import home
+    from upright.proving.ladder import rung_names
+
+    lists = {
+        "models": tuple(row.id for row in catalog.models()),
+        "boxes": tuple(row.id for row in catalog.boxes()),
+        "engines": tuple(ENGINES),
+        "rungs": tuple(rung_names()),
+    }
+    verbs = tuple(_verbs(cli, (), lists))
+    return Completion(verbs=verbs, lists=lists, deployments_folder=str(home() / "deployments"))
+
+
+def _verbs(group: click.Group, path: tuple[str, ...], lists: dict[str, tuple[str, ...]]) -> Iterator[VerbWords]:
+    from upright.completing import VerbWords
+
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        if (verb := group.get_command(context, name)) is None:
+            continue
+        here = (*path, name)
+        arguments = [param for param in verb.params if isinstance(param, click.Argument)]
+        yield VerbWords(
+            path=here,
+            summary=verb.get_short_help_str(80),
+            options=tuple(_option(param, lists) for param in verb.params if isinstance(param, click.Option)),
+            argument=_taken(arguments[0], lists) or "files" if arguments else None,
+        )
+        if isinstance(verb, click.Group):
+            yield from _verbs(verb, here, lists)
+
+
+def _option(option: click.Option, lists: dict[str, tuple[str, ...]]) -> OptionWords:
+    from upright.completing import OptionWords
+
+    takes = None if option.is_flag or option.count else _taken(option, lists)
+    return OptionWords((*option.opts, *option.secondary_opts), takes, (option.help or "").partition(". ")[0])
+
+
+def _taken(parameter: click.Parameter, lists: dict[str, tuple[str, ...]]) -> str:
+    """The name of a list; choices become one of their own."""
+    if isinstance(parameter.type, click.Choice):
+        choices = tuple(map(str, parameter.type.choices))
+        lists.setdefault(name := f"choice_{'_'.join(choices)}", choices)
+        return name
+    if isinstance(parameter.type, click.Path | click.File):
+        return "files"
+    for kind, name in ((EngineName, "engines"), (RungName, "rungs")):
+        if isinstance(parameter.type, kind):
+            return name
+    wanted = {parameter.name, (parameter.metavar or "").strip("[]").rpartition("|")[2].lower()}
+    return next((name for name in _BY_NAME if wanted & _BY_NAME[name]), "")
