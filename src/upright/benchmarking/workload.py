@@ -7,11 +7,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-import yaml
-
 from upright.errors import UsageError
 from upright.records.base import Part
 from upright.records.benchmark import Shape
+from upright.records.yaml12 import from_yaml
 
 RAMP_STREAMS_PER_SECOND = 1000
 """Above this many streams the first ones are spread: a server that reads requests one by one would be measured else."""
@@ -65,7 +64,7 @@ class Workload(Part):
 
 @cache
 def workloads() -> dict[str, Workload]:
-    rows = yaml.safe_load(files("upright.benchmarking").joinpath("workloads.yaml").read_text())
+    rows = from_yaml(files("upright.benchmarking").joinpath("workloads.yaml").read_text())
     return {row["name"]: Workload.model_validate(row) for row in rows}
 
 

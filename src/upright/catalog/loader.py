@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from upright.catalog.rows.base import Owner, Row
 from upright.errors import CatalogError
 from upright.home import home
+from upright.records.yaml12 import from_yaml
 
 OURS = Path(__file__).parent
 
@@ -204,6 +205,6 @@ def _yaml(text: str, path: Path) -> Any:
     import yaml
 
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
+        return from_yaml(text)
     except yaml.YAMLError as error:
         raise CatalogError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None

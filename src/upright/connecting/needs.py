@@ -8,9 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-import yaml
-
 from upright.records.base import Part
+from upright.records.yaml12 import from_yaml
 
 Outcome = Literal["works", "works with settings", "does not"]
 
@@ -42,7 +41,7 @@ class Fares:
 
 @cache
 def all_needs() -> tuple[Needs, ...]:
-    rows = yaml.safe_load(files("upright.connecting").joinpath("needs.yaml").read_text())
+    rows = from_yaml(files("upright.connecting").joinpath("needs.yaml").read_text())
     return tuple(Needs.model_validate(row) for row in rows)
 
 

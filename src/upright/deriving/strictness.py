@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from upright.catalog.loader import OURS
+from upright.records.yaml12 import from_yaml
 
 _MOST_TOLD = 40
 
@@ -43,10 +44,8 @@ def _layered(entry: Any, layers: int) -> bool:
 
 @cache
 def _lists() -> tuple[frozenset[str], re.Pattern[str], re.Pattern[str]]:
-    import yaml
-
     text = (OURS / "keys.yaml").read_text(encoding="utf-8")
-    content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
+    content = from_yaml(text)
     return (
         frozenset(name for group in content["inert"] for name in group["keys"]),
         re.compile("|".join(content["endings"])),

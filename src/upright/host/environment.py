@@ -13,6 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
+from upright.records.yaml12 import from_yaml
+
 To = Literal["engine", "client", "tool", "supervisor"]
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASS", "CREDENTIAL", "CREDENTIALS", "AUTH")
 _SECRET = re.compile(rf"(?:^|_)(?:{'|'.join(_SECRET_WORDS)})(?:_|$)|APIKEY", re.IGNORECASE)
@@ -31,9 +33,7 @@ class Passing:
 
 @cache
 def passings() -> tuple[Passing, ...]:
-    import yaml
-
-    rows = yaml.safe_load(files("upright.host").joinpath("environment.yaml").read_text())
+    rows = from_yaml(files("upright.host").joinpath("environment.yaml").read_text())
     return tuple(Passing(**{field: _read(row.get(field, ())) for field in Passing.__annotations__}) for row in rows)
 
 

@@ -6,16 +6,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from upright.records.yaml12 import from_yaml
 
 
 @cache
 def rows(path: str) -> Any:
     """`ggml_types.yaml` and the like; callers must not change what they get."""
     text = files("upright.catalog").joinpath(path).read_text(encoding="utf-8")
-    return yaml.load(text, Loader=_Loader)  # noqa: S506  (the safe loader, in C where there is one)
+    return from_yaml(text)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Plain data <-> YAML of version 1.2, where `on` and `no` are words and a date is text."""
+"""Plain data <-> YAML of version 1.2, where `on` and `no` are words and a date is text. Nobody else parses YAML."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def lines_of(text: str) -> dict[tuple[int | str, ...], int]:
 def _loader() -> Any:
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):  # type: ignore[misc]
         yaml_implicit_resolvers = _core_rules()
 
     return Loader

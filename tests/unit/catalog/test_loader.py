@@ -110,3 +110,16 @@ def test_a_gpu_is_found_by_what_the_driver_calls_it() -> None:
         "rtx-pro-6000-server", "12.0", 101376,
     )  # fmt: skip
     assert catalog.find_gpu("NVIDIA GeForce GTX 1080") is None
+
+
+def test_a_word_is_a_word_and_a_number_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One dialect, YAML 1.2: `on` and `no` are words, a date is text, in rows as in records."""
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path))
+    folder = tmp_path / "catalog/flags"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(
+        "id: mine\nengine: vllm\nflags: [--mine]\ndefault: on\nvalue: no\nmeans: 2026-11-16\n"
+        "grade: A\nsources: [I saw it]\n"
+    )
+    (row,) = loader.rows_of_file("flags", folder / "mine.yaml", "user")
+    assert (row.default, row.value, row.means) == ("on", "no", "2026-11-16")  # type: ignore[attr-defined]

@@ -11,12 +11,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-import yaml
 from pydantic import ConfigDict, Field
 
 from upright.errors import UsageError
 from upright.records.base import Part
 from upright.records.model import Model
+from upright.records.yaml12 import from_yaml
 
 SETS = ("real", "tiny")
 TINY_PARAMETERS = 10_000_000
@@ -203,4 +203,4 @@ def prompt_set_for(model: Model) -> PromptSet:
 @cache
 def _loaded(name: str) -> PromptSet:
     text = files("upright.proving.prompts").joinpath(f"{name}.yaml").read_text()
-    return PromptSet.model_validate(yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))  # noqa: S506
+    return PromptSet.model_validate(from_yaml(text))
