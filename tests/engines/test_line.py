@@ -225,7 +225,7 @@ def test_a_supervisor_killed_takes_its_engine_along(box: Upright, tiny_model: Pa
     deployment = answer(box("up", tiny_model, "--context", "1k", "--port", str(free_port()), "--json"))
     os.kill(deployment["supervisor"]["pid"], signal.SIGKILL)
     state = wait_for_state(box, "failed")
-    assert state["reason"] == "the supervisor was killed; its engine was ended too"
+    assert state["reason"] == "its supervisor is gone and left no reason; its engine was ended too"
     assert identify(deployment["process"]["pid"]) is None
 
 

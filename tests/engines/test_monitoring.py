@@ -157,7 +157,8 @@ def test_a_killed_engine_alerts_and_is_shown_dead(standing: Standing, tmp_path: 
         with _terminal(standing, 80, 24, "top", "--every", "0.5s") as shown:
             shown.wait(lambda text: "next: upright diagnose tiny-d" in text, "what to do")
             dead = re.compile(
-                r"^tiny-d +failed +—.*\n  the supervisor was killed; its engine was ended too$", re.MULTILINE
+                r"^tiny-d +failed +—.*\n  its supervisor is gone and left no reason; its engine was ended too$",
+                re.MULTILINE,
             )
             others = re.compile(r"^tiny-a +ready +\d", re.MULTILINE)
             shown.wait(

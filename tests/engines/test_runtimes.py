@@ -138,7 +138,7 @@ def test_a_container_whose_client_or_supervisor_was_killed_is_not_left(box: Any,
     second = answer(box("up", tiny_model, "--port", str(free_port()), *options))
     os.kill(second["supervisor"]["pid"], signal.SIGKILL)
     state = wait_for(box, "tiny-kimi-2", "failed")
-    assert state["reason"] == "the supervisor was killed; its engine was ended too"
+    assert state["reason"] == "its supervisor is gone and left no reason; its engine was ended too"
     assert containers(box.environment, tmp_path / "home") == []
 
 

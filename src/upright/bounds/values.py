@@ -1,4 +1,4 @@
-"""JSON of a peer -> values of bounded number, depth and size."""
+"""JSON of a peer, or of a file that anybody may have written -> values of bounded number, depth and size."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from upright.bounds.errors import ExceededError
 
 MOST_VALUES = 1_000_000
 """Of one JSON text: each takes up to a hundred bytes of memory, and three bytes of text."""
+DEEPEST = 100
+"""Levels of nesting. Whoever walks over values calls itself twice a level, and Python ends that at a thousand calls."""
 _LONGEST_NUMBER = 19
 
 
@@ -18,14 +20,49 @@ def parsed(text: bytes | str, most_values: int = MOST_VALUES) -> Any:
     if text.count(",") + text.count("[") + text.count("{") > most_values:
         raise ExceededError(f"put more than {most_values:,} values into its JSON")
     try:
-        return _DECODER.decode(text)
+        content = _DECODER.decode(text)
     except RecursionError:
         raise ExceededError("nested its JSON too deeply") from None
+    if _is_deep(text, content):
+        raise ExceededError("nested its JSON too deeply")
+    return content
+
+
+def decoded(text: bytes | str) -> Any:
+    """JSON of a file, a command or an answer, as `json.loads` has it; ValueError too if it is nested too deeply."""
+    try:
+        content = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if _is_deep(text, content):
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+    return content
 
 
 def count(value: Any) -> int | None:
     """A number of things, as anybody could have counted; None for whatever else stands there."""
     return value if type(value) is int and 0 <= value < 1 << 53 else None
+
+
+def _is_deep(text: bytes | str, content: Any) -> bool:
+    opened = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    return opened > DEEPEST and deeper(content, DEEPEST)
+
+
+def deeper(content: Any, levels: int) -> bool:
+    """Whether lists and mappings are nested beyond so many levels. It calls nothing of itself, so any depth is safe."""
+    level = [content]
+    for _ in range(levels):
+        inner: list[Any] = []
+        for node in level:
+            if isinstance(node, dict):
+                inner.extend(node.values())
+            elif isinstance(node, list):
+                inner.extend(node)
+        if not inner:
+            return False
+        level = inner
+    return any(isinstance(node, dict | list) for node in level)
 
 
 def _whole(digits: str) -> int | float:

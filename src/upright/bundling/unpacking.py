@@ -6,7 +6,6 @@ A bundle comes from somebody else: names, sizes, links and what unpacks to more 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import tarfile
 import zlib
@@ -17,6 +16,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
+from upright.bounds.values import decoded
 from upright.bundling.manifest import NAME, Manifest
 from upright.errors import RecordError
 from upright.records.base import Record
@@ -86,7 +86,7 @@ def _read(content: IO[bytes] | None, length: int) -> bytes:
 
 def _manifest(files: dict[str, bytes], path: Path) -> Manifest:
     try:
-        manifest = Manifest.model_validate(json.loads(files.pop(NAME)))
+        manifest = Manifest.model_validate(decoded(files.pop(NAME)))
     except (KeyError, ValueError, ValidationError, RecursionError):
         raise RecordError(f"{path} is no bundle: it has no manifest that this version reads") from None
     if [about.name for about in manifest.files] != list(files):

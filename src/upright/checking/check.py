@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from upright.bounds.values import decoded
 from upright.catalog.recorded_flags import RecordedFlags, nearest_flags, recorded_flags
 from upright.checking.payload import parser
 from upright.engines import advisories, engine_named
@@ -109,7 +110,7 @@ def _ask_python(recipe: Recipe, known: ParserInPython, settings: tuple[Setting, 
     script = Path(parser.__file__).read_text()
     done = _run([interpreter, "-c", script, str(known.payload)], json.dumps([line]))
     try:
-        refused = json.loads(done.stdout)[0]
+        refused = decoded(done.stdout)[0]
     except (ValueError, IndexError):
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise EngineError(

@@ -65,6 +65,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 _LONGEST_WORD = 1 << 20
 """Of a command; what is a name is measured as one."""
 _LONGEST_COMPLAINT = 4000
+_LONGEST_TRACEBACK_LINES = 60
 _NOT_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
 """What a disk or a person's own words make impossible."""
 OTHER_WORDS = {
@@ -114,7 +115,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Expected errors become two lines and exit code 2; bugs keep their traceback."""
+    """Expected errors become two lines, bugs keep their traceback; both end with 2, since 1 is an answer."""
     _prepare_streams()
     try:
         if sys.argv[1:2] != ["explain"]:  # which takes a line of a log as it is
@@ -142,8 +143,12 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         if error.errno not in _NOT_OURS:
-            raise
-        _lost(error)
+            _own_fault(error)
+        else:
+            _lost(error)
+        sys.exit(2)
+    except Exception as error:
+        _own_fault(error)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -164,6 +169,19 @@ def _nowhere() -> TextIO:
     from pathlib import Path
 
     return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _own_fault(error: Exception) -> None:
+    """Through the door too: what a traceback quotes may be another's words."""
+    import traceback
+
+    lines = "".join(traceback.format_exception(error)).splitlines(keepends=True)
+    if len(lines) > _LONGEST_TRACEBACK_LINES:
+        half = _LONGEST_TRACEBACK_LINES // 2
+        lines = [*lines[:half], "  …\n", *lines[-half:]]
+    click.echo("".join(line[:_LONGEST_COMPLAINT] for line in lines), err=True, nl=False)
+    kind = type(error).__name__
+    _complain(f"this is a bug of upright {__version__}: {kind}: {error}", "please report it with the lines above")
 
 
 def _lost(error: OSError) -> None:

@@ -6,10 +6,11 @@ protocols as their makers document them; what an engine adds beyond is no fault.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+from upright.bounds.values import decoded
 
 _DONE = "[DONE]"
 _DELTA_OF = {"text": "text_delta", "tool_use": "input_json_delta", "thinking": "thinking_delta"}
@@ -240,7 +241,7 @@ def _index(event: dict[str, Any]) -> int:
 
 def object_of(text: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(text)
+        found = decoded(text)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

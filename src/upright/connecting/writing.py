@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.connecting.settings import ClientSettings
 from upright.errors import UsageError
 from upright.store import write_atomically
@@ -45,7 +46,7 @@ def _content(path: Path) -> str | None:
 
 def _merged(before: str | None, settings: dict[str, Any], path: Path) -> str:
     try:
-        there = json.loads(before) if before and before.strip() else {}
+        there = decoded(before) if before and before.strip() else {}
     except ValueError:
         raise UsageError(
             f"{path} has comments or is no JSON, and would lose them", hint="paste what is printed without --write"

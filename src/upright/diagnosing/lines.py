@@ -5,8 +5,9 @@ Eight ranks write into one file; containers, journals and terminals each put som
 
 from __future__ import annotations
 
-import json
 import re
+
+from upright.bounds.values import decoded
 
 LONGEST_BYTES = 4096
 """A longer line is read by its beginning and its end: no engine's own line is as long, one that quotes a prompt is."""
@@ -122,6 +123,6 @@ def is_harmless(text: str) -> bool:
 def _of_docker(text: str) -> str:
     """A line of docker's json-file log."""
     try:
-        return str(json.loads(text)["log"]).rstrip()
+        return str(decoded(text)["log"]).rstrip()
     except (ValueError, KeyError, TypeError):
         return text

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.errors import HostError
 from upright.host.contract import COULD_NOT_START, Host, Result, which_argv
 
@@ -139,7 +140,7 @@ def _label(argv: Sequence[str]) -> str:
 
 def _index(folder: Path) -> dict[str, Any]:
     try:
-        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        index = decoded((folder / INDEX).read_text(encoding="utf-8"))
     except OSError as error:
         raise HostError(f"{folder} is not a recording: {INDEX}: {error.strerror}") from None
     except ValueError as error:

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from upright.bounds.values import decoded
 from upright.engines.facets.kernels import Arguments
 from upright.home import home
 from upright.host import handed_on
@@ -143,7 +144,7 @@ def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: 
             with contextlib.suppress(BrokenPipeError), child.stdin:
                 json.dump(job, child.stdin)
             for done, line in enumerate(child.stdout, start=1):
-                answer = json.loads(line)
+                answer = decoded(line)
                 answers.setdefault(answer["task"], []).append(answer)
                 if tell is not None:
                     tell(done, max(done, launches))
@@ -188,7 +189,7 @@ def _folder() -> Path:
 
 def _recall(key: str) -> list[Outcome] | None:
     try:
-        kept = json.loads((_folder() / f"{key}.json").read_text())
+        kept = decoded((_folder() / f"{key}.json").read_text())
         return [Outcome(**{**item, "cached": True}) for item in kept]
     except (OSError, ValueError, TypeError):
         return None

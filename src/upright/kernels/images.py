@@ -6,13 +6,13 @@ that is never started. Its Triton stays inside; the answer says whose was used i
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+from upright.bounds.values import decoded
 from upright.errors import EngineError, UsageError
 from upright.kernels.interpreter import question
 
@@ -21,11 +21,13 @@ def locate(name: str, image: str) -> tuple[str, str, str]:
     """Version, the package's directory inside the image, and the image's id."""
     identity = _run("image", "inspect", "--format", "{{.Id}}", image).strip()
     words = ("run", "--rm", "--network=none", "--entrypoint", "python3", image, "-c", question())
-    answer = json.loads(_run(*words).strip().splitlines()[-1])
-    found = answer["engines"].get(name)
-    if found is None or found[1] is None:
+    try:
+        version, package = decoded(_run(*words).strip().splitlines()[-1])["engines"].get(name) or (None, None)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError):
+        raise EngineError(f"the python3 of {image} does not say what is installed there") from None
+    if package is None:
         raise EngineError(f"{image} has no {name} that its python3 knows")
-    return found[0], found[1], identity.removeprefix("sha256:")[:12]
+    return str(version), str(package), identity.removeprefix("sha256:")[:12]
 
 
 def copy_out(image: str, package: str, folder: Path, wanted: Callable[[str], bool]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from upright.bounds.values import decoded
 from upright.engines import ENGINES, engine_named
 from upright.errors import EngineError, UsageError
 
@@ -91,7 +91,7 @@ def look(program: str, how: str) -> Interpreter:
         ) from None
     if done.returncode != 0:
         raise UsageError(f"{program} is not a usable Python: {done.stderr.strip().splitlines()[-1:]}")
-    answer = json.loads(done.stdout)
+    answer = decoded(done.stdout)
     engines = {name: (version, Path(place) if place else None) for name, (version, place) in answer["engines"].items()}
     placed = {name: (version, place) for name, (version, place) in engines.items() if place is not None}
     triton = engines["triton"][0] if "triton" in engines else None

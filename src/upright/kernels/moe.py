@@ -6,13 +6,13 @@ tile that another card was tuned for is the first thing to try. Both ask the sam
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from upright.bounds.values import decoded
 from upright.engines.facets.kernels import Arguments, Shapes, Way, tensor
 from upright.errors import EngineError, UsageError
 from upright.kernels.capture import Call, called, find, kernels_of
@@ -191,7 +191,7 @@ def _read(path: Path) -> ConfigFile | None:
     if named is None:
         return None
     try:
-        content = json.loads(path.read_text())
+        content = decoded(path.read_text())
     except (OSError, ValueError):
         return None
     tiles = {

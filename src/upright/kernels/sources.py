@@ -7,7 +7,6 @@ configurations are fetched, by ranged reads into the wheel, so that a version of
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import IO
 
+from upright.bounds.values import decoded
 from upright.errors import EngineError, UsageError
 from upright.home import home
 from upright.kernels.capture import kernels_of
@@ -156,7 +156,7 @@ def _wheel_url(engine: str, version: str) -> str:
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
         raise EngineError(f"{engine} {version} cannot be looked up: {last}", hint="--source WHEEL or --env DIRECTORY")
-    return str(json.loads(done.stdout)["install"][0]["download_info"]["url"])
+    return str(decoded(done.stdout)["install"][0]["download_info"]["url"])
 
 
 def _has_pip() -> bool:

@@ -14,11 +14,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from upright.engines.advisories import refuse
-from upright.errors import LaunchError
+from upright.errors import LaunchError, StoreError
 from upright.host import Host, LocalHost, SshHost, handed_on
 from upright.host.environment import To
 from upright.launching.locks import handing_over, supervising
@@ -30,6 +31,7 @@ from upright.records.deployment import RUNNING, Change, Deployment, Keeping
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir, write_atomically
 
+_NOT_YET_WRITTEN = "its engine has ended, and its supervisor has not written yet what came next"
 Progress = Callable[[Deployment], None]
 
 
@@ -118,9 +120,16 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
 
 def status(directory: DeploymentDir) -> Deployment:
     """The state now, put right if nobody is left to keep it."""
+    return _righted(directory, stopped=False)
+
+
+def _righted(directory: DeploymentDir, *, stopped: bool) -> Deployment:
+    """`stopped`: its supervisor was asked to end, and did."""
     deployment = directory.read(Deployment)
-    if deployment.state not in RUNNING or alive(deployment.supervisor):
+    if deployment.state not in RUNNING:
         return deployment
+    if alive(deployment.supervisor):
+        return deployment if _is_current(deployment) else changed(deployment, state="degraded", reason=_NOT_YET_WRITTEN)
     if deployment.machine is not None:
         return _taken_up(directory)
     with supervising(directory) as ours:
@@ -130,16 +139,27 @@ def status(directory: DeploymentDir) -> Deployment:
         if deployment.process is not None:
             end_group(deployment.process, patience_seconds=ending_seconds(deployment.runtime))
         _remove_container(deployment)
-        words = "the supervisor was killed; its engine was ended too"
+        words = "its supervisor is gone and left no reason; its engine was ended too"
         if deployment.supervisor is not None and deployment.supervisor.boot_id not in (None, boot_id()):
             words = "the machine was restarted, and its engine is gone"
-        failed = changed(deployment, state="failed", reason=words, progress=None)
-        directory.write(failed)
-        return failed
+        state, words = ("stopped", "stopped on request") if stopped else ("failed", words)
+        ended = changed(deployment, state=state, reason=words, progress=None)
+        with suppress(StoreError):  # it is true all the same, and whoever looks next tries again
+            directory.write(ended)
+        return ended
+
+
+def _is_current(deployment: Deployment) -> bool:
+    """False if an engine here has ended, or another was started, and its supervisor has not written it: it comes
+    a moment later, or when the disk takes it."""
+    if deployment.machine is not None or deployment.process is None or deployment.state in ("pulling", "starting"):
+        return True
+    return alive(deployment.process)
 
 
 def stop(directory: DeploymentDir, *, patience_seconds: float = 120) -> Deployment:
     """Ask the supervisor to end the engine, and wait for it: even after its last word it has the lock until it ends."""
+    killed = False
     deadline = time.monotonic() + patience_seconds
     while (deployment := status(directory)).state == "planned" and _is_supervised(directory):
         if time.monotonic() > deadline:  # it holds the lock, and does not begin
@@ -152,10 +172,11 @@ def stop(directory: DeploymentDir, *, patience_seconds: float = 120) -> Deployme
         while alive(deployment.supervisor):
             if time.monotonic() > deadline:
                 send(deployment.supervisor, signal.SIGKILL)  # `status` ends what it leaves
+                killed = True
             time.sleep(0.05)
     if deployment.state == "failed" and deployment.machine is not None:
         place_of(deployment, directory).end(deployment.process)  # it may have been out of reach when it failed
-    return status(directory) if runs else deployment
+    return _righted(directory, stopped=not killed) if runs else deployment
 
 
 def ending_seconds(runtime: str) -> float:

@@ -48,6 +48,8 @@ def trying(directory: DeploymentDir) -> Iterator[None]:
 
 
 def is_tried(directory: DeploymentDir) -> bool:
+    if not (directory.path / "trial").exists():
+        return False  # nobody ever did, and asking needs nothing of the disk
     with _locked(directory.path / "trial", fcntl.LOCK_EX | fcntl.LOCK_NB) as nobody:
         return not nobody
 

@@ -5,9 +5,10 @@ What cannot be read is said and left out: an engine that serves is never held up
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from pathlib import Path
 
+from upright.bounds.values import decoded
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import Metrics, read_metrics
 from upright.engines import engine_named, has_slots
@@ -84,11 +85,21 @@ def cache_of(directory: DeploymentDir) -> Cache:
 def _edited(directory: DeploymentDir) -> bool:
     """Whether it was started again by another recipe than its plan's; the older ones are kept by number. A new recipe
     of a new plan is that plan's own."""
-    older = [json.loads(path.read_bytes()).get("made_from", ()) for path in directory.path.glob("recipe-*.json")]
+    older = [_parents(path) for path in directory.path.glob("recipe-*.json")]
     if not older:
         return False
     plan = directory.read(Plan).reference
     return plan not in directory.read(Recipe).made_from or any(plan in made_from for made_from in older)
+
+
+def _parents(path: Path) -> tuple[str, ...]:
+    """What a kept recipe was made from; one that is damaged was made from nothing that is known."""
+    try:
+        recipe = decoded(path.read_bytes())
+    except (OSError, ValueError):
+        return ()
+    parents = recipe.get("made_from") if isinstance(recipe, dict) else None
+    return tuple(str(parent) for parent in parents) if isinstance(parents, list) else ()
 
 
 @dataclass(frozen=True)

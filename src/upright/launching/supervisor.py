@@ -9,17 +9,19 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 from upright.endpoint.client import Endpoint
-from upright.errors import EndpointError, HostError, UnansweredError
+from upright.errors import EndpointError, HostError, StoreError, UnansweredError
 from upright.launching.causes import last_words, why_ended
-from upright.launching.launch import changed, container_name, ending_seconds
+from upright.launching.launch import container_name, ending_seconds
 from upright.launching.locks import inherited, is_tried, supervising
 from upright.launching.logs import ProgressReader, set_aside
+from upright.launching.noting import Notes, complain
 from upright.launching.places import place_of
 from upright.launching.processes import identify
 from upright.launching.runtimes import RUNTIMES, Command
@@ -34,6 +36,8 @@ _FIRST_QUESTIONS = 5
 _STEADY_SECONDS = 3600.0
 """After so long a service a death is the first one again."""
 _LONGEST_PAUSE_SECONDS = 60
+_LAST_WORDS_SECONDS = 10.0
+"""How long a stop waits for a disk that takes nothing."""
 
 
 class _StopAskedError(BaseException):
@@ -46,7 +50,7 @@ class Supervisor:
     def __init__(self, directory: DeploymentDir) -> None:
         self.directory = directory
         self.recipe = directory.read(Recipe)
-        self.deployment = directory.read(Deployment)
+        self.notes = Notes(directory)
         self.runtime = RUNTIMES[self.recipe.runtime]
         self.place = place_of(self.deployment, directory)
         self.recovering = self.deployment.state in RUNNING
@@ -57,6 +61,10 @@ class Supervisor:
         self.broken: str | None = None
         self.started_at = time.monotonic()
         self.ready_at: float | None = None
+
+    @property
+    def deployment(self) -> Deployment:
+        return self.notes.deployment
 
     def begin(self) -> None:
         """From here on a stop reaches this process, and its death is noticed."""
@@ -81,8 +89,25 @@ class Supervisor:
         except HostError as error:
             left = f"; what runs on {self.deployment.machine} could not be ended" if self.stopping else ""
             self._note(state="failed", reason=error.message + left)
+        except Exception as error:
+            self._give_up(error)
         finally:
             self.place.close()
+            self._last_words()
+
+    def _give_up(self, error: Exception) -> None:
+        """A bug of ours: the engine is ended, and the record says why nobody keeps it any more."""
+        complain("".join(traceback.format_exception(error)))
+        with suppress(Exception):
+            self.place.end(self.deployment.process, patience_seconds=ending_seconds(self.recipe.runtime))
+        self._note(state="failed", reason=f"its supervisor broke: {type(error).__name__}: {error}"[:500], progress=None)
+
+    def _last_words(self) -> None:
+        """The end is written before this process is gone. Whoever asked for it waits, and not for ever."""
+        deadline = time.monotonic() + _LAST_WORDS_SECONDS
+        while not self.notes.is_written and not (self.stopping and time.monotonic() > deadline):
+            time.sleep(0.1)
+            self.notes.catch_up()
 
     def _adopted(self) -> bool:
         """Another machine's engine goes on without us: take it up where the last supervisor left it."""
@@ -102,7 +127,7 @@ class Supervisor:
 
     def _started(self) -> bool:
         """False if it is not running: it could not be started, or a stop came first."""
-        set_aside(self.directory)
+        self._set_log_aside()
         self.adopted, self.broken, self.ready_at = False, None, None
         try:
             if not self._pulled():
@@ -115,11 +140,18 @@ class Supervisor:
             command = self.runtime.command(self.recipe, site, container=name, label=label)
             self.started_at = time.monotonic()
             self._note(state="starting", process=self.place.start(command), progress=None)
-        except OSError as error:
+        except (OSError, StoreError) as error:
             program = self.runtime.program or self.recipe.program
-            self._note(state="failed", reason=f"{program} cannot be started: {error.strerror}")
+            reason = error.message if isinstance(error, StoreError) else error.strerror
+            self._note(state="failed", reason=f"{program} cannot be started: {reason}")
             return False
         return True
+
+    def _set_log_aside(self) -> None:
+        try:
+            set_aside(self.directory)
+        except OSError as error:
+            complain(f"the log of the start before could not be set aside, and goes on: {error.strerror}")
 
     @property
     def _there(self) -> str:
@@ -138,12 +170,13 @@ class Supervisor:
         while not self.stopping and (code := self.place.exit_code()) is None:
             self.place.tend(self.deployment.base_url, self._there)
             self._show(progress)
+            self.notes.catch_up()
             time.sleep(0.2)
         self.place.end(self.deployment.process)
         if self.stopping:
             self._note(state="stopped", reason="stopped on request", progress=None)
         elif code == 0:
-            set_aside(self.directory)  # the pull's words are not the engine's
+            self._set_log_aside()  # the pull's words are not the engine's
             self._note(state="starting", reason=None, progress=None)
             return True
         else:
@@ -212,7 +245,8 @@ class Supervisor:
             self._pause(0.2 if self.deployment.state == "ready" else 2)
 
     def _runs(self) -> bool:
-        """Whether the engine is there. A machine out of reach is no reason to give it up."""
+        """Whether the engine is there. A machine out of reach is no reason to give it up, nor is a full disk."""
+        self.notes.catch_up()
         try:
             self.place.tend(self.deployment.base_url, self._there)
             running = self.place.exit_code() is None
@@ -267,14 +301,12 @@ class Supervisor:
             self._note(progress=now)
 
     def _note(self, **fields: object) -> None:
-        later = changed(self.deployment, **fields)
-        if {**dict(later), "changed_at": None} != {**dict(self.deployment), "changed_at": None}:
-            self.deployment = later
-            self.directory.write(later)
+        self.notes.note(**fields)
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while not self.stopping and (left := until - time.monotonic()) > 0:
+            self.notes.catch_up()
             time.sleep(min(left, 0.2))
 
     @contextmanager

@@ -6,8 +6,7 @@ nothing: close to what decoding does with expert weights. It says nothing of lat
 
 from __future__ import annotations
 
-import json
-
+from upright.bounds.values import decoded
 from upright.host import Host
 from upright.records.base import Figure, unknown
 from upright.units import GIB, MIB, memory
@@ -56,7 +55,7 @@ def measure(host: Host, available: Figure) -> Figure:
     argv = ["python3", "-c", _SCRIPT, "read-memory", str(total), str(PASSES)]
     result = host.run(argv, timeout_seconds=TIMEOUT_SECONDS)
     try:
-        found = json.loads(result.out)
+        found = decoded(result.out)
         rate = found["bytes"] / min(found["seconds"])
         threads, load = int(found["threads"]), float(found["load"])
     except (ValueError, KeyError, TypeError, ZeroDivisionError):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 
+from upright.bounds.values import decoded
 from upright.probing.questions import Answers, rows, script, told
 from upright.records.base import Figure, unknown
 from upright.records.box import Cpu, NumaNode
@@ -83,7 +83,7 @@ def _line(lines: dict[str, int], name: str) -> Figure:
 def _lscpu(text: str | None) -> dict[str, str]:
     """`lscpu --json` nests what belongs together in some versions and not in others."""
     try:
-        pending = list(json.loads(text or "{}").get("lscpu", []))
+        pending = list(decoded(text or "{}").get("lscpu", []))
     except (ValueError, AttributeError, TypeError):
         return {}
     fields: dict[str, str] = {}

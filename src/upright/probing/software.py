@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 
+from upright.bounds.values import decoded
 from upright.probing import nvidia
 from upright.probing.questions import NOT_ASKED, Answers, script, told
 from upright.records.box import ContainerRuntime, Software
@@ -87,7 +87,7 @@ def _runtime(name: str, code: int, out: str, err: str, gpus: str | None) -> Cont
 
 def _runtimes(text: str | None) -> set[str]:
     try:
-        found = json.loads(text or "{}")
+        found = decoded(text or "{}")
     except ValueError:
         return set()
     return set(found) if isinstance(found, dict) else set()

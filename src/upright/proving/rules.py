@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.errors import UsageError
 from upright.proving.sandbox import tried
 from upright.proving.schemas import misfit
@@ -106,7 +106,7 @@ def code_block(text: str) -> str:
 def _parsed(text: str) -> tuple[Any, str | None]:
     fenced = _FENCE.match(text)
     try:
-        return json.loads(fenced[1] if fenced else text), None
+        return decoded(fenced[1] if fenced else text), None
     except ValueError as error:
         return None, f"not JSON: {error}"
 

@@ -25,6 +25,7 @@ from importlib.resources import files as resources
 from io import FileIO
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.proving.confining import inside
 from upright.proving.confining.judging import Subject
 from upright.proving.confining.plain import printable
@@ -269,7 +270,7 @@ def _reason(line: bytes | None, word: str, code: _Running, limits: Limits) -> st
     if line is None:
         return f"did not end within {limits.wall_seconds:g} s"
     try:
-        told = json.loads(line)
+        told = decoded(line)
     except ValueError:
         return "it could not be judged: the judge ended without a word"
     if hmac.compare_digest(str(told.get("word", "")), word):

@@ -5,13 +5,13 @@ Each change is tried alone: restart, climb, then keep it or restart with what st
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from upright.errors import LaunchError, UsageError
+from upright.bounds.values import decoded
+from upright.errors import LaunchError, RecordError, UsageError
 from upright.launching import restart, status
 from upright.launching.locks import changing
 from upright.progress import utc_now
@@ -195,13 +195,16 @@ def step_entry(
 def recipe_of(directory: DeploymentDir, reference: str) -> Recipe:
     """The recipe of that digest among those that were set aside."""
     for path in sorted(directory.path.glob("recipe*.json")):
-        if reference in _names(path):
-            return from_json(Recipe, path.read_bytes(), where=str(path))
+        try:
+            if reference in _names(path):
+                return from_json(Recipe, path.read_bytes(), where=str(path))
+        except RecordError:
+            continue  # one that is damaged is not the one
     raise LaunchError(f"{directory.name} has no recipe {reference}", hint="upright restart with a recipe of yours")
 
 
 def _names(path: Path) -> tuple[str, ...]:
     """What a recipe's file is called: a newer upright reads an old one as another record, with another digest."""
     content = path.read_bytes()
-    written = json.loads(content).get("digest")
-    return from_json(Recipe, content, where=str(path)).reference, f"{Recipe.kind}:{written}"
+    recipe = from_json(Recipe, content, where=str(path))
+    return recipe.reference, f"{Recipe.kind}:{decoded(content).get('digest')}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.errors import ReadError
 
 CONFIG_LIMIT_BYTES = 4_000_000
@@ -13,7 +13,7 @@ CONFIG_LIMIT_BYTES = 4_000_000
 
 def parse_config(text: bytes, file: str) -> Mapping[str, Any]:
     try:
-        config = json.loads(text.decode("utf-8-sig"))
+        config = decoded(text.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ReadError(f"{file} is not JSON") from None
     if not isinstance(config, dict):

@@ -14,7 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
-from upright.errors import RecordError
+from upright.bounds.values import decoded
+from upright.errors import RecordError, UsageError
 
 Basis = Literal["read", "probed", "measured", "derived", "catalog", "assumed"]
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -117,7 +118,7 @@ def from_dict(kind: type[R], data: Mapping[str, Any], *, where: str = "record") 
 
 def from_json(kind: type[R], text: str | bytes, *, where: str = "record") -> R:
     try:
-        data = json.loads(text)
+        data = decoded(text)
     except ValueError as error:
         raise RecordError(f"{where} is not JSON: {error}") from None
     if not isinstance(data, dict):
@@ -143,6 +144,8 @@ def upgraded(kind: type[V], schema: Any, content: dict[str, Any], *, where: str)
         raise RecordError(f"{where} is not a valid {kind.kind} of schema {schema}: {reason}") from None
     try:
         return kind.model_validate(content)
+    except UsageError as error:  # a name that cannot be one
+        raise RecordError(f"{where} is not a valid {kind.kind}: {error.message}", hint=error.hint) from None
     except ValidationError as error:
         raise RecordError(f"{where} is not a valid {kind.kind}: {_first_of(error)}") from None
 

@@ -5,11 +5,11 @@ JSON is what machines write, YAML what people edit. This is the one place of the
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
+from upright.bounds.values import decoded
 from upright.errors import RecordError
 from upright.records.base import R, Record, from_dict
 from upright.records.yaml12 import from_yaml
@@ -77,7 +77,7 @@ def parse(text: str | bytes, *, where: str) -> dict[str, Any]:
         except UnicodeDecodeError as error:
             raise RecordError(f"{where} is not text: {error.reason} at byte {error.start}") from None
     try:
-        data = json.loads(text) if text.lstrip().startswith("{") else _yaml(text, where)
+        data = decoded(text) if text.lstrip().startswith("{") else _yaml(text, where)
     except ValueError as error:
         raise RecordError(f"{where} is not JSON: {error}") from None
     if not isinstance(data, dict):

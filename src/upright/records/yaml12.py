@@ -5,6 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from upright.bounds.values import DEEPEST
+
+_MOST_VALUES = 1_000_000
+_TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
+
 
 def to_yaml(data: dict[str, Any]) -> str:
     import yaml
@@ -13,9 +18,16 @@ def to_yaml(data: dict[str, Any]) -> str:
 
 
 def from_yaml(text: str) -> Any:
+    """ValueError, too, of what is nested too deeply, or becomes too many values by names for parts of itself."""
     import yaml
 
-    return yaml.load(text, Loader=_loader())  # noqa: S506 - a SafeLoader with fewer rules
+    try:
+        loader = _loader()(text)
+        node = loader.get_single_node()
+        _weigh(node, {}, 0)
+        return None if node is None else loader.construct_document(node)
+    except RecursionError:
+        raise yaml.YAMLError(_TOO_DEEP) from None
 
 
 def lines_of(text: str) -> dict[tuple[int | str, ...], int]:
@@ -35,8 +47,36 @@ def lines_of(text: str) -> dict[tuple[int | str, ...], int]:
             for number, value in enumerate(node.value):
                 walk(value, (*path, number))
 
-    walk(yaml.compose(text, Loader=_loader()), ())
+    try:
+        node = yaml.compose(text, Loader=_loader())
+        _weigh(node, {}, 0)
+        walk(node, ())
+    except RecursionError:
+        raise yaml.YAMLError(_TOO_DEEP) from None
     return found
+
+
+def _weigh(node: Any, known: dict[int, int], level: int) -> int:
+    """Values below a node, those that an alias repeats counted each time: a few lines can stand for billions."""
+    import yaml
+
+    if level > DEEPEST:
+        raise yaml.YAMLError(_TOO_DEEP)
+    if id(node) in known:
+        return known[id(node)]
+    known[id(node)] = _MOST_VALUES + 1  # met again below itself: it has no end
+    parts: list[Any] = []
+    if isinstance(node, yaml.MappingNode):
+        parts = [part for pair in node.value for part in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        parts = node.value
+    weight = 1
+    for part in parts:
+        weight += _weigh(part, known, level + 1)
+        if weight > _MOST_VALUES:
+            raise yaml.YAMLError(f"it stands for more than {_MOST_VALUES:,} values")
+    known[id(node)] = weight
+    return weight
 
 
 @cache

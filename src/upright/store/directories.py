@@ -5,7 +5,6 @@ A directory that cannot be read is listed with the reason and never stands in th
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
@@ -16,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
+from upright.bounds.values import decoded
 from upright.errors import RecordError, UprightError, UsageError
 from upright.home import home
 from upright.records.base import Entry, Record, from_json, upgraded
@@ -203,8 +203,8 @@ def _written_at(file: Path) -> float:
 def _created_at(file: Path) -> str:
     """As the record says it; one that cannot be read takes its file's time, so that the newest stays the newest."""
     try:
-        return str(json.loads(file.read_bytes())["created_at"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(decoded(file.read_bytes())["created_at"])
+    except (OSError, ValueError, KeyError, TypeError):  # ValueError also of what is nested too deeply
         try:
             return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="milliseconds")
         except OSError:

@@ -46,8 +46,8 @@ def sweep(directory: Path) -> None:
         try:
             if time.time() - leftover.stat().st_mtime > _STALE_SECONDS:
                 leftover.unlink()
-        except FileNotFoundError:
-            pass
+        except OSError:
+            pass  # it is gone, or stays for the next
 
 
 def leftovers(directory: Path) -> list[Path]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from upright.bounds.values import decoded
 from upright.errors import RecordError, StoreError
 from upright.records.base import Entry
 from upright.store.files import cannot_write, sync_directory, write_atomically
@@ -81,8 +82,10 @@ class Journal:
         self._lock = lock(path, patience_seconds=patience_seconds)
         try:
             self._open()
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError):
+                raise cannot_write(path, error) from None
             raise
 
     def append(self, entry: Entry) -> Line:
@@ -109,12 +112,9 @@ class Journal:
 
     def _open(self) -> None:
         is_new = not self.path.exists()
-        try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            if is_new:
-                sync_directory(self.path.parent)
-        except OSError as error:
-            raise cannot_write(self.path, error) from None
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        if is_new:
+            sync_directory(self.path.parent)
         raw, self._end = _tail(self._file)
         last = None if raw is None else parse_line(raw, self.path, "the last line")
         if last is not None:
@@ -173,7 +173,10 @@ class Journal:
     def _write_head(self) -> None:
         """Not synced: after a power cut an older head is as true as this one, and after `kill -9` this one is there."""
         head = json.dumps({"entries": self._seq, "digest": self._digest, "writer": os.getpid()})
-        os.pwrite(self._lock, head.ljust(_HEAD_BYTES - 1).encode() + b"\n", 0)
+        try:
+            os.pwrite(self._lock, head.ljust(_HEAD_BYTES - 1).encode() + b"\n", 0)
+        except OSError as error:  # the line itself is on the disk, and a head may lag
+            _log.warning("%s cannot be written: %s", head_file(self.path), error.strerror)
 
 
 def sealed(seq: int, previous: str, kind: str, schema: int, content: dict[str, Any]) -> tuple[bytes, str]:
@@ -250,7 +253,7 @@ def parse_line(raw: bytes, path: Path, place: str) -> Line:
     if hashlib.sha256(body).hexdigest() != digest:
         raise DamageError(path, place, "was changed: it does not fit its digest")
     try:
-        data = json.loads(body + b"}")
+        data = decoded(body + b"}")
         return Line(data["seq"], data["previous"], data["record"], data["schema"], data["content"], digest)
     except (ValueError, KeyError, TypeError) as error:
         raise DamageError(path, place, f"is not an entry: {error!r}") from None
@@ -263,7 +266,7 @@ def head_file(path: Path) -> Path:
 def read_head(path: Path) -> Head | None:
     """None if there is none, or it cannot be read: the log itself is the truth, the head only a witness."""
     try:
-        data = json.loads(head_file(path).read_bytes())
+        data = decoded(head_file(path).read_bytes())
         return Head(int(data["entries"]), str(data["digest"]), data.get("writer"))
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 from upright.benchmarking.drivers import aiperf, guidellm, table
 from upright.benchmarking.drivers.foreign import cell_of
 from upright.benchmarking.load import Target
+from upright.bounds.values import decoded
 from upright.engines import ENGINES
 from upright.engines.facets.bench import BenchTool, Foreign
 from upright.errors import EngineError, ReadError, UsageError
@@ -89,7 +89,7 @@ def _model(data: Any) -> str:
 
 def _parsed(path: Path) -> Any:
     try:
-        return json.loads(_text(path))
+        return decoded(_text(path))
     except ValueError as error:
         raise ReadError(f"{path} is not JSON: {error}") from None
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from upright import bounds
+from upright.bounds.values import decoded
 from upright.endpoint.address import plain_address
 from upright.errors import UsageError
 from upright.records.benchmark import Api
@@ -76,7 +77,7 @@ class Target:
 
     def read(self, event: bytes) -> Told:
         """ValueError if the event is not what the API sends."""
-        data = json.loads(event)
+        data = decoded(event)
         if not isinstance(data, dict):
             raise ValueError("an event that is no object")  # noqa: TRY004 (what json.loads raises, too)
         if data.get("error"):

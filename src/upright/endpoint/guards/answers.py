@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.endpoint.client import Answer
 from upright.endpoint.guards.texts import drift, flood, loop
 
@@ -116,7 +116,7 @@ def _arguments(call: dict[str, Any]) -> Iterator[Complaint]:
         yield Complaint("arguments", "a tool call without a name")
         return
     try:
-        parsed = arguments if isinstance(arguments, dict) else json.loads(arguments or "")
+        parsed = arguments if isinstance(arguments, dict) else decoded(arguments or "")
     except (TypeError, ValueError):
         yield Complaint("arguments", f"arguments of {name} are no JSON: {str(arguments)[-60:]!r}")
         return

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.engines.facets.flags import Accepted
 from upright.engines.facets.speculation import LOOKED_UP, Candidate, Speculating, reason
 from upright.records.recipe import Setting
@@ -50,7 +51,7 @@ def _value(text: str | None) -> Any:
     if text is None:
         return True
     try:
-        return json.loads(text)
+        return decoded(text)
     except ValueError:
         return text
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from upright.host import LocalHost, Result, handed_on
+from upright.launching.places.output import appending
 from upright.launching.processes import die_with_parent, end_group, leader
 from upright.launching.runtimes import Command, Site
 from upright.records.deployment import Process
@@ -35,11 +36,11 @@ class Here:
         key = self.directory.key()
         config = self.site().key_config
         if config in command.argv:
-            write_atomically(Path(config), f"api-key: {key}\n".encode(), mode=0o600)
+            _write_once(Path(config), f"api-key: {key}\n".encode())
         for folder in command.folders:
             Path(folder).mkdir(parents=True, exist_ok=True)
         secret = {command.key_variable: key} if command.key_variable else {}
-        with self.directory.log.open("ab") as log:
+        with appending(self.directory.log) as log:
             self._child = subprocess.Popen(
                 command.argv,
                 stdin=subprocess.DEVNULL,
@@ -71,3 +72,9 @@ class Here:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+
+def _write_once(path: Path, content: bytes) -> None:
+    """A start that finds it as it should be needs nothing of the disk."""
+    if not path.exists() or path.read_bytes() != content:
+        write_atomically(path, content, mode=0o600)

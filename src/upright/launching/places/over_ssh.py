@@ -18,6 +18,7 @@ from pathlib import Path
 from upright.errors import HostError
 from upright.host import Result, SshHost
 from upright.launching.places import remote_scripts
+from upright.launching.places.output import appending
 from upright.launching.processes import die_with_parent
 from upright.launching.runtimes import Command, Site
 from upright.records.deployment import Process
@@ -107,7 +108,7 @@ class OverSsh:
         """What the log holds beyond what has come so far; the follower is ended first, so that nothing comes twice."""
         self._follower.end()
         rest = self.host.feed(remote_scripts.rest(self.folder, self._received())).out
-        with self.directory.log.open("ab") as log:
+        with suppress(OSError), appending(self.directory.log) as log:
             log.write(rest.encode())
 
     def _received(self) -> int:
@@ -134,7 +135,7 @@ class _Kept:
             return
         self._not_before = now + _AGAIN_SECONDS[min(self._tries, len(_AGAIN_SECONDS) - 1)]
         self._tries += 1
-        with self.complaints.open("ab") as complaints, (into or Path(os.devnull)).open("ab") as output:
+        with appending(self.complaints) as complaints, appending(into or Path(os.devnull)) as output:
             self._child = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.DEVNULL,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.connecting.streams import anthropic_blocks, anthropic_error, anthropic_faults, anthropic_overlaps
 from upright.endpoint.client import Endpoint
 from upright.proving.asking import Judgement
@@ -105,7 +105,7 @@ def _messages_errors(stand: Stand) -> Judgement:
     if status in (404, 405):
         return "unsupported", f"HTTP {status}"
     wrong = refusal_faults(status, text)
-    if not wrong and json.loads(text).get("type") != "error":
+    if not wrong and decoded(text).get("type") != "error":
         wrong.append("it is not of the type `error`")
     return verdict(wrong, f"HTTP {status}, with words")
 

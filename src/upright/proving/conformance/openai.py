@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.connecting.responses import responses_faults
 from upright.connecting.streams import openai_faults
 from upright.endpoint.client import Endpoint
@@ -122,7 +122,7 @@ def refusal_faults(status: int, text: str) -> list[str]:
     """As both makers write their errors: a 4xx, and {"error": {"message": ...}}."""
     wrong = [] if status in (400, 413, 422) else [f"HTTP {status}"]
     try:
-        found: Any = json.loads(text)
+        found: Any = decoded(text)
     except ValueError:
         return [*wrong, f"no JSON: {text[:60]!r}"]
     error = found.get("error") if isinstance(found, dict) else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.endpoint.client import Answer
 from upright.proving.asking import Asked, Judgement, Slot, judged, note, observe_answer
 from upright.proving.estimating import Cost
@@ -65,7 +65,7 @@ def use(function: dict[str, Any], files: dict[str, str]) -> str:
     name, raw = str(function.get("name")), function.get("arguments")
     if name not in TOOLS:
         return f"error: no tool named {name}"
-    arguments = raw if isinstance(raw, dict) else json.loads(raw or "{}")
+    arguments = raw if isinstance(raw, dict) else decoded(raw or "{}")
     if wrong := misfit(arguments, TOOLS[name]["parameters"]):
         return f"error: {wrong}"
     if name == "list_files":

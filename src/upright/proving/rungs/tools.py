@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.endpoint.client import Answer
 from upright.proving.asking import Asked, Judge, Judgement, Slot, note, observe_answer
 from upright.proving.estimating import THOUGHT_TOKENS, Cost
@@ -130,7 +131,7 @@ def _plain(value: Any) -> Any:
 
 def _arguments(call: dict[str, Any]) -> Any:
     raw = call["function"].get("arguments")
-    return raw if isinstance(raw, dict) else json.loads(raw)  # the guards have seen that it is JSON
+    return raw if isinstance(raw, dict) else decoded(raw)  # the guards have seen that it is JSON
 
 
 def _results(answer: Answer, results: tuple[str, ...]) -> list[dict[str, Any]]:
