@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from upright import catalog
 from upright.catalog.model_records import architecture, record, records
+from upright.catalog.rows.speed import SpeedRow, TransferRow
 from upright.planning.fitting import Miss, by_image, by_setting, fit, leave_out, pools
 from upright.planning.kvcache import cache_shape
-from upright.planning.speed import hybrids, runs
-from upright.planning.speed.fitting import FITTED, errors, miss, predict
-from upright.planning.speed.samples import RankSample
+from upright.planning.speed import fits, hybrids
+from upright.planning.speed.fitting import errors, miss, predict
 from upright.planning.weights import rank_weights
 from upright.units import GIB
 
@@ -63,7 +63,7 @@ _UNKNOWN = """\
   size of the layers that were placed, so only the row without experts on the GPUs was used.
 - The size of the copies that llama.cpp makes of experts to read prompts is a wide band.
 - What a vision tower needs while it runs is not planned.
-- Speed by constants that were fitted elsewhere has the errors of the table above, and its band says so.
+- Speed one step away from the fitted runs has the errors of the table above, and its band says so.
 """
 
 
@@ -205,98 +205,62 @@ to the MiB, compute buffers within 3.1 % (near 65,536 tokens; elsewhere within 1
 
 
 def _speed() -> str:
-    row, misses = runs.speed_row("vllm-sm120-pcie-oneshot"), runs.held_out_pcie()
-    found, constants = errors([off for _, off in misses], "held out"), row.constants
-    drafts = runs.RUNS[0]
-    drafted = errors([miss(each, runs.run_constants(drafts)) for each in runs.run_samples(drafts)], drafts.name)
-    prompts = errors([miss(each, constants) for each in runs.prompt_samples()], "prompts")
     rows = [
-        "## Decode of Kimi K2.6 on eight RTX PRO 6000",
+        "## Decode and prefill: at home",
         "",
         _paragraph(
-            f"{found.rows} published cells without speculation: 1 to 128 requests, empty to 131,072 tokens, caches",
-            f"kept whole or shared by 2, 4 or 8 ranks. {len(FITTED)} constants are fitted on three of the four",
-            f"sharings and predict the fourth: half of the cells are off by less than {found.median:.1%}, nine of ten",
-            f"by less than {found.ninth:.1%}.",
+            "Every row of constants names the published runs that it was fitted on (`upright catalog list speeds`).",
+            "Its error is measured with each published configuration left out in turn; its 5th to 95th percentile is",
+            "the band that a plan prints for the models, formats, GPUs and loads among those runs.",
         ),
         "",
-        "| left out | cells | median | nine of ten | worst |",
-        "|---|---|---|---|---|",
-        *_held_rows(misses),
-        "",
-        "| constant | fitted on all | what is known of it besides |",
-        "|---|---|---|",
-        f"| fixed time of a layer | {constants.layer_us:.0f} us | |",
-        f"| weights are read at | {constants.weight_efficiency:.0%} of the bandwidth | held at the most allowed |",
-        f"| a batch draws its experts from | {constants.expert_spread:.0%} of them | held at the least allowed |",
-        f"| the cache is read at | {constants.cache_efficiency:.0%} of the bandwidth | in whole waves of 188 blocks |",
-        f"| one-shot all-reduce | {constants.one_shot_gb_s:.0f} GB/s | its start is taken from four cards: "
-        f"{constants.one_shot_us:.0f} us |",
-        f"| NCCL all-reduce over 8 | {14 * constants.hop_us:.1f} us | 26.2 us were measured by itself |",
-        f"| NCCL bus | {constants.collective_gb_s:.0f} GB/s | 22 to 41 GB/s were measured by itself |",
-        f"| an exchange of a shared cache | {constants.exchange_us:.0f} us | |",
-        "",
-        _paragraph(
-            "What limits it: cells of 30 seconds vary by a few per cent among themselves; eight ranks that share a",
-            "cache and two requests are 13 % slower than any neighbour in the table, and no constant tells why. How",
-            "kernels cut the work is read in their source, not fitted: four sharing ranks ask for tiles of 32 heads,",
-            "which the build's table of tuned tiles does not hold, so the cache is read four times.",
-        ),
-        "",
-        _paragraph(
-            "With EAGLE3 and the acceptance that was published with each cell, nothing fitted on drafts:",
-            f"{drafted.rows} cells, half off by less than {drafted.median:.1%}, nine of ten by less than",
-            f"{drafted.ninth:.1%}. Each guess is verified as if it were a request: it reads the whole cache,",
-            "which is why a draft loses with long contexts and many users.",
-        ),
-        "",
-        _paragraph(
-            f"Prompts, {prompts.rows} cells from 8,192 to 131,072 tokens on 8 and 16 cards, three further constants:",
-            f"half off by less than {prompts.median:.1%} where they were fitted. Over PCIe most of the time is",
-            f"all-reduce, at {constants.prompt_gb_s:.0f} GB/s.",
-        ),
+        "| constants | of | runs | median error | p90 | band |",
+        "|---|---|---|---|---|---|",
     ]
-    return "\n".join(rows)
+    for row in catalog.rows("speeds").values():
+        assert isinstance(row, SpeedRow)
+        for name, found in (("decode", row.errors), ("prefill", row.prompt_errors)):
+            if found is not None:
+                rows.append(
+                    f"| {row.id} | {name} | {found.rows} | {found.median:.1%} | {found.ninth:.1%} "
+                    f"| {found.low:.2f} to {found.high:.2f} times |"
+                )
+    return "\n".join([*rows, "", *_families()])
 
 
-def _held_rows(misses: tuple[tuple[RankSample, float], ...]) -> Iterator[str]:
-    for name in dict.fromkeys(runs.by_sharing(sample) for sample, _ in misses):
-        ours = [off for sample, off in misses if runs.by_sharing(sample) == name]
-        found, worst = errors(ours, name), max(ours, key=abs)
-        yield f"| {name} | {found.rows} | {found.median:.1%} | {found.ninth:.1%} | {worst:+.1%} |"
+def _families() -> Iterator[str]:
+    yield "Whole families left out: fitted without the family, tested on all of it, decode."
+    yield ""
+    yield "| constants | family | cells | median error | p90 | worst |"
+    yield "|---|---|---|---|---|---|"
+    for name in ("vllm-sm120-pcie-oneshot", "sglang-sm120-pcie", "vllm-nvlink"):
+        misses = fits.held_out(fits.speed_row(name), lambda cell: cell.load.shape)
+        for shape in dict.fromkeys(cell.load.shape for cell, _ in misses):
+            ours = [off for cell, off in misses if cell.load.shape == shape]
+            found, worst = errors(ours, shape), max(ours, key=abs)
+            yield f"| {name} | {shape} | {found.rows} | {found.median:.1%} | {found.ninth:.1%} | {worst:+.0%} |"
 
 
 def _transfer() -> str:
     rows = [
-        "## Constants carried to other boxes",
+        "## One step away from home",
         "",
         _paragraph(
-            "Predicted by constants that have not seen these boxes, models or builds; whatever the error is. The band",
-            "of a plan comes from here: the held-out errors above where a plan is of the same silicon and wires, these",
-            "where it is not.",
+            "A plan for another model, weight format, GPU or engine version, a higher concurrency or a longer context",
+            "than were fitted is widened by the error that was measured across such a step. Beyond 2.5 times a band",
+            "is not printed: then the speed is not known, and `upright calibrate` measures it.",
         ),
         "",
-        "| run | constants | cells | errors of prediction | note |",
-        "|---|---|---|---|---|",
+        "| step | of | runs | median error | p90 | band | measured by |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for run in runs.RUNS:
-        constants = runs.run_constants(run)
-        misses = [miss(sample, constants) for sample in runs.run_samples(run)]
-        if len(misses) > 12:
-            found = errors(misses, run.name)
-            said = f"median {found.median:.1%}, nine of ten {found.ninth:.1%}"
-        else:
-            said = ", ".join(f"{off:+.0%}" for off in misses) or "none"
-        rows.append(f"| {run.name} | {run.row} | {len(misses)} | {said} | {run.note} |")
-    nvlink = errors([off for _, off in runs.held_out_nvlink()], "nvlink")
-    rows += [
-        "",
-        _paragraph(
-            f"H200, B200 and B300 have constants of their own since: four, on {nvlink.rows} served cells. With each",
-            f"kind of GPU left out in turn half of the cells are off by less than {nvlink.median:.1%}, nine of ten by",
-            f"less than {nvlink.ninth:.1%}.",
-        ),
-    ]
+    for row in catalog.rows("transfers").values():
+        assert isinstance(row, TransferRow)
+        found = row.errors
+        rows.append(
+            f"| {row.about} | {row.of} | {found.rows} | {found.median:.1%} | {found.ninth:.1%} "
+            f"| {found.low:.2f} to {found.high:.2f} times | {found.how} |"
+        )
     return "\n".join(rows)
 
 
@@ -313,7 +277,7 @@ def _hybrids() -> str:
         "|---|---|---|---|---|---|",
     ]
     for each in hybrids.SEEN_BY_NOBODY:
-        sample, constants = hybrids.decoded(each), runs.speed_row(each.row).constants
+        sample, constants = hybrids.decoded(each), fits.speed_row(each.row).constants
         name = f"{each.id} {each.row} {(each.artifact or '').rpartition(':')[2]}"
         rows.append(
             f"| {name} | {each.expert_layers} | {sample.tokens_per_second:g} tok/s "
@@ -326,7 +290,7 @@ def _hybrids() -> str:
 def _layer_words() -> list[str]:
     ten = hybrids.layered(hybrids.SEEN_BY_NOBODY[2])
     layer = ten.work.experts * ten.work.expert_bytes / ten.expert_layers / GIB
-    constants = runs.speed_row("ik-llamacpp").constants
+    constants = fits.speed_row("ik-llamacpp").constants
     none, six = (predict(hybrids.decoded(each), constants) for each in hybrids.SEEN_BY_NOBODY[:2])
     return [
         _paragraph(
@@ -338,7 +302,7 @@ def _layer_words() -> list[str]:
 
 
 def _prompt_rows() -> list[str]:
-    constants = runs.speed_row("ik-llamacpp").constants
+    constants = fits.speed_row("ik-llamacpp").constants
     rows = ["| prompts read in ubatches of | predicted, IQ3_K with 10 layers on GPUs | measured |", "|---|---|---|"]
     for ubatch in (2048, 4096, 8192):
         sample = hybrids.prompted(hybrids.SEEN_BY_NOBODY[2], ubatch)

@@ -1,7 +1,7 @@
 """A kind -> its rows, ours first, the user's laid over them.
 
-`KIND.yaml`, `KIND.csv` and `KIND/*.yaml` here, then `KIND/*.yaml` in the user's own catalogue: a row with the same id
-replaces ours. Nothing is read before its kind is asked for, and nothing twice.
+`KIND.yaml`, `KIND.csv`, `KIND/*.yaml` and `KIND/*.csv` here, then `KIND/*.yaml` in the user's own catalogue: a row with
+the same id replaces ours. Nothing is read before its kind is asked for, and nothing twice.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ _ALL = (
     Kind("pools", "memory:PoolRow", "published KV pools, which the overheads were fitted on"),
     Kind("speeds", "speed:SpeedRow", "how fast engines work on which silicon and wires: fitted constants"),
     Kind("usages", "usage:UsageRow", "what people do with a model: turns, tokens, pauses, for sizing a fleet"),
+    Kind("transfers", "speed:TransferRow", "what a step away from the fitted runs costs a predicted speed"),
     Kind("patches", "patch:PatchRow", "patches: one edit of an installed engine, with its proof and its end"),
 )
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
@@ -121,7 +122,8 @@ def rows_of_file(kind: str, path: Path, owner: Owner = "upright") -> tuple[Row, 
 def files(kind: str) -> tuple[tuple[Path, Owner], ...]:
     """Every file that holds rows of the kind: ours, then the user's."""
     name = kind_named(kind).name
-    ours = [OURS / f"{name}.yaml", OURS / f"{name}.csv", *sorted((OURS / name).glob("*.yaml"))]
+    folder = [path for path in sorted((OURS / name).glob("*")) if path.suffix in (".yaml", ".csv")]
+    ours = [OURS / f"{name}.yaml", OURS / f"{name}.csv", *folder]
     theirs = sorted((user_folder() / name).glob("*.yaml"))
     return (*((path, "upright") for path in ours if path.exists()), *((path, "user") for path in theirs))
 

@@ -65,8 +65,8 @@ def _from_csv(
     from upright.catalog.loader import rows_of_file
     from upright.catalog.rows.words import MeasurementRow
     from upright.errors import UsageError
-    from upright.planning.speed.runs import speed_row
-    from upright.planning.speed.samples import model_record, rank_sample
+    from upright.planning.speed.fits import speed_row
+    from upright.planning.speed.published import model_record, rank_sample
 
     if not path.is_file():
         raise UsageError(f"no file {path}", hint="upright catalog list measurements --json shows the columns")

@@ -73,13 +73,15 @@ def worth(plan: Plan, artifact: Model, native: Model) -> float:
 
 
 def counted_on(plan: Plan) -> float:
-    """For agents and chats what one user sees, for batches what all get, for documents the whole job."""
+    """For agents and chats what one user sees, for batches what all get, for documents the whole job if known."""
     found = plan.speed
     if found is None:
         return 0.0
     if plan.goal.use == "batch":
         return found.together.low
-    if plan.goal.use == "long-documents" and found.prompt is not None:
+    if plan.goal.use == "long-documents":
+        if found.prompt is None:
+            return 0.0
         seconds = plan.context_tokens / found.prompt.low + ANSWER_TOKENS / found.full.low
         return ANSWER_TOKENS / seconds
     return found.decode.low

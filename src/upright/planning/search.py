@@ -22,7 +22,7 @@ from upright.planning.offering import engines_for, ranks_of
 from upright.planning.ranking import NOT_KNOWN, faithful, order
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
-from upright.planning.speed.predict import constants, image_patches, known_image, speed
+from upright.planning.speed.predict import Unknown, constants, image_patches, known_image, speed
 from upright.planning.understood import at_most, not_promised
 from upright.planning.unknown import missing_terms, not_known
 from upright.planning.wishes import (
@@ -38,7 +38,7 @@ from upright.planning.wishes import (
 )
 from upright.records.box import Box
 from upright.records.model import Model
-from upright.records.plan import Goal, Note, Objection, Parallel, Plan, Speed, Use
+from upright.records.plan import Goal, Note, Objection, Parallel, Plan, Use
 from upright.units import tokens
 
 if TYPE_CHECKING:
@@ -255,15 +255,18 @@ class _Search:
         done = _objecting(done, objections)
         if model.not_understood:
             return not_promised(done, model)
-        return _too_slow(done.model_copy(update={"speed": self._speed(done, model)}))
+        return _too_slow(self._with_speed(done, model))
 
-    def _speed(self, done: Plan, model: Model) -> Speed | None:
-        found = speed(done, model, self._box)
-        if found is None or done.parallel.nodes == 1:
-            return found
-        from upright.planning.nodes import over_network
+    def _with_speed(self, done: Plan, model: Model) -> Plan:
+        rates = speed(done, model, self._box)
+        if isinstance(rates, Unknown):
+            note = Note(code="speed-unknown", message=f"speed is not known: {rates.why}")
+            return done.model_copy(update={"notes": (*done.notes, note)})
+        if done.parallel.nodes > 1:
+            from upright.planning.nodes import over_network
 
-        return over_network(done, found, model)
+            return done.model_copy(update={"speed": over_network(done, rates, model)})
+        return done.model_copy(update={"speed": rates})
 
 
 def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Iterator[Plan]:
@@ -332,11 +335,11 @@ def _usual_dtype(model: Model, engine: str, share: GpuShare, goal: Goal) -> str:
 
 def _too_slow(done: Plan) -> Plan:
     wanted, found = done.goal.minimum_tokens_per_second, done.speed
-    if wanted is not None and found is None:
-        note = Note(code="speed-unknown", message=f"whether {wanted:g} tok/s are reached, nobody knows")
-        return done.model_copy(update={"notes": (*done.notes, note)})
-    if wanted is None or found is None or found.decode.high >= wanted:
+    if wanted is None or (found is not None and found.decode.high >= wanted):
         return done
+    if found is None:
+        asked = f"whether {wanted:g} tok/s are reached is not known"
+        return _objecting(done, (Objection(code="speed-unknown", message=asked, remedy="upright bench measures it"),))
     message = f"{wanted:g} tok/s are asked for, at most {found.decode.high:g} can be expected ({found.why})"
     return _objecting(done, (Objection(code="too-slow", message=message),))
 

@@ -78,7 +78,7 @@ def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
         yield from _wrapped(objection.message, width, "no   ", "red")
         if objection.remedy:
             yield from _wrapped(f"try {objection.remedy}", width, "     ")
-    for note in plan.notes if of_this_box else ():
+    for note in (note for note in plan.notes if of_this_box and note.code != "speed-unknown"):
         yield from _wrapped(note.message + (f": {note.remedy}" if note.remedy else ""), width, "note ", "yellow")
     yield from _nearest(plan, width)
     yield from _rungs(plan, width)

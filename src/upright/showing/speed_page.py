@@ -13,11 +13,8 @@ from upright.units import memory, tokens
 def speed_pairs(plan: Plan) -> list[tuple[str, str]]:
     found = plan.speed
     if found is None:
-        if any(place.device == "host" for place in plan.expert_places):
-            return [
-                ("speed", "not known: it takes the bandwidth of main memory, --host-bandwidth GB/S, and a known GPU")
-            ]
-        return [("speed", "not known: no constants for this engine, or no figures of the silicon")]
+        why = next((note.message for note in plan.notes if note.code == "speed-unknown"), "speed is not known")
+        return [("speed", why.removeprefix("speed is "))]
     users = "" if plan.goal.users == 1 else f" for each of {plan.goal.users} users"
     words = f"{rate(found.decode)} tok/s{users} with {tokens(found.context_tokens)} tokens in the cache"
     if found.decode.best is not None:

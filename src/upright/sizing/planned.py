@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from upright.engines import knowledge
 from upright.errors import UprightError
 from upright.planning.speed.decode import total
-from upright.planning.speed.predict import Case, band_of, case_of, constants
+from upright.planning.speed.predict import Case, case_of, constants, load_of
 from upright.planning.speed.prompt import CHUNK_TOKENS
+from upright.planning.speed.provenance import band
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Plan
@@ -45,7 +46,8 @@ def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
             hint="measure it: upright bench, then upright fleet size --evidence DEPLOYMENT",
         )
     service, kv = _service(plan, case), plan.kv
-    low, high = (0.5, 1.5) if chosen.errors is None else band_of(chosen.errors)
+    factors = band(chosen.row, load_of(plan, model, box))
+    low, high = (0.5, 1.5) if factors is None else (factors.low, factors.high)
     least, best, most = kv.low_tokens or kv.capacity_tokens, kv.capacity_tokens, kv.high_tokens or kv.capacity_tokens
     notes: tuple[str, ...] = ()
     if not takes_what_fits(plan):
@@ -57,6 +59,8 @@ def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
             *notes,
             "ranks share a cache, which nobody measured on such boxes: its price is assumed, not in the band",
         )
+    if chosen.row.prompt_errors is None:
+        notes = (*notes, "no prefill of its own was measured on such boxes: what prompts take is assumed")
     return Planned(
         service=_with_pool(service, best),
         why=f"planned: speeds/{chosen.row.id}, times {1 / high:.2f} to {1 / low:.2f} as long",

@@ -53,10 +53,12 @@ def test_a_shorter_context_is_in_the_next_command_with_all_that_was_typed(uprigh
 
 
 def test_a_larger_share_of_the_gpus_is_offered_where_it_brings_the_weights_within_reach(upright):
-    done = upright("plan", "deepseek-v3.2", "--box", "8x-rtx-pro-6000-server")
+    done = upright("plan", "deepseek-ai/DeepSeek-V3.2", "--box", "8x-rtx-pro-6000-server")
     assert done.returncode == 1
     assert "No artifact" not in done.stdout
-    next_line = "next: upright plan deepseek-v3.2 --box 8x-rtx-pro-6000-server --gpu-memory-utilization 0.94"
+    next_line = (
+        "next: upright plan deepseek-ai/DeepSeek-V3.2 --box 8x-rtx-pro-6000-server --gpu-memory-utilization 0.94"
+    )
     assert done.stderr.splitlines()[-1] == next_line
     assert upright(*next_line.removeprefix("next: upright ").split()).returncode == 0
 
@@ -87,7 +89,7 @@ def test_a_speed_out_of_reach_is_the_reason_and_stays_in_what_is_advised(upright
     assert done.returncode == 1
     assert "500 tok/s are asked for" in done.stdout
     assert "No artifact of this model fits" not in done.stdout
-    assert done.stderr == "next: upright plan kimi-k2.6 --box 8x-rtx-pro-6000-server --min-speed 66\n"
+    assert done.stderr == "next: upright plan kimi-k2.6 --box 8x-rtx-pro-6000-server --min-speed 67\n"
     assert upright(*done.stderr.removeprefix("next: upright ").split()).returncode == 0
 
 
@@ -168,7 +170,7 @@ def test_a_number_of_gpus_with_what_the_person_knows_of_the_host(upright):
     words = ("kimi-k2.6", "--box", "4x-rtx-5090", "--host-memory", "768")
     unknown = upright("plan", *words)
     assert unknown.returncode == 0, unknown.stderr
-    assert "speed      not known: it takes the bandwidth of main memory, --host-bandwidth" in unknown.stdout
+    assert "speed      not known: the bandwidth of system RAM is not specified: add" in unknown.stdout
     slow, fast = (upright("plan", *words, "--host-bandwidth", each, "--json") for each in ("90", "358"))
     speeds = [json.loads(done.stdout)["plans"][0]["speed"]["decode"]["best"] for done in (slow, fast)]
     assert 2 < speeds[1] / speeds[0] < 4, "experts in main memory wait for it"

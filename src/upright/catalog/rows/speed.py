@@ -26,6 +26,8 @@ class Kernels(Part):
     """Query heads that one block of the attention kernel serves: the cache is read once for each."""
     head_tiles: dict[int, int] = Field(default_factory=dict)
     """Other tiles for some numbers of heads, where the engine has a table."""
+    sparse_attention: bool = True
+    """Whether it has a kernel for sparse attention here; without one a model with an indexer attends to everything."""
     upload_from_rows: int | None = None
     """Rows an expert must get of a ubatch before experts in main memory are copied to the GPU to read a prompt."""
     upload_from_tokens: int | None = None
@@ -39,10 +41,18 @@ class Constants(Part):
     """Fixed time of a layer: launches, norms, router, kernels too small to fill a GPU."""
     weight_efficiency: Share
     """Share of the memory bandwidth at which weights are read."""
+    fp4_efficiency: Share = 1.0
+    """The same for routed experts in NVFP4, whose grouped kernels pad each expert's few rows to a whole tile."""
+    fp4_layer_us: float = 0.0
+    """Fixed time that a layer of NVFP4 experts adds: activations are quantised, sorted and scaled before the kernel."""
+    indexer_us: float = 0.0
+    """Fixed time that a sparse-attention indexer adds to its layer: its projections, its scores and the top-k."""
     expert_spread: Share = 1.0
     """Share of the experts that a batch draws from as if evenly: routers have favourites."""
     cache_efficiency: Share = 1.0
     """Share of the memory bandwidth at which the cache is read, once every multiprocessor is busy."""
+    grouped_efficiency: Share = 0.7
+    """The same for ranks whose attention has a key and a value for groups of heads: other kernels than latent ones."""
     one_shot_us: float = 0.0
     """Start of a one-shot all-reduce."""
     one_shot_gb_s: Positive = 1e9
@@ -52,7 +62,7 @@ class Constants(Part):
     collective_gb_s: Positive = 1e9
     """Bus bandwidth of NCCL for the messages of a decode step."""
     exchange_us: float = 0.0
-    """Start of each of the three exchanges a layer by which ranks share a cache."""
+    """Start of each of the three exchanges a layer by which two ranks share a cache; 3/2 - 1/n times that for n."""
     host_efficiency: Share = 1.0
     """Share of main memory's theoretical bandwidth at which the processor reads weights."""
     host_measured_efficiency: Share = 1.0
@@ -63,8 +73,14 @@ class Constants(Part):
     """Share of the dense bf16 tensor throughput that the layers reach while a prompt is read."""
     attention_efficiency: Share = 1.0
     """The same for attention between the tokens of a prompt."""
+    sparse_efficiency: Share = 1.0
+    """The same for sparse attention, which reads prompts as it decodes: every token gathers its own top-k."""
+    index_efficiency: Share = 1.0
+    """The same for the indexer's scores, which every rank computes for all tokens before."""
     prompt_gb_s: Positive = 1e9
     """Bus bandwidth of NCCL for the long messages of a prompt."""
+    prompt_socket_gb_s: Positive = 1e9
+    """The same among at most four GPUs, which one socket has: nothing crosses to the other."""
 
 
 class Errors(Part):
@@ -73,15 +89,51 @@ class Errors(Part):
     median: float
     """Half of the rows are closer."""
     ninth: float
-    """Nine of ten rows are closer."""
+    """The 90th percentile."""
     low: float
-    """Measured over predicted, a tenth of the rows below: the lower end of the band that plans show."""
+    """Measured over predicted, the 5th percentile: the lower end of the band that plans show."""
     high: float
-    """Measured over predicted, a tenth of the rows above: its upper end."""
+    """Measured over predicted, the 95th percentile: its upper end."""
     rows: int
     """How many rows."""
     how: Words
     """What was left out."""
+
+
+Step = Literal["model", "format", "gpu", "version", "users", "context"]
+"""One way in which a plan can differ from what a row of constants was fitted on."""
+
+
+class Home(Part):
+    """What a row of constants was fitted on: there its own held-out error holds."""
+
+    shapes: tuple[str, ...]
+    """Models, by architecture, layers and width: `DeepseekV3ForCausalLM 61x7168`."""
+    formats: tuple[str, ...]
+    """How the routed experts were stored: int4, nvfp4, fp8, mxfp4, bf16, or a type of GGUF."""
+    gpus: tuple[str, ...]
+    """Rows of GPUs."""
+    versions: Range = "*"
+    """Versions of the engine."""
+    users: int
+    """Most requests of a step."""
+    context_tokens: int
+    """Longest context."""
+
+
+class TransferRow(Row):
+    """What one step away from home costs: the error of predictions across that step, measured on published rows."""
+
+    step: Step
+    """Which step."""
+    of: Literal["decode", "prompt"]
+    """Of decode steps, or of reading prompts."""
+    speeds: tuple[str, ...]
+    """Rows of speeds whose runs it was measured on."""
+    errors: Errors
+    """Of rows on the far side of the step, predicted by constants that were fitted on this side alone."""
+    about: Words
+    """What the step is, for a person."""
 
 
 class SpeedRow(Row):
@@ -105,10 +157,16 @@ class SpeedRow(Row):
     """Whether runs with a shared cache were among those that were fitted: only then is it shared for speed."""
     fitted_on: tuple[str, ...] = ()
     """Measurements that it was fitted on, as ids or spans of ids: a test fits it again."""
+    fits: tuple[str, ...] = ()
+    """The constants that were fitted on decode; the others are assumed, or another row's."""
+    prompt_fits: tuple[str, ...] = ()
+    """The constants that were then fitted on prompts."""
+    home: Home | None = None
+    """What it was fitted on; None for a row that was taken over whole."""
     errors: Errors | None = None
-    """How far it is off on rows that it has not seen, on its own silicon."""
-    transfer: Errors | None = None
-    """How far it is off elsewhere; None if nobody measured there."""
+    """How far decode is off at home, on rows that the fit has not seen."""
+    prompt_errors: Errors | None = None
+    """The same for reading prompts; None if no prompt of such a run was published."""
     basis: Basis
     """measured if it was fitted on runs, derived if taken over from another row."""
     why: Words

@@ -77,6 +77,8 @@ class MeasurementRow(Row):
     """When it was measured or published."""
     model: str
     """As the author names it."""
+    artifact: str | None = None
+    """Repository or file, as the author names it."""
     quant: str | None = None
     """How the weights were stored."""
     engine: str
@@ -91,6 +93,8 @@ class MeasurementRow(Row):
     """Processor and memory."""
     host_bandwidth: str | None = None
     """Bandwidth of main memory in GB/s, in the author's words."""
+    gpu_expert_layers: int | None = None
+    """Layers whose routed experts were on GPUs; None if all were, or if the author does not say."""
     interconnect: str | None = None
     """How the GPUs talked."""
     parallelism: str | None = None
@@ -99,6 +103,8 @@ class MeasurementRow(Row):
     """Speculative decoding, if any."""
     acceptance: float | None = None
     """Share of the drafted tokens that were accepted, where the author gives it for this very run."""
+    accepted_length: float | None = None
+    """Or the mean number of tokens that one step made."""
     kv_dtype: str | None = None
     """Type of the cache."""
     flags: str | None = None
@@ -107,6 +113,8 @@ class MeasurementRow(Row):
     """Context in the prompt."""
     concurrency: int | None = None
     """Requests at once; None with a note when the author only says saturated."""
+    kind: Literal["decode", "prefill", "aggregate"] | None = None
+    """decode: steady generation; aggregate: output rate of a whole benchmark, with prefill, ramp and tail in it."""
     decode_tokens_per_second: float | None = None
     """Tokens generated a second by all requests together."""
     prefill_tokens_per_second: float | None = None
@@ -115,6 +123,10 @@ class MeasurementRow(Row):
     """Tokens that the cache held."""
     ttft_seconds: float | None = None
     """Time to the first token."""
+    tpot_ms: float | None = None
+    """Mean time per output token of one request."""
+    group: str | None = None
+    """One configuration of one source: rows of a group share everything but the load."""
     notes: str | None = None
     """How it was measured, in short."""
 

@@ -129,7 +129,6 @@ def own_row(found: Calibration, name: str, capability: str | None, sources: Sequ
             "constants": Constants(**rounded),
             "fitted_on": (),
             "errors": found.held_out,
-            "transfer": None,
             "basis": "measured",
             "why": f"fitted on {found.rows} measurements of your own: {', '.join(found.fitted)}; "
             f"the rest as in speeds/{found.start.id}",

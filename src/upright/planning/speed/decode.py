@@ -45,13 +45,23 @@ def step_amounts(
     # Two in every layer, behind attention and behind the experts, and one behind the embedding.
     yield from _all_reduce(work, kernels, rows, operations=2 * work.layers + 1)
     if work.sharing > 1:
-        yield Amount("exchange", "exchange_us", EXCHANGES * work.layers)
+        rounds = 0.5 + (work.sharing - 1) / work.sharing  # a launch, and a ring whose share grows
+        yield Amount("exchange", "exchange_us", EXCHANGES * work.layers * rounds)
         wire = work.layers * (work.sharing - 1) * rows * work.exchanged_bytes
         yield Amount("exchange", "collective_gb_s", wire)
     woken = distinct_experts(work.experts, work.active, rows, spread)
-    yield Amount("weights", "weight_efficiency", (work.always_bytes + woken * work.expert_bytes) / silicon.bandwidth)
+    experts = "fp4_efficiency" if work.fp4_experts else "weight_efficiency"
+    yield Amount("weights", "weight_efficiency", work.always_bytes / silicon.bandwidth)
+    yield Amount("weights", experts, woken * work.expert_bytes / silicon.bandwidth)
+    if work.fp4_experts:
+        yield Amount("layers", "fp4_layer_us", work.expert_layers)
+    if work.indexed_layers:
+        yield Amount("indexer", "indexer_us", work.indexed_layers)
+    if work.state_bytes:
+        yield Amount("state", "weight_efficiency", 2 * batch * work.state_bytes / silicon.bandwidth)
     for reader in work.readers:
-        yield Amount("cache", "cache_efficiency", _cache_seconds(reader, work, silicon, kernels, rows, context))
+        efficiency = "cache_efficiency" if reader.latent else "grouped_efficiency"
+        yield Amount("cache", efficiency, _cache_seconds(reader, work, silicon, kernels, rows, context))
     if guesses:  # each guess is one layer and the output matrix
         yield Amount("draft", "layer_us", guesses)
         yield Amount("draft", "weight_efficiency", guesses * work.head_bytes / silicon.bandwidth)

@@ -20,9 +20,9 @@ SPREADS = tuple(step / 20 for step in range(20, 9, -1))
 # One-shot starts are not among them: no decode step tells them from the fixed time of a layer.
 FITTED = frozenset({
     "layer_us", "weight_efficiency", "expert_spread", "cache_efficiency", "one_shot_gb_s", "hop_us", "collective_gb_s",
-    "exchange_us",
+    "exchange_us", "grouped_efficiency", "fp4_efficiency", "fp4_layer_us", "indexer_us",
 })  # fmt: skip
-PROMPT = frozenset({"compute_efficiency", "attention_efficiency", "prompt_gb_s"})
+PROMPT = frozenset({"compute_efficiency", "attention_efficiency", "prompt_gb_s", "prompt_socket_gb_s"})
 _ROUNDS = 6
 _FLOOR = 0.02
 
@@ -81,8 +81,8 @@ def errors(misses: Sequence[float], how: str) -> Errors:
     return Errors(
         median=round(median(sizes), 3),
         ninth=round(_quantile(sizes, 0.9), 3),
-        low=round(_quantile(ratios, 0.1), 3),
-        high=round(_quantile(ratios, 0.9), 3),
+        low=round(_quantile(ratios, 0.05), 3),
+        high=round(_quantile(ratios, 0.95), 3),
         rows=len(sizes),
         how=how,
     )

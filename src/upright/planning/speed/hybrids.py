@@ -6,19 +6,18 @@ predicted by constants that have seen neither them nor their machine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from upright import catalog
 from upright.catalog.model_records import record
 from upright.catalog.rows.base import Fact
 from upright.catalog.rows.model import Artifact
-from upright.catalog.rows.speed import Constants, Kernels
-from upright.planning.speed.decode import Amount
+from upright.catalog.rows.speed import Constants
+from upright.planning.speed.fits import speed_row
 from upright.planning.speed.fitting import fit
-from upright.planning.speed.layered import Host, Layered, layered_prompt, layered_step
-from upright.planning.speed.runs import speed_row
-from upright.planning.speed.samples import measurements, model_record, silicon
+from upright.planning.speed.layered import Host, Layered
+from upright.planning.speed.published import measurements, model_record, silicon
+from upright.planning.speed.samples import LayerSample
 from upright.planning.speed.work import rank_work
 from upright.records.model import Model
 from upright.records.plan import Parallel
@@ -75,29 +74,6 @@ SEEN_BY_NOBODY = (
     Hybrid("m408", "llamacpp", "kimi-k2.6", _Q4, "rtx-pro-6000-workstation", 0,
            note="the same machine, mainline"),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class LayerSample:
-    """A run of an engine that puts whole layers on devices."""
-
-    id: str
-    case: Layered
-    kernels: Kernels
-    context: float
-    tokens_per_second: float
-    ubatch: int | None = None
-    """Set if it is a prompt that was read."""
-    batch: int = 1
-
-    @property
-    def tokens(self) -> float:
-        return float(self.ubatch or 1)
-
-    def amounts(self, spread: float) -> Sequence[Amount]:
-        if self.ubatch is None:
-            return tuple(layered_step(self.case, batch=1, context=self.context, spread=spread))
-        return tuple(layered_prompt(self.case, self.kernels, self.ubatch, self.ubatch) or ())
 
 
 def decoded(hybrid: Hybrid) -> LayerSample:

@@ -62,8 +62,10 @@ def layered_step(case: Layered, *, batch: int, context: float, spread: float) ->
         yield Amount("memory", efficiency, in_memory / case.host.bandwidth)
 
 
-def layered_prompt(case: Layered, kernels: Kernels, tokens: int, ubatch: int) -> Iterable[Amount] | None:
-    """None where the processor reads the prompt: how fast it computes is not known."""
+def layered_prompt(
+    case: Layered, kernels: Kernels, tokens: int, ubatch: int, depth: float = 0.0
+) -> Iterable[Amount] | None:
+    """Behind `depth` tokens that are in the cache. None where the processor reads it: how fast is not known."""
     if case.silicon is None or (case.host.slot is None and case.host_layers):
         return None
     work = case.work
@@ -75,7 +77,7 @@ def layered_prompt(case: Layered, kernels: Kernels, tokens: int, ubatch: int) ->
     found = [
         Amount("layers", "layer_us", turns * work.layers),
         Amount("compute", "compute_efficiency", tokens * work.flops_per_token / flops),
-        Amount("attention", "attention_efficiency", tokens * (tokens / 2) * work.attention_flops / flops),
+        Amount("attention", "attention_efficiency", tokens * (depth + tokens / 2) * work.attention_flops / flops),
     ]
     if in_memory and case.host.slot:
         found.append(Amount("upload", "upload_efficiency", turns * in_memory / case.host.slot))

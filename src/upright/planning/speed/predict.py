@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from upright import catalog
 from upright.catalog.rows.engine import ImageRow
 from upright.catalog.rows.hardware import GpuRow
-from upright.catalog.rows.speed import Errors, SpeedRow
+from upright.catalog.rows.speed import SpeedRow
 from upright.planning.offering import ranks_of
 from upright.planning.speed.decode import Amount, Step, step_amounts, total
 from upright.planning.speed.layered import Host, Layered, layered_prompt, layered_step
 from upright.planning.speed.prompt import CHUNK_TOKENS, prompt_amounts
+from upright.planning.speed.provenance import Band, Load, band, expert_format, shape_name
 from upright.planning.speed.rows import Chosen, choose, wires
 from upright.planning.speed.words import term_words
 from upright.planning.speed.work import Silicon, Work, rank_work
@@ -22,9 +23,9 @@ from upright.records.model import Model
 from upright.records.plan import Plan, Rate, Speed, SpeedTerm
 
 GUESSES = 3
-# What drafts of Kimi K2.6 were accepted at in 112 published cells; only the ends of a band, never a figure.
-ACCEPTED = (0.21, 0.66)
-FEW_ROWS = 10
+# What drafts of Kimi K2.6 were accepted at in 112 published cells, 5th to 95th percentile; the ends of a band, never a
+# figure.
+ACCEPTED = (0.30, 0.49)
 # Bytes a second and lane, one way.
 _LANE = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
@@ -67,27 +68,69 @@ class Case:
         return prompt_amounts(self.work, self.silicon, tokens, self.plan.ubatch_tokens or CHUNK_TOKENS)
 
 
-def speed(plan: Plan, model: Model, box: Box) -> Speed | None:
-    """None if the catalogue has no constants for the engine, or not the figures of the silicon."""
+@dataclass(frozen=True)
+class Unknown:
+    """Why no speed is printed."""
+
+    why: str
+
+
+def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
+    """Unknown where nothing like it was measured, or a figure that the constants are shares of is not known."""
     ranks = plan.parallel.tensor * plan.parallel.pipeline
     chosen = constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
-    if chosen is None or (case := case_of(plan, model, box, chosen.row)) is None:
-        return None
+    if chosen is None or not chosen.at_home:
+        gpu = box.gpus[0].name if box.gpus else "this CPU"
+        return Unknown(f"no measurement of {plan.engine} on {gpu}, or on its architecture and interconnect")
+    if (case := case_of(plan, model, box, chosen.row)) is None:
+        return Unknown(_missing_figure(plan, box))
+    load = load_of(plan, model, box)
+    factors = band(chosen.row, load)
+    if factors is None or not factors.known:
+        return Unknown(_too_far(chosen.row, factors))
+    return _speed(case, chosen, factors, band(chosen.row, load, "prompt"))
+
+
+def load_of(plan: Plan, model: Model, box: Box) -> Load:
+    return Load(
+        shape=shape_name(model.architecture),
+        expert_format=expert_format(model),
+        gpu=box.gpus[0].row if box.gpus else None,
+        version=plan.engine_version,
+        users=plan.goal.users,
+        context_tokens=plan.context_tokens,
+    )
+
+
+def _missing_figure(plan: Plan, box: Box) -> str:
+    if any(place.device == "host" for place in plan.expert_places) or not box.gpus:
+        return "the bandwidth of system RAM is not specified: add --host-bandwidth GB/S"
+    return f"the catalogue lacks the bandwidth, the multiprocessors or the throughput of {box.gpus[0].name}"
+
+
+def _too_far(row: SpeedRow, factors: Band | None) -> str:
+    steps = ", ".join(STEP_WORDS[step] for step in factors.steps) if factors else "no held-out error is known"
+    return f"too far from what speeds/{row.id} was fitted on ({steps}); measure it: upright bench, upright calibrate"
+
+
+def _speed(case: Case, chosen: Chosen, factors: Band, prompt_factors: Band | None) -> Speed:
+    plan, rates = case.plan, _Rates(factors)
     half = max(1, plan.context_tokens // 2)
     step, prompt = case.step(half), case.prompt(half)
-    band = _Band(chosen)
+    if prompt_factors is None or not prompt_factors.known:
+        prompt = None
     return Speed(
         context_tokens=half,
-        decode=band.rate(step, plan),
-        empty=band.rate(case.step(0), plan),
-        full=band.rate(case.step(plan.context_tokens), plan),
-        together=band.rate(step, plan, users=plan.goal.users),
-        prompt=band.plain(half / prompt.seconds) if prompt else None,
+        decode=rates.rate(step, plan),
+        empty=rates.rate(case.step(0), plan),
+        full=rates.rate(case.step(plan.context_tokens), plan),
+        together=rates.rate(step, plan, users=plan.goal.users),
+        prompt=_Rates(prompt_factors).plain(half / prompt.seconds) if prompt and prompt_factors else None,
         layer_worth=_layer_worth(case, half),
         terms=(*_terms("decode", step, case, half), *(_terms("prompt", prompt, case, half) if prompt else ())),
         row=chosen.row.id,
-        basis=_basis(chosen),
-        why=_why(chosen, plan),
+        basis=_basis(chosen, factors),
+        why=_why(chosen, factors, plan),
     )
 
 
@@ -109,12 +152,11 @@ def known_image(image: str) -> ImageRow | None:
     return next((row for row, known in names if image in known), None)
 
 
-class _Band:
-    """How far measurements were from predictions, as factors."""
+class _Rates:
+    """Rates with the band that was measured for such a distance from home."""
 
-    def __init__(self, chosen: Chosen) -> None:
-        found = chosen.errors
-        self.low, self.high = (0.5, 1.5) if found is None else band_of(found)
+    def __init__(self, factors: Band) -> None:
+        self.low, self.high = factors.low, factors.high
 
     def plain(self, best: float) -> Rate:
         return Rate(best=_round(best), low=_round(best * self.low), high=_round(best * self.high))
@@ -130,17 +172,11 @@ class _Band:
         return Rate(best=None, low=_round(low * self.low), high=_round(high * self.high))
 
 
-def band_of(errors: Errors) -> tuple[float, float]:
-    """Few rows tell no direction: then the band reaches as far down as up."""
-    low, high = min(1.0, errors.low), max(1.0, errors.high)
-    return (min(low, 1 / high), max(high, 1 / low)) if errors.rows < FEW_ROWS else (low, high)
-
-
 def case_of(plan: Plan, model: Model, box: Box, row: SpeedRow) -> Case | None:
     """None if a figure that the constants are shares of is not known."""
     first = box.gpus[0] if box.gpus else None
     silicon = silicon_of(first) if first else None
-    work = rank_work(model, plan.parallel, plan.kv.dtype)
+    work = rank_work(model, plan.parallel, plan.kv.dtype, sparse=row.kernels.sparse_attention)
     if ranks_of(plan.engine):
         return Case(plan, row, work, silicon, None) if silicon else None
     if first is not None and silicon is None:
@@ -194,24 +230,32 @@ def _terms(which: str, step: Step, case: Case, context: int) -> Iterable[SpeedTe
             )
 
 
-def _basis(chosen: Chosen) -> Basis:
-    return chosen.row.basis if chosen.at_home else "derived"
+STEP_WORDS: dict[str, str] = {
+    "model": "another model",
+    "format": "another weight format",
+    "gpu": "another GPU of the architecture",
+    "version": "another engine version",
+    "users": "a higher concurrency",
+    "context": "a longer context",
+}
 
 
-def _why(chosen: Chosen, plan: Plan) -> str:
-    errors = chosen.errors
-    if errors is None:
-        words = "no run was held against it: half to one and a half times"
-    else:
-        words = (
-            f"off by {errors.median:.0%} in the middle, by up to {errors.ninth:.0%} in nine of ten of {errors.rows} "
-            f"rows: {errors.how}"
-        )
+def _basis(chosen: Chosen, factors: Band) -> Basis:
+    return "derived" if factors.steps else chosen.row.basis
+
+
+def _why(chosen: Chosen, factors: Band, plan: Plan) -> str:
+    errors = chosen.row.errors
+    assert errors is not None
+    words = f"median error {errors.median:.0%}, p90 {errors.ninth:.0%} over {errors.rows} measurements, {errors.how}"
+    if factors.steps:
+        away = ", ".join(STEP_WORDS[step] for step in factors.steps)
+        words += f"; widened by the measured error of {away} than it was fitted on"
     if plan.goal.draft:
         said = plan.goal.acceptance
         words += (
-            f"; {said:.0%} of the guesses accepted, as you say" if said is not None
-            else f"; acceptance is not known: from {ACCEPTED[0]:.0%} to {ACCEPTED[1]:.0%}, as published cells were"
+            f"; acceptance rate {said:.0%}, as given" if said is not None
+            else f"; the acceptance rate is not known: {ACCEPTED[0]:.0%} to {ACCEPTED[1]:.0%} in published runs"
         )  # fmt: skip
     return f"speeds/{chosen.row.id}, {words}"
 

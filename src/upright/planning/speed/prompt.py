@@ -1,6 +1,7 @@
 """Work + silicon + prompt -> the amounts of reading it, for ranks that divide every layer.
 
-Over PCIe most of it is all-reduce: a chunk of 8,192 tokens sends 117 MB twice in every layer.
+Over PCIe most of it is all-reduce: a chunk of 8,192 tokens sends 117 MB twice in every layer. Sparse attention is not
+flat: its indexer scores every token before, on every rank.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from upright.planning.speed.decode import Amount
 from upright.planning.speed.work import BF16, Silicon, Work
 
 CHUNK_TOKENS = 8192
+SOCKET_RANKS = 4
 
 
 def prompt_amounts(work: Work, silicon: Silicon, tokens: int, chunk: int = CHUNK_TOKENS) -> Iterable[Amount]:
@@ -20,6 +22,13 @@ def prompt_amounts(work: Work, silicon: Silicon, tokens: int, chunk: int = CHUNK
     yield Amount("layers", "layer_us", chunks * work.layers)
     yield Amount("compute", "compute_efficiency", tokens * work.flops_per_token / throughput)
     yield Amount("attention", "attention_efficiency", tokens * (tokens / 2) * work.attention_flops / throughput)
+    if work.indexed_layers:
+        yield Amount("attention", "sparse_efficiency", tokens * work.sparse_flops / throughput)
+        pairs = tokens * (tokens / 2)
+        yield Amount("indexer", "index_efficiency", pairs * work.index_flops / silicon.bf16_flops)
+        if work.sharing > 1:  # queries and outputs go round as in a decode step
+            yield Amount("exchange", "prompt_gb_s", tokens * work.layers * (work.sharing - 1) * work.exchanged_bytes)
     if work.tensor > 1:
         sent = 2 * (work.tensor - 1) / work.tensor * tokens * work.hidden * BF16
-        yield Amount("all-reduce", "prompt_gb_s", (2 * work.layers + 1) * sent)
+        bandwidth = "prompt_gb_s" if work.tensor > SOCKET_RANKS else "prompt_socket_gb_s"
+        yield Amount("all-reduce", bandwidth, (2 * work.layers + 1) * sent)

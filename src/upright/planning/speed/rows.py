@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from upright import catalog
 from upright.catalog import versions
-from upright.catalog.rows.speed import Errors, SpeedRow, Wires
+from upright.catalog.rows.speed import SpeedRow, Wires
 from upright.records.box import Box
 
 # An unknown version is taken for the newest.
@@ -20,11 +20,6 @@ class Chosen:
 
     row: SpeedRow
     at_home: bool
-
-    @property
-    def errors(self) -> Errors | None:
-        """Held-out errors at home; elsewhere those of other boxes that the same constants were tried on."""
-        return self.row.errors if self.at_home else self.row.transfer or self.row.errors
 
 
 def wires(box: Box, ranks: int) -> Wires:
@@ -45,7 +40,7 @@ def choose(
             continue
         if not versions.inside(version or _NEWEST, row.versions):
             continue
-        here = capability is not None and versions.inside(capability, row.capability)
+        here = row.capability == "*" or (capability is not None and versions.inside(capability, row.capability))
         wired = on == "one" or on in row.wires
         rank = (here and wired, wired, here, row.owner == "user", len(row.patches), row.versions != "*")
         found.append((rank, row))

@@ -1,28 +1,16 @@
-"""Published measurements -> samples that constants are fitted on and held against."""
+"""Measured cells, as the amounts of work that they were: what constants are fitted on and held against."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
-from upright import catalog
-from upright.catalog.model_records import records
-from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.speed import Kernels
-from upright.catalog.rows.words import MeasurementRow
-from upright.errors import UsageError
 from upright.planning.speed.decode import Amount, step_amounts
+from upright.planning.speed.layered import Layered, layered_prompt, layered_step
 from upright.planning.speed.prompt import prompt_amounts
-from upright.planning.speed.work import Silicon, Work, rank_work
-from upright.records.model import Model
-from upright.records.plan import Parallel
-
-_PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
-_ANSWER = re.compile(r"\bOSL (\d+)|\bin / (\d+) out")
-_GUESSES = re.compile(r"\bk=(\d+)")
+from upright.planning.speed.work import Silicon, Work
 
 
 @dataclass(frozen=True)
@@ -41,6 +29,8 @@ class RankSample:
     """served: others' prompts are read meanwhile; prompt: one prompt of `context` tokens is read."""
     output_tokens: int = 1
     """Tokens that each answer has: how often a served request meets another's prompt."""
+    input_tokens: int = 0
+    """Tokens of each prompt, where requests are served; 0 for the whole context."""
     guesses: int = 0
     acceptance: float | None = None
 
@@ -51,7 +41,7 @@ class RankSample:
         return self.batch * (1 + self.guesses * (self.acceptance or 0.0))
 
     def amounts(self, spread: float) -> Iterator[Amount]:
-        prompt = prompt_amounts(self.work, self.silicon, int(self.context))
+        prompt = prompt_amounts(self.work, self.silicon, self.input_tokens or int(self.context))
         if self.kind == "prompt":
             yield from prompt
             return
@@ -62,91 +52,27 @@ class RankSample:
         if self.kind == "served":
             # While it answers, each request waits once for the prompt of every other one.
             share = (self.batch - 1) / self.output_tokens
-            yield from (Amount("prompts", each.constant, share * each.amount) for each in prompt)
+            yield from (Amount("prompts", amount.constant, share * amount.amount) for amount in prompt)
 
 
-def rank_sample(row: MeasurementRow, kernels: Kernels, model: Model, gpu: GpuRow) -> RankSample | None:
-    """None if the row does not say enough, or speculates without saying how much was accepted."""
-    found = _PARALLEL.search(row.parallelism or "")
-    rate = row.decode_tokens_per_second or row.prefill_tokens_per_second
-    if found is None or not rate or not row.concurrency or row.context_tokens is None:
-        return None
-    decodes = row.decode_tokens_per_second is not None
-    speculates = decodes and row.speculation not in (None, "none")
-    guesses = int(k[1]) if speculates and (k := _GUESSES.search(row.speculation or "")) else 0
-    if speculates and (row.acceptance is None or not guesses):
-        return None
-    answer = _ANSWER.search(row.notes or "")
-    output = int(answer[1] or answer[2]) if answer else 1
-    return RankSample(
-        id=row.id,
-        work=_work(model, int(found[1]), int(found[2] or 1), _dtype(row.kv_dtype)),
-        silicon=silicon(gpu),
-        kernels=kernels,
-        batch=min(row.concurrency, _held(row, output)) if answer else row.concurrency,
-        context=row.context_tokens,
-        tokens_per_second=rate,
-        kind="prompt" if not decodes else "served" if answer else "decode",
-        output_tokens=output,
-        guesses=guesses,
-        acceptance=row.acceptance,
-    )
+@dataclass(frozen=True)
+class LayerSample:
+    """A run of an engine that puts whole layers on devices."""
 
+    id: str
+    case: Layered
+    kernels: Kernels
+    context: float
+    tokens_per_second: float
+    ubatch: int | None = None
+    """Set if it is a prompt that was read."""
+    batch: int = 1
 
-def rank_samples(
-    ids: Iterable[str], kernels: Kernels, *, model: str, gpu: str, artifact: str | None = None
-) -> tuple[RankSample, ...]:
-    """Those of the rows that can be used, as runs of this model on this GPU."""
-    record, silicon_row = model_record(model, artifact), catalog.gpu(gpu)
-    found = (rank_sample(row, kernels, record, silicon_row) for row in measurements(ids))
-    return tuple(each for each in found if each is not None)
+    @property
+    def tokens(self) -> float:
+        return float(self.ubatch or self.batch)
 
-
-def measurements(ids: Iterable[str]) -> Sequence[MeasurementRow]:
-    """Rows by id, or by span: `m023-m044`."""
-    known = {row.id: row for row in catalog.measurements()}
-    order = list(known)
-    found: list[MeasurementRow] = []
-    for each in ids:
-        first, _, last = each.partition("-")
-        if first not in known or (last or first) not in known:
-            raise UsageError(f"no measurement {each}", hint="upright catalog list measurements")
-        found += [known[name] for name in order[order.index(first) : order.index(last or first) + 1]]
-    return found
-
-
-@cache
-def model_record(name: str, artifact: str | None = None) -> Model:
-    found = records(catalog.model(name))
-    return next((each for each in found if each.source == artifact), found[0])
-
-
-def silicon(gpu: GpuRow) -> Silicon:
-    bandwidth = gpu.memory_bandwidth_loaded_gb_s or gpu.memory_bandwidth_gb_s
-    return Silicon(
-        bandwidth=float(bandwidth.value or 0) * 1e9,
-        multiprocessors=int(gpu.sm_count.value or 1),
-        bf16_flops=float(gpu.bf16_tflops.value or 0) * 1e12,
-    )
-
-
-_WORKS: dict[tuple[str, int, int, str], Work] = {}
-
-
-def _work(model: Model, tensor: int, sharing: int, dtype: str) -> Work:
-    """Counted once: hundreds of rows share a model."""
-    key = (model.source, tensor, sharing, dtype)
-    if key not in _WORKS:
-        _WORKS[key] = rank_work(model, Parallel(tensor=tensor, decode_context=sharing), dtype)
-    return _WORKS[key]
-
-
-def _held(row: MeasurementRow, output: int) -> int:
-    """Requests that the pool held at once: the rest waited."""
-    if row.kv_tokens is None or row.context_tokens is None:
-        return row.concurrency or 1
-    return max(1, row.kv_tokens // (row.context_tokens + output))
-
-
-def _dtype(said: str | None) -> str:
-    return said if said in ("fp8", "bf16", "f16") else "bf16"
+    def amounts(self, spread: float) -> Sequence[Amount]:
+        if self.ubatch is None:
+            return tuple(layered_step(self.case, batch=self.batch, context=self.context, spread=spread))
+        return tuple(layered_prompt(self.case, self.kernels, self.ubatch, self.ubatch, depth=self.context) or ())

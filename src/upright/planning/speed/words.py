@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from upright.catalog.rows.speed import SpeedRow
 from upright.planning.speed.layered import Layered
+from upright.planning.speed.prompt import SOCKET_RANKS
 from upright.planning.speed.work import BF16, Work, distinct_experts
 from upright.records.plan import Plan
 from upright.units import size, tokens
@@ -18,7 +19,12 @@ def term_words(
     if which == "prompt":
         return _prompt_words(term, work, layered, row, context)
     if term == "layers":
-        return f"{work.layers} layers, {constants.layer_us:.0f} us each whatever they hold: launches, norms, router"
+        experts = f", {constants.fp4_layer_us:.0f} us more with NVFP4 experts" if work.fp4_experts else ""
+        return f"{work.layers} layers, {constants.layer_us:.0f} us each: launches, norms, router{experts}"
+    if term == "indexer":
+        return f"the indexer of {work.indexed_layers} layers, {constants.indexer_us:.0f} us each: scores and top-k"
+    if term == "state":
+        return f"recurrent state of {batch} sequences, {size(work.state_bytes)} each, read and written"
     if term == "all-reduce":
         how = "one shot over PCIe" if rows <= row.kernels.one_shot_rows else "NCCL"
         sent = size(rows * work.hidden * BF16)
@@ -55,12 +61,18 @@ def _memory_words(work: Work, layered: Layered | None, row: SpeedRow, rows: int)
 
 def _prompt_words(term: str, work: Work, layered: Layered | None, row: SpeedRow, context: int) -> str:
     constants = row.constants
+    attention = f"every token meets those before it, at {constants.attention_efficiency:.0%} of the throughput"
+    if work.indexed_layers:
+        attention = f"every token meets its top-k, at {constants.sparse_efficiency:.0%} of the throughput"
+    bus = constants.prompt_gb_s if work.tensor > SOCKET_RANKS else constants.prompt_socket_gb_s
     words = {
         "layers": f"{work.layers} layers for every chunk",
         "compute": f"{tokens(context)} tokens x {work.flops_per_token / 1e9:.0f} GFLOP at "
         f"{constants.compute_efficiency:.0%} of the dense bf16 throughput",
-        "attention": f"every token meets those before it, at {constants.attention_efficiency:.0%} of the throughput",
-        "all-reduce": f"{2 * work.layers + 1} long all-reduces a chunk at {constants.prompt_gb_s:.0f} GB/s",
+        "attention": attention,
+        "indexer": f"the indexer scores every token before, at {constants.index_efficiency:.0%} of the throughput",
+        "exchange": f"{work.sharing} ranks share the cache: queries and outputs go round",
+        "all-reduce": f"{2 * work.layers + 1} long all-reduces a chunk at {bus:.0f} GB/s",
     }
     if term == "upload" and layered is not None:
         held = work.experts * work.expert_bytes * layered.host_layers / max(1, layered.expert_layers)

@@ -6,6 +6,7 @@ Nothing here is fitted: counts and bytes follow from the shape. How long they ta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from upright.planning.kvcache import VALUE_BYTES, cache_shape, rank_share
 from upright.planning.weights import step_bytes
@@ -21,6 +22,8 @@ from upright.records.model import (
 from upright.records.plan import Parallel
 
 BF16 = 2
+INDEX_HEADS = 32
+"""Heads of an indexer (GLM-5); a constant of the fit takes up another number."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,23 @@ class Work:
     """The same for each pair of a token and a token before it."""
     head_bytes: float
     """The output matrix, which each guess of a draft reads too."""
+    sparse_flops: float = 0.0
+    """Of sparse attention: the work of one token of a prompt, on all ranks together."""
+    index_flops: float = 0.0
+    """Of its indexer: the work for each pair of a token and a token before it, on every rank alike."""
+    expert_layers: int = 0
+    """Layers that have routed experts."""
+    fp4_experts: bool = False
+    """Whether the routed experts are NVFP4 with activations quantised to match."""
+    indexed_layers: int = 0
+    """Layers whose attention an indexer makes sparse."""
+    state_bytes: float = 0.0
+    """Recurrent state of one sequence on this rank: every step reads and writes it."""
 
 
-def rank_work(model: Model, parallel: Parallel, dtype: str) -> Work:
-    shape, tensor = model.architecture, parallel.tensor
+def rank_work(model: Model, parallel: Parallel, dtype: str, *, sparse: bool = True) -> Work:
+    """Without a `sparse` kernel a model with an indexer attends to everything, and its indexer does not run."""
+    shape, tensor = model.architecture if sparse else _dense(model.architecture), parallel.tensor
     experts, read = shape.experts, step_bytes(model, tensor=tensor)
     latent = next((kind for kind in shape.attention if isinstance(kind, MlaAttention)), None)
     exchanged = 0
@@ -98,7 +114,33 @@ def rank_work(model: Model, parallel: Parallel, dtype: str) -> Work:
         flops_per_token=2.0 * active_parameters(model),
         attention_flops=float(sum(_pair_flops(kind) for kind in shape.attention)),
         head_bytes=sum(line.bytes for line in model.weights if line.group == "output") / tensor,
+        sparse_flops=float(sum(_sparse_flops(kind) for kind in shape.attention)),
+        index_flops=float(sum(_index_flops(kind) for kind in shape.attention)),
+        expert_layers=len({line.layer for line in model.weights if line.group == "routed_experts"}),
+        fp4_experts=_fp4_experts(model),
+        indexed_layers=sum(kind.layers for kind in shape.attention if _indexed(kind)),
+        state_bytes=sum(kind.layers * (kind.state_bytes or 0) for kind in shape.attention if _recurrent(kind)) / tensor,
     )
+
+
+def _dense(shape: Architecture) -> Architecture:
+    unindexed = {"indexer_head_dim": None, "indexer_top_k": None}
+    kinds = tuple(kind.model_copy(update=unindexed) if _indexed(kind) else kind for kind in shape.attention)
+    return shape.model_copy(update={"attention": kinds})
+
+
+def _fp4_experts(model: Model) -> bool:
+    """NVFP4 as ModelOpt writes it: four bits and a scale for each sixteen weights."""
+    types = " ".join(line.dtype for line in model.weights if line.group == "routed_experts")
+    return "nvfp4" in f"{types} {model.quantisation or ''}".lower()
+
+
+def _indexed(kind: object) -> bool:
+    return isinstance(kind, MlaAttention) and kind.indexer_head_dim is not None
+
+
+def _recurrent(kind: object) -> TypeGuard[LinearAttention]:
+    return isinstance(kind, LinearAttention)
 
 
 def active_parameters(model: Model) -> int:
@@ -140,6 +182,20 @@ def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[Reader, ...]
             per_token = cache.bytes_per_token + sum(window.bytes_per_token for window in cache.windows)
             found.append(Reader(kind.layers, float(per_token * held) / kind.layers, heads, False, kind.window_tokens))
     return tuple(found)
+
+
+def _sparse_flops(kind: object) -> int:
+    """Of scores and their sums over the tokens that an indexer lets through, in the compressed space."""
+    if not isinstance(kind, MlaAttention) or kind.indexer_head_dim is None:
+        return 0
+    width = 2 * kind.kv_lora_rank + kind.rope_head_dim
+    return 2 * kind.layers * kind.heads * width * (kind.indexer_top_k or 2048)
+
+
+def _index_flops(kind: object) -> int:
+    if not isinstance(kind, MlaAttention) or kind.indexer_head_dim is None:
+        return 0
+    return 2 * kind.layers * INDEX_HEADS * kind.indexer_head_dim
 
 
 def _pair_flops(kind: object) -> int:

@@ -1,0 +1,190 @@
+"""A row of constants -> the same row as a fit on its published runs gives it today, and how far such fits are off.
+
+At home: each group of runs left out in turn. One step away: each model, format or GPU left out in turn, or only small
+batches and short contexts fitted and the others predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from upright import catalog
+from upright.catalog.rows.speed import Constants, Errors, Home, SpeedRow, Step
+from upright.catalog.rows.words import MeasurementRow
+from upright.planning.speed.decode import Amount
+from upright.planning.speed.fitting import errors, fit, miss
+from upright.planning.speed.provenance import Load
+from upright.planning.speed.published import load_of, measurements, sample, shares_a_prompt
+from upright.planning.speed.samples import LayerSample, RankSample
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A published run with what it is an instance of."""
+
+    row: MeasurementRow
+    sample: RankSample | LayerSample
+    load: Load
+
+    @property
+    def id(self) -> str:
+        return self.sample.id
+
+    @property
+    def batch(self) -> int:
+        return self.sample.batch
+
+    @property
+    def tokens(self) -> float:
+        return self.sample.tokens
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.sample.tokens_per_second
+
+    def amounts(self, spread: float) -> Iterable[Amount]:
+        return self.sample.amounts(spread)
+
+    @property
+    def is_prompt(self) -> bool:
+        return self.row.decode_tokens_per_second is None
+
+    @property
+    def group(self) -> str:
+        return self.row.group or f"{self.row.parallelism} {self.row.engine_version}"
+
+
+def speed_row(name: str) -> SpeedRow:
+    row = catalog.get("speeds", name)
+    assert isinstance(row, SpeedRow)
+    return row
+
+
+def cells(ids: Sequence[str]) -> tuple[Cell, ...]:
+    """Those of the runs that say enough."""
+    return tuple(_cells(ids))
+
+
+def _cells(ids: Sequence[str]) -> Iterator[Cell]:
+    rows = measurements(ids)
+    shared = {name for name in {row.group for row in rows if row.group} if shares_a_prompt(_of_group(name, rows))}
+    for row in rows:
+        made, load = sample(row), load_of(row)
+        if row.group in shared and (row.concurrency or 1) > 1 and row.context_tokens:
+            continue
+        if made is not None and load is not None:
+            yield Cell(row, made, load)
+
+
+def _of_group(name: str, rows: Sequence[MeasurementRow]) -> Iterable[MeasurementRow]:
+    return (row for row in rows if row.group == name)
+
+
+@cache
+def fitted_on(name: str, *, prompts: bool = False) -> tuple[Cell, ...]:
+    """The row's runs: decode steps, or prompts."""
+    return tuple(cell for cell in cells(speed_row(name).fitted_on) if cell.is_prompt is prompts)
+
+
+def refit(row: SpeedRow) -> Constants:
+    decoded = _fitted(fitted_on(row.id), row.constants, row.fits)
+    return _fitted(fitted_on(row.id, prompts=True), decoded, row.prompt_fits)
+
+
+def held_out(row: SpeedRow, key: Callable[[Cell], str], *, prompts: bool = False) -> tuple[tuple[Cell, float], ...]:
+    """Every cell with its error by a fit on the cells with another key."""
+    known, names = fitted_on(row.id, prompts=prompts), row.prompt_fits if prompts else row.fits
+    misses: list[tuple[Cell, float]] = []
+    for left_out in dict.fromkeys(key(cell) for cell in known):
+        constants = _fitted([cell for cell in known if key(cell) != left_out], row.constants, names)
+        misses += [(cell, miss(cell, constants)) for cell in known if key(cell) == left_out]
+    return tuple(misses)
+
+
+def _fitted(known: Sequence[Cell], start: Constants, names: Sequence[str]) -> Constants:
+    return fit(known, start, names) if known and names else start
+
+
+def home_errors(row: SpeedRow, *, prompts: bool = False) -> Errors | None:
+    misses = held_out(row, lambda cell: cell.group, prompts=prompts)
+    return errors([off for _, off in misses], "each published configuration left out in turn") if misses else None
+
+
+def home(row: SpeedRow) -> Home:
+    known = fitted_on(row.id)
+    return Home(
+        shapes=tuple(sorted({cell.load.shape for cell in known})),
+        formats=tuple(sorted({cell.load.expert_format for cell in known})),
+        gpus=tuple(sorted({cell.load.gpu or "none" for cell in known})),
+        users=max(cell.load.users for cell in known),
+        context_tokens=max(cell.load.context_tokens for cell in known),
+    )
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Runs on the far side of one step, predicted by constants that were fitted on this side alone."""
+
+    step: Step
+    of: Literal["decode", "prompt"]
+    speeds: tuple[str, ...]
+    about: str
+    how: str
+    key: Callable[[Cell], str] | None = None
+    """Left out in turn; None where `near` says which side a run is on."""
+    near: Callable[[Cell], bool] | None = None
+    beside: tuple[str, ...] = ()
+    """Further runs, which no row was fitted on."""
+
+    def errors(self) -> Errors | None:
+        misses = [off for name in self.speeds for off in self._misses(speed_row(name))]
+        return errors(misses, self.how) if misses else None
+
+    def _misses(self, row: SpeedRow) -> Iterator[float]:
+        prompts = self.of == "prompt"
+        if self.key is not None:
+            yield from (off for _, off in held_out(row, self.key, prompts=prompts))
+            return
+        known, names = fitted_on(row.id, prompts=prompts), row.prompt_fits if prompts else row.fits
+        known += cells(self.beside)
+        assert self.near is not None
+        constants = _fitted([cell for cell in known if self.near(cell)], row.constants, names)
+        yield from (miss(cell, constants) for cell in known if not self.near(cell))
+
+
+# Kimi K2.5 by the builds of March 2026, before the kernels that every later build has.
+EARLIER_BUILDS = ("m288-m296", "m300-m302")
+
+
+def _march(cell: Cell) -> bool:
+    return cell.row.id in {row.id for row in measurements(EARLIER_BUILDS)}
+
+
+FEW_USERS, SHORT_CONTEXT = 8, 32_768
+_RANKS = ("vllm-sm120-pcie-oneshot", "vllm-nvlink", "sglang-sm120-pcie")
+TRANSFERS = (
+    Transfer("model", "decode", _RANKS, "another model than the constants were fitted on, on the same engine and GPUs",
+             "each model left out in turn", key=lambda cell: cell.load.shape),
+    Transfer("model", "prompt", _RANKS[:1], "prompts of another model than the constants were fitted on",
+             "each model left out in turn", key=lambda cell: cell.load.shape),
+    Transfer("format", "decode", _RANKS[:1], "experts stored in another format than the constants were fitted on",
+             "each format left out in turn", key=lambda cell: cell.load.expert_format),
+    Transfer("format", "prompt", _RANKS[:1], "prompts with experts stored in another format",
+             "each format left out in turn", key=lambda cell: cell.load.expert_format),
+    Transfer("gpu", "decode", ("vllm-nvlink",), "another GPU of the same kind of architecture and interconnect",
+             "each GPU left out in turn", key=lambda cell: cell.load.gpu or ""),
+    Transfer("version", "decode", ("vllm-sm120-pcie-before-0.19",), "another engine version than the measured ones",
+             "builds of March 2026 by constants of the builds after", near=lambda cell: not _march(cell),
+             beside=EARLIER_BUILDS),
+    Transfer("users", "decode", _RANKS[:1], "a higher concurrency than was fitted",
+             f"fitted on at most {FEW_USERS} users, tested above", near=lambda cell: cell.load.users <= FEW_USERS),
+    Transfer("context", "decode", _RANKS[:1], "a longer context than was fitted",
+             f"fitted on at most {SHORT_CONTEXT} tokens, tested above",
+             near=lambda cell: cell.load.context_tokens <= SHORT_CONTEXT),
+    Transfer("context", "prompt", _RANKS[:1], "prompts longer than were fitted",
+             f"fitted on at most {SHORT_CONTEXT} tokens, tested above",
+             near=lambda cell: cell.load.context_tokens <= SHORT_CONTEXT),
+)  # fmt: skip

@@ -1,0 +1,117 @@
+"""Row of constants + what is planned -> how far from home it is, and the band that such a distance needs.
+
+At home the band is the row's own held-out error. Every step away (another model, another format of the experts, another
+GPU of the architecture, another version, more users or a longer context than were fitted) adds the error that was
+measured across such a step. A band that would be wider than people can plan with is not shown: the speed is not known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from upright import catalog
+from upright.catalog import versions
+from upright.catalog.rows.speed import Errors, SpeedRow, Step, TransferRow
+from upright.records.model import Architecture, Model
+
+WIDEST = 2.5
+"""Upper end over lower end of the widest band that is still an answer."""
+FEW_ROWS = 10
+_FORMATS = ("nvfp4", "mxfp4", "int4", "awq", "gptq", "fp8", "bf16")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is asked of the constants."""
+
+    shape: str
+    expert_format: str
+    gpu: str | None
+    version: str | None
+    users: int
+    context_tokens: int
+
+
+@dataclass(frozen=True)
+class Band:
+    """Factors around a predicted rate."""
+
+    low: float
+    high: float
+    steps: tuple[Step, ...]
+    """How the plan differs from what the constants were fitted on; empty at home."""
+
+    @property
+    def known(self) -> bool:
+        return self.high <= self.low * WIDEST
+
+
+def shape_name(architecture: Architecture) -> str:
+    return f"{architecture.name} {architecture.layers}x{architecture.hidden_size}"
+
+
+def expert_format(model: Model) -> str:
+    """How the weights that a step mostly reads are stored; a GGUF by the type that most of its experts have."""
+    lines = [line for line in model.weights if line.group == "routed_experts"] or list(model.weights)
+    if model.format == "gguf":
+        largest = max(lines, key=lambda line: line.bytes, default=None)
+        return "gguf" if largest is None else f"gguf {largest.dtype}"
+    stated = f"{model.quantisation or ''} {' '.join(sorted({line.dtype for line in lines}))}".lower()
+    name = next((name for name in _FORMATS if name in stated), None)
+    if name in ("awq", "gptq"):
+        return "int4"
+    return name or "bf16"
+
+
+def steps_away(row: SpeedRow, load: Load) -> tuple[Step, ...]:
+    """In which ways the load is not what the row was fitted on."""
+    return () if row.home is None else tuple(_steps(row, load))
+
+
+def band(row: SpeedRow, load: Load, of: Literal["decode", "prompt"] = "decode") -> Band | None:
+    """None if no error was ever measured for the row, or across one of the steps."""
+    at_home = row.errors if of == "decode" else row.prompt_errors
+    steps = steps_away(row, load)
+    measured = [_transfer(step, of) for step in steps]
+    if at_home is None or any(errors is None for errors in measured):
+        return None
+    ends = [_ends(errors) for errors in (at_home, *measured) if errors is not None]
+    return Band(
+        low=math.exp(-math.hypot(*(math.log(low) for low, _ in ends))),
+        high=math.exp(math.hypot(*(math.log(high) for _, high in ends))),
+        steps=steps,
+    )
+
+
+def _steps(row: SpeedRow, load: Load) -> Iterator[Step]:
+    home = row.home
+    assert home is not None
+    if load.shape not in home.shapes:
+        yield "model"
+    if load.expert_format not in home.formats:
+        yield "format"
+    if load.gpu not in home.gpus:
+        yield "gpu"
+    if load.version is not None and not versions.inside(load.version, home.versions):
+        yield "version"
+    if load.users > home.users:
+        yield "users"
+    if load.context_tokens > home.context_tokens:
+        yield "context"
+
+
+def _transfer(step: Step, of: Literal["decode", "prompt"]) -> Errors | None:
+    return next((row.errors for row in _transfers() if (row.step, row.of) == (step, of)), None)
+
+
+def _transfers() -> Iterable[TransferRow]:
+    return (row for row in catalog.rows("transfers").values() if isinstance(row, TransferRow))
+
+
+def _ends(errors: Errors) -> tuple[float, float]:
+    """Few rows tell no direction: then the band reaches as far down as up."""
+    low, high = min(1.0, errors.low), max(1.0, errors.high)
+    return (min(low, 1 / high), max(high, 1 / low)) if errors.rows < FEW_ROWS else (low, high)

@@ -1,0 +1,276 @@
+"""A published measurement -> a sample that constants are fitted on and held against.
+
+The sample is made as a plan would be: the catalogue's model and artifact, the GPU's row, the row of constants that a
+plan for such a box would take. What its author does not say is not guessed: then there is no sample.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from upright import catalog
+from upright.catalog.model_records import records
+from upright.catalog.rows.hardware import GpuRow
+from upright.catalog.rows.speed import Kernels, SpeedRow, Wires
+from upright.catalog.rows.words import MeasurementRow
+from upright.errors import UsageError
+from upright.planning.offering import layers_of
+from upright.planning.speed.layered import Host, Layered
+from upright.planning.speed.provenance import Load, expert_format, shape_name
+from upright.planning.speed.rows import choose
+from upright.planning.speed.samples import LayerSample, RankSample
+from upright.planning.speed.work import Reader, Silicon, rank_work
+from upright.records.model import Model
+from upright.records.plan import Parallel
+
+_PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
+_ANSWER = re.compile(r"\bOSL (\d+)|\bin / (\d+) out|mean output (\d+)")
+_INPUT = re.compile(r"mean input (\d+)")
+_GUESSES = re.compile(r"\bk=(\d+)")
+_SCHEMES = (("nvfp4",), ("mxfp4",), ("fp8",), ("awq", "int4", "gptq"), ("bf16",))
+_RELEASE = re.compile(r"(?<![\d.])0\.\d+\.\d+(?:\.post\d+)?|(?<=v)0\.\d+")
+_PCIE5_X16 = 63.0e9
+
+
+def measurements(ids: Iterable[str]) -> Sequence[MeasurementRow]:
+    """Rows by id, by span (`m023-m044`), or by the group that they belong to."""
+    known = {row.id: row for row in catalog.measurements()}
+    order = list(known)
+    chosen: list[MeasurementRow] = []
+    for name in ids:
+        first, _, last = name.partition("-")
+        if first in known and (last or first) in known:
+            chosen += [known[id_] for id_ in order[order.index(first) : order.index(last or first) + 1]]
+        elif members := [row for row in known.values() if row.group == name]:
+            chosen += members
+        else:
+            raise UsageError(f"no measurement {name}", hint="upright catalog list measurements")
+    return chosen
+
+
+def sample(row: MeasurementRow) -> RankSample | LayerSample | None:
+    """None if the row does not say enough, or speculates without saying how much was accepted."""
+    model, constants, gpu = model_of(row), row_of(row), gpu_of(row)
+    if model is None or constants is None:
+        return None
+    if layers_of(engine_of(row)) is not None:
+        return _layer_sample(row, constants, model, gpu)
+    return rank_sample(row, constants.kernels, model, catalog.gpu(gpu)) if gpu else None
+
+
+def shares_a_prompt(rows: Iterable[MeasurementRow]) -> bool:
+    """Whether a benchmark gave all its users the same prompt: some of its cells are more cache than its GPUs can hold.
+
+    How much of such a cache a step reads is not known: engines keep one copy, and some read it once for all.
+    """
+    return any(_cache_share(row) > 1 for row in rows)
+
+
+def _cache_share(row: MeasurementRow) -> float:
+    """Of what weights leave of a GPU's memory, the part that the users' contexts would take if each had its own."""
+    cell, model, gpu = sample(row), model_of(row), gpu_of(row)
+    if not isinstance(cell, RankSample) or cell.kind != "decode" or model is None or gpu is None:
+        return 0.0
+    work = cell.work
+    kept = sum(
+        reader.layers * _kept_tokens(reader, cell.context) * (reader.token_bytes + reader.extra_token_bytes)
+        for reader in work.readers
+    )
+    room = float(catalog.gpu(gpu).memory_gb.value or 0) * 1e9 - model.tensor_bytes / work.tensor
+    return cell.batch * kept / work.sharing / room if room > 0 else 0.0
+
+
+def _kept_tokens(reader: Reader, context: float) -> float:
+    """A window forgets; an indexer reads little, and everything is kept for it."""
+    return context if reader.latent else min(context, reader.most_tokens or context)
+
+
+def load_of(row: MeasurementRow) -> Load | None:
+    model = model_of(row)
+    if model is None:
+        return None
+    return Load(
+        shape=shape_name(model.architecture),
+        expert_format=expert_format(model),
+        gpu=gpu_of(row),
+        version=None,
+        users=row.concurrency or 1,
+        context_tokens=row.context_tokens or 0,
+    )
+
+
+def engine_of(row: MeasurementRow) -> str:
+    """Forks are planned as the engine that they are forks of."""
+    return row.engine.partition("-fork")[0]
+
+
+def gpu_of(row: MeasurementRow) -> str | None:
+    """The catalogue's id of the GPU; None for a run without one."""
+    if row.gpu == "none":
+        return None
+    known = catalog.rows("gpus")
+    return row.gpu if row.gpu in known else _GPU_NAMES.get(row.gpu)
+
+
+_GPU_NAMES = {
+    "RTX PRO 6000 Blackwell": "rtx-pro-6000-server",
+    "H200": "h200-sxm",
+    "B200": "b200-sxm",
+    "B300": "b300-sxm",
+}
+
+
+def row_of(row: MeasurementRow) -> SpeedRow | None:
+    """The row of constants that a plan for this run would take."""
+    gpu = gpu_of(row)
+    capability = catalog.gpu(gpu).compute_capability if gpu else None
+    patches = ("pcie-allreduce",) if _one_shot(row) else ()
+    chosen = choose(engine_of(row), version_of(row), capability, _wires(row), patches)
+    return chosen.row if chosen else None
+
+
+def version_of(row: MeasurementRow) -> str | None:
+    """The release that the author names; None for an image or a commit."""
+    stated = _RELEASE.search(row.engine_version or "")
+    return stated[0] if stated else None
+
+
+@cache
+def model_record(name: str, artifact: str | None = None) -> Model:
+    """The artifact of that name, else the native one."""
+    known = records(catalog.model(name))
+    return next((model for model in known if model.source == artifact), known[0])
+
+
+@cache
+def _records(model: str) -> tuple[Model, ...]:
+    row = catalog.find_model(model) or catalog.find_model(model.rpartition("/")[2])
+    return records(row) if row is not None else ()
+
+
+def model_of(row: MeasurementRow) -> Model | None:
+    """The artifact that the author names, else one of the same format."""
+    artifacts = _records(row.model)
+    named = f"{row.artifact or ''} {row.quant or ''}".lower()
+    exact = next((model for model in artifacts if model.source.lower() in named), None)
+    if exact is not None:
+        return exact
+    if layers_of(engine_of(row)) is not None:
+        return None
+    native = row.artifact is None
+    for scheme in _SCHEMES:
+        if any(word in named for word in scheme):
+            return next((model for model in artifacts if _stored_as(model, scheme)), None)
+    return artifacts[0] if native and artifacts else None
+
+
+def _stored_as(model: Model, scheme: Iterable[str]) -> bool:
+    return any(word in (model.quantisation or "").lower() for word in scheme)
+
+
+def silicon(gpu: GpuRow) -> Silicon:
+    bandwidth = gpu.memory_bandwidth_loaded_gb_s or gpu.memory_bandwidth_gb_s
+    return Silicon(
+        bandwidth=float(bandwidth.value or 0) * 1e9,
+        multiprocessors=int(gpu.sm_count.value or 1),
+        bf16_flops=float(gpu.bf16_tflops.value or 0) * 1e12,
+    )
+
+
+def rank_sample(row: MeasurementRow, kernels: Kernels, model: Model, gpu: GpuRow) -> RankSample | None:
+    """A run of an engine whose ranks divide every layer, on this GPU and by these kernels."""
+    spread, rate = _PARALLEL.search(row.parallelism or ""), _rate(row)
+    if spread is None or rate is None or row.concurrency is None or row.context_tokens is None:
+        return None
+    decodes = row.decode_tokens_per_second is not None
+    speculates = decodes and row.speculation not in (None, "none")
+    guesses = int(k[1]) if speculates and (k := _GUESSES.search(row.speculation or "")) else 0
+    accepted = _acceptance(row, guesses)
+    if speculates and (accepted is None or not guesses):
+        return None
+    answer = _ANSWER.search(row.notes or "") if row.kind in (None, "aggregate") else None
+    output = int(answer[1] or answer[2] or answer[3]) if answer else 1
+    parallel = Parallel(tensor=int(spread[1]), decode_context=int(spread[2] or 1))
+    return RankSample(
+        id=row.id,
+        work=rank_work(model, parallel, _dtype(row.kv_dtype), sparse=kernels.sparse_attention),
+        silicon=silicon(gpu),
+        kernels=kernels,
+        batch=min(row.concurrency, _held(row, output)) if answer else row.concurrency,
+        context=row.context_tokens,
+        tokens_per_second=1e3 * row.concurrency / row.tpot_ms if row.tpot_ms else rate,
+        kind="prompt" if not decodes else "served" if answer else "decode",
+        output_tokens=output,
+        input_tokens=int(prompt[1]) if answer and (prompt := _INPUT.search(row.notes or "")) else 0,
+        guesses=guesses,
+        acceptance=accepted,
+    )
+
+
+def _layer_sample(row: MeasurementRow, constants: SpeedRow, model: Model, gpu: str | None) -> LayerSample | None:
+    host, rate = _host(row, gpu), _rate(row)
+    if host is None or rate is None or row.speculation not in (None, "none"):
+        return None
+    layers = len({line.layer for line in model.weights if line.group == "routed_experts"})
+    on_gpus = layers if row.gpu_expert_layers is None else row.gpu_expert_layers
+    if row.gpu != "none" and gpu is None:
+        return None
+    placed = Layered(
+        work=rank_work(model, Parallel(), _dtype(row.kv_dtype)),
+        silicon=silicon(catalog.gpu(gpu)) if gpu else None,
+        host=host,
+        expert_layers=layers,
+        host_layers=layers - on_gpus if gpu else layers,
+    )
+    prompt = row.prefill_tokens_per_second is not None
+    return LayerSample(
+        row.id, placed, constants.kernels, float(row.context_tokens or 0), rate,
+        ubatch=512 if prompt else None, batch=row.concurrency or 1,
+    )  # fmt: skip
+
+
+def _rate(row: MeasurementRow) -> float | None:
+    return row.decode_tokens_per_second or row.prefill_tokens_per_second
+
+
+def _host(row: MeasurementRow, gpu: str | None) -> Host | None:
+    """None if the run leans on system RAM of which the author does not say how fast it is."""
+    slot = _PCIE5_X16 if gpu else None
+    if not row.host_bandwidth:
+        return Host(1.0, False, slot) if gpu and row.gpu_expert_layers is None else None
+    figure, _, how = row.host_bandwidth.partition(" ")
+    return Host(float(figure) * 1e9, how == "measured", slot)
+
+
+def _acceptance(row: MeasurementRow, guesses: int) -> float | None:
+    if row.acceptance is not None or not row.accepted_length or not guesses:
+        return row.acceptance
+    return (row.accepted_length - 1) / guesses
+
+
+def _one_shot(row: MeasurementRow) -> bool:
+    text = row.interconnect or ""
+    return "C++ PCIe all-reduce" in text or "PCIe all-reduce 1" in text
+
+
+def _wires(row: MeasurementRow) -> Wires:
+    spread = _PARALLEL.search(row.parallelism or "")
+    if spread is None or spread[1] == "1":
+        return "one"
+    return "pcie" if "PCIe" in (row.interconnect or "") or row.gpu.startswith(("rtx", "RTX")) else "nvlink"
+
+
+def _held(row: MeasurementRow, output: int) -> int:
+    """Requests that the pool held at once: the rest waited."""
+    if row.kv_tokens is None or row.context_tokens is None:
+        return row.concurrency or 1
+    return max(1, row.kv_tokens // (row.context_tokens + output))
+
+
+def _dtype(stated: str | None) -> str:
+    text = stated or ""
+    if "fp8" in text:
+        return "fp8"
+    return text if text in ("bf16", "f16", "q8_0") else "bf16"

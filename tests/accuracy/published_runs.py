@@ -1,0 +1,95 @@
+"""A published measurement -> the `upright plan` command that a person would type for it, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from click.testing import CliRunner
+
+from upright.catalog.rows.words import MeasurementRow
+from upright.cli.main import cli
+
+_PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
+_BOXES = {"gb10": "dgx-spark"}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What the page says of one run: a band, or nothing."""
+
+    row: MeasurementRow
+    low: float | None
+    best: float | None
+    high: float | None
+    why: str = ""
+
+    @property
+    def known(self) -> bool:
+        return self.low is not None
+
+    @property
+    def measured(self) -> float:
+        row = self.row
+        if row.kind == "aggregate" and row.tpot_ms:
+            return 1e3 * (row.concurrency or 1) / row.tpot_ms
+        return row.decode_tokens_per_second or row.prefill_tokens_per_second or 0.0
+
+    @property
+    def inside(self) -> bool:
+        return self.low is not None and self.high is not None and self.low <= self.measured <= self.high
+
+    @property
+    def error(self) -> float | None:
+        return None if self.best is None else abs(self.best / self.measured - 1)
+
+
+def argv(row: MeasurementRow) -> list[str]:
+    """With what the author says of the run, and nothing that only we would know."""
+    count, prompt = row.gpu_count or 1, row.prefill_tokens_per_second is not None
+    box = _BOXES.get(row.gpu) if count == 1 else None
+    context = max(1024, (row.context_tokens or 0) * (2 if prompt else 1))
+    words = ["plan", _model(row), "--box", box or f"{count}x-{row.gpu}", "--engine", row.engine.partition("-fork")[0]]
+    words += ["--context", str(context), "--users", str(row.concurrency or 1)]
+    spread = _PARALLEL.search(row.parallelism or "")
+    if spread and int(spread[1]) > 1:
+        words += ["--tp", spread[1], "--dcp", spread[2] or "1"]
+    kv = row.kv_dtype or ""
+    if kv in ("fp8", "bf16", "f16", "q8_0", "fp8_e4m3"):
+        words += ["--kv-dtype", kv]
+    if row.speculation not in (None, "none"):
+        words += ["--draft", *(["--acceptance", str(row.acceptance)] if row.acceptance else [])]
+    if row.host_bandwidth:
+        words += ["--host-bandwidth", row.host_bandwidth.partition(" ")[0], "--host-memory", "512"]
+    return [*words, "--json"]
+
+
+def _model(row: MeasurementRow) -> str:
+    named = (row.artifact or "").split(" ")[0]
+    return named if "/" in named else row.model
+
+
+def ask(row: MeasurementRow) -> Answered:
+    done = CliRunner().invoke(cli, argv(row))
+    if done.exception is not None and not done.stdout.startswith("{"):
+        return Answered(row, None, None, None, f"error: {done.exception}"[:120])
+    if not done.stdout.startswith("{"):
+        return Answered(row, None, None, None, (done.stderr or done.stdout).strip().splitlines()[0][:120])
+    plans = json.loads(done.stdout)["plans"]
+    if not plans:
+        return Answered(row, None, None, None, "no plan")
+    plan = plans[0]
+    speed, users = plan.get("speed"), row.concurrency or 1
+    if not speed:
+        notes = [note["message"] for note in plan["notes"] if note["code"] == "speed-unknown"]
+        no = [objection["message"] for objection in plan["objections"]]
+        return Answered(row, None, None, None, (notes or no or ["no speed"])[0])
+    if row.prefill_tokens_per_second is not None:
+        rate, factor = speed["prompt"], 1
+    else:
+        rate, factor = speed["full" if row.context_tokens else "empty"], users
+    if rate is None:
+        return Answered(row, None, None, None, "prompts: not known")
+    best = None if rate["best"] is None else rate["best"] * factor
+    return Answered(row, rate["low"] * factor, best, rate["high"] * factor)
