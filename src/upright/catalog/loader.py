@@ -18,12 +18,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from upright.catalog.compiled import OURS as OURS
+from upright.catalog.compiled import keep_rows, kept_rows
 from upright.catalog.rows.base import Owner, Row
 from upright.errors import CatalogError
 from upright.home import home
 from upright.records.yaml12 import from_yaml
-
-OURS = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,11 @@ def rows_wanted(kind: str, wanted: Callable[[str], bool]) -> Mapping[str, Row]:
         if owner == "user":
             found |= {row.id: row for row in rows_of_file(kind, path, owner)}
             continue
-        parts = [f"- id:{part}" for part in f"\n{path.read_text(encoding='utf-8')}".split("\n- id:")[1:]]
+        text = _text(path)
+        parts = [f"- id:{part}" for part in f"\n{text}".split("\n- id:")[1:]]
+        if (kept := kept_rows(path, text)) is not None and len(kept) == len(parts):
+            found |= {row.id: row for row, part in zip(kept, parts, strict=True) if wanted(part)}
+            continue
         for content in _yaml("\n".join(part for part in parts if wanted(part)), path) or ():
             row = _row(named.row_class(), content, path, owner)
             found[row.id] = row
@@ -114,18 +118,34 @@ def row_by_id(kind: str, id_: str) -> Row | None:
 
 def rows_of_file(kind: str, path: Path, owner: Owner = "upright") -> tuple[Row, ...]:
     """The rows of one file, validated."""
-    named = kind_named(kind)
+    named, text = kind_named(kind), _text(path)
+    ours = owner == "upright" and path.is_relative_to(OURS)
+    if ours and (kept := kept_rows(path, text)) is not None:
+        return kept
     row_class = named.row_class()
-    return tuple(_row(row_class, content, path, owner) for content in _contents(path, named))
+    parsed = tuple(_row(row_class, content, path, owner) for content in _contents(text, path, named))
+    if ours:
+        keep_rows(path, text, parsed)
+    return parsed
+
+
+def compile_ours() -> None:
+    """All our rows, kept for commands that start: when the package is built."""
+    for kind in KINDS:
+        for path in _our_files(kind):
+            keep_rows(path, _text(path), rows_of_file(kind, path), anyway=True)
 
 
 def files(kind: str) -> tuple[tuple[Path, Owner], ...]:
     """Every file that holds rows of the kind: ours, then the user's."""
     name = kind_named(kind).name
-    folder = [path for path in sorted((OURS / name).glob("*")) if path.suffix in (".yaml", ".csv")]
-    ours = [OURS / f"{name}.yaml", OURS / f"{name}.csv", *folder]
     theirs = sorted((user_folder() / name).glob("*.yaml"))
-    return (*((path, "upright") for path in ours if path.exists()), *((path, "user") for path in theirs))
+    return (*((path, "upright") for path in _our_files(name)), *((path, "user") for path in theirs))
+
+
+def _our_files(name: str) -> list[Path]:
+    folder = (path for path in sorted((OURS / name).glob("*")) if path.suffix in (".yaml", ".csv"))
+    return [path for path in (OURS / f"{name}.yaml", OURS / f"{name}.csv", *folder) if path.exists()]
 
 
 @cache
@@ -134,6 +154,8 @@ def _one_row(kind: Kind, id_: str) -> Row | None:
     for path, owner in files(kind.name):
         text = path.read_text(encoding="utf-8") if path.suffix == ".yaml" else ""
         if start := head.search(text):
+            if (kept := kept_rows(path, text)) is not None:
+                return next(row for row in kept if row.id == id_)
             end = text.find("\n- id:", start.end())
             (content,) = _yaml(text[start.start() : end if end >= 0 else None], path)
             return _row(kind.row_class(), content, path, owner)
@@ -173,11 +195,14 @@ def _first_fault(error: ValidationError) -> str:
     return f"{field}: {first['msg']}"
 
 
-def _contents(path: Path, kind: Kind) -> Iterable[Any]:
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CatalogError(f"{path}: cannot be read: {error}") from None
+
+
+def _contents(text: str, path: Path, kind: Kind) -> Iterable[Any]:
     if path.suffix == ".csv":
         return _csv(text)
     content = _yaml(text, path)
