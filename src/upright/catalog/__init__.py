@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from upright.catalog.rows.advisory import AdvisoryRow
     from upright.catalog.rows.base import Row
+    from upright.catalog.rows.constraint import ConstraintRow
     from upright.catalog.rows.engine import CompatRow, FlagRow, ImageRow
     from upright.catalog.rows.failure import FailureRow
     from upright.catalog.rows.hardware import BoxRow, GpuRow, LinkRow
@@ -37,6 +38,7 @@ __all__ = [
     "box_record",
     "boxes",
     "compat",
+    "constraints",
     "failures",
     "find_gpu",
     "flags",
@@ -149,6 +151,12 @@ def compat(
         and row.holds(version, compute_capability)
         and (patched is None or row.patched == patched)
     )
+
+
+def constraints(engine: str | None = None) -> tuple[ConstraintRow, ...]:
+    """What one engine must, must not or should be told."""
+    known = cast("tuple[ConstraintRow, ...]", tuple(rows("constraints").values()))
+    return tuple(row for row in known if engine in (None, row.engine))
 
 
 def images(engine: str | None = None) -> tuple[ImageRow, ...]:

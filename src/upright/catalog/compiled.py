@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 OURS = Path(__file__).parent
 KEPT = OURS / "compiled"
-_SHAPES = (*sorted((OURS / "rows").glob("*.py")), OURS / "versions.py", OURS.parent / "records/base.py")
+_SHAPES = (
+    *sorted((OURS / "rows").glob("*.py")),
+    OURS / "versions.py",
+    OURS.parent / "records/base.py",
+    OURS.parent / "records/recipe.py",
+)
 """What decides how a row's text becomes a row."""
 _MAY_BE_NAMED = ("upright.catalog.rows.", "upright.records.")
 _KEY_BYTES = 32
@@ -58,7 +63,8 @@ def keep_rows(path: Path, text: str, rows: tuple[Row, ...], *, anyway: bool = Fa
 
 
 def _place(path: Path) -> Path:
-    return KEPT / f"{path.relative_to(OURS).as_posix().replace('/', '.')}.rows"
+    home = OURS if path.is_relative_to(OURS) else OURS.parent  # rows beside an engine
+    return KEPT / f"{path.relative_to(home).as_posix().replace('/', '.')}.rows"
 
 
 def _key(path: Path, text: str) -> bytes:

@@ -1,7 +1,8 @@
 """A kind -> its rows, ours first, the user's laid over them.
 
-`KIND.yaml`, `KIND.csv`, `KIND/*.yaml` and `KIND/*.csv` here, then `KIND/*.yaml` in the user's own catalogue: a row with
-the same id replaces ours. Nothing is read before its kind is asked for, and nothing twice.
+`KIND.yaml`, `KIND.csv`, `KIND/*.yaml` and `KIND/*.csv` here, `KIND.yaml` in an engine's folder, then `KIND/*.yaml` in
+the user's own catalogue: a row with the same id replaces ours. Nothing is read before its kind is asked for, nor
+twice.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from upright.catalog.rows.base import Owner, Row
 from upright.errors import CatalogError
 from upright.home import home
 from upright.records.yaml12 import from_yaml
+
+ENGINE_FOLDERS = OURS.parent / "engines"
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ _ALL = (
     Kind("architectures", "architecture:ArchitectureRow", "architectures: how their configuration is read"),
     Kind("ggml_types", "words:GgmlTypeRow", "types of GGUF tensors: bits and blocks", "words:unfold_ggml_types"),
     Kind("compat", "engine:CompatRow", "what works in which engine, by version and compute capability"),
+    Kind("constraints", "constraint:ConstraintRow", "what must, must not or should be told an engine, and when"),
     Kind("images", "engine:ImageRow", "container images: what they contain, what they patch"),
     Kind("flags", "engine:FlagRow", "flags of engines: what they mean, where they bite"),
     Kind("failures", "failure:FailureRow", "lines of logs: what they mean, what cures them"),
@@ -119,7 +123,7 @@ def row_by_id(kind: str, id_: str) -> Row | None:
 def rows_of_file(kind: str, path: Path, owner: Owner = "upright") -> tuple[Row, ...]:
     """The rows of one file, validated."""
     named, text = kind_named(kind), _text(path)
-    ours = owner == "upright" and path.is_relative_to(OURS)
+    ours = owner == "upright" and path.is_relative_to(OURS.parent)
     if ours and (kept := kept_rows(path, text)) is not None:
         return kept
     row_class = named.row_class()
@@ -145,7 +149,8 @@ def files(kind: str) -> tuple[tuple[Path, Owner], ...]:
 
 def _our_files(name: str) -> list[Path]:
     folder = (path for path in sorted((OURS / name).glob("*")) if path.suffix in (".yaml", ".csv"))
-    return [path for path in (OURS / f"{name}.yaml", OURS / f"{name}.csv", *folder) if path.exists()]
+    beside = sorted(ENGINE_FOLDERS.glob(f"*/{name}.yaml"))
+    return [path for path in (OURS / f"{name}.yaml", OURS / f"{name}.csv", *folder, *beside) if path.exists()]
 
 
 @cache
@@ -182,11 +187,17 @@ def _row(row_class: type[Row], content: Any, path: Path, owner: Owner) -> Row:
     for reserved in ("owner", "file"):
         if reserved in content:
             raise CatalogError(f"{path}: row {name}: {reserved}: is set by the loader, not by the row")
-    shown = path.relative_to(OURS).as_posix() if owner == "upright" and path.is_relative_to(OURS) else str(path)
+    shown = _shown(path) if owner == "upright" else str(path)
     try:
         return row_class.model_validate({**content, "owner": owner, "file": shown})
     except ValidationError as error:
         raise CatalogError(f"{path}: row {name}: {_first_fault(error)}") from None
+
+
+def _shown(path: Path) -> str:
+    """A file of ours, without the place where Upright is installed."""
+    home = next((home for home in (OURS, OURS.parent) if path.is_relative_to(home)), None)
+    return path.relative_to(home).as_posix() if home else str(path)
 
 
 def _first_fault(error: ValidationError) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from upright import catalog
+from upright.catalog import find_model
 from upright.catalog.rows.model import Artifact, ModelRow, Shape
 from upright.records.model import (
     Architecture,
@@ -68,7 +68,7 @@ def row_of(model: Model) -> ModelRow | None:
 
 @cache
 def _row(name: str) -> ModelRow | None:
-    return catalog.find_model(name)
+    return find_model(name)
 
 
 def attention_parameters(kind: Attention, hidden: int) -> int:

@@ -19,6 +19,8 @@ from pathlib import Path
 from upright.bounds.values import decoded
 from upright.catalog.recorded_flags import RecordedFlags, nearest_flags, recorded_flags
 from upright.checking.payload import parser
+from upright.constraining import breaches, of_recipe
+from upright.constraining import notes as constraint_notes
 from upright.engines import advisories, engine_named
 from upright.engines.facets.finding import PackageFinding
 from upright.engines.facets.proof import ParserInPython, ParserOfProgram
@@ -61,9 +63,38 @@ def check(recipe: Recipe, *, program: str | None = None) -> RecipeCheck:
         judged_by=verdict.by,
         judged_version=verdict.version,
         settings=len(settings),
-        refusals=(*verdict.refusals, *_holes(recipe)),
-        remarks=(*verdict.remarks, *advisories.notes(recipe)),
+        refusals=(*verdict.refusals, *_forbidden(recipe), *_holes(recipe)),
+        remarks=(*verdict.remarks, *_not_judged(recipe), *constraint_notes(recipe), *advisories.notes(recipe)),
     )
+
+
+def _forbidden(recipe: Recipe) -> Iterator[Refusal]:
+    """What no parser knows: silicon, weights and builds that the settings do not go with."""
+    situation = of_recipe(recipe)
+    for breach in breaches(situation) if situation else ():
+        if breach.refused:
+            setting = _naming(recipe, breach.row.demand.fact)
+            yield Refusal(setting=setting, message=f"{breach.sentence}. {breach.row.instead}")
+
+
+def _naming(recipe: Recipe, fact: str) -> str:
+    """The words of the recipe that set the fact, or what it follows from."""
+    names = {
+        name for name, other in engine_named(recipe.engine).constrained_by.items() if other in (fact, _SET_BY.get(fact))
+    }
+    settings = [setting for setting in recipe.arguments if setting.name.partition("=")[0] in names]
+    return " ".join(_words(settings[0])) if settings else ""
+
+
+_SET_BY = {"expert_width_per_rank": "tensor", "ranks_left": "decode_context", "kv_replicas_left": "decode_context"}
+
+
+def _not_judged(recipe: Recipe) -> Iterator[str]:
+    if recipe.circumstances is None and engine_named(recipe.engine).constrained_by:
+        yield (
+            "For which box and model it was written is not in this recipe: what they forbid was not judged. "
+            "Render it again with `upright render`."
+        )
 
 
 def _holes(recipe: Recipe) -> Iterator[Refusal]:

@@ -28,6 +28,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "layouts": ("engine", "piece", "about"),
     "ggml_types": ("number", "block_elements", "block_bytes", "row_bytes", "ik_only"),
     "compat": ("versions", "status", "feature"),
+    "constraints": ("engine", "force", "title"),
     "images": ("engine", "date", "about"),
     "flags": ("means",),
     "failures": ("severity", "title"),

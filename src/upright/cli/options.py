@@ -208,7 +208,7 @@ def given(*names: str) -> list[str]:
         if name in names and isinstance(option, click.Option) and context.get_parameter_source(name) in typed:
             value = context.params[name]
             if option.is_flag:
-                words.append(option.opts[-1])
+                words.append(option.opts[-1] if value or not option.secondary_opts else option.secondary_opts[-1])
                 continue
             for each in value if option.multiple else (value,):
                 words += [option.opts[-1], _word(each)]

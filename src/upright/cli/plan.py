@@ -15,6 +15,7 @@ from upright.cli.planned import (
     MACHINE,
     WISHES,
     box_options,
+    expert_option,
     goal_of,
     named_box,
     node_options,
@@ -40,6 +41,7 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 @click.option("--tp", type=RANKS, help="Ranks of tensor parallelism.")
 @click.option("--pp", type=RANKS, help="Pipeline stages.")
 @click.option("--dcp", type=RANKS, help="Ranks that share one copy of the cache.")
+@expert_option
 @click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it: bf16, fp8, q8_0.")
 @click.option(
     "--gpu-memory-utilization",

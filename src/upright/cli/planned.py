@@ -25,6 +25,7 @@ GOAL = {
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel",
     "dcp": "decode_context_parallel",
+    "expert_parallel": "expert_parallel",
     "gpu_memory_utilization": "memory_fraction",
     "draft": "draft",
     "acceptance": "acceptance",
@@ -81,6 +82,13 @@ def node_options(function: F) -> F:
     return function
 
 
+expert_option = click.option(
+    "--expert-parallel/--no-expert-parallel",
+    default=None,
+    help="Whole experts on ranks (EP), or a slice of each.  [default: as the weights can be divided]",
+)
+
+
 def recipe_options(function: F) -> F:
     """Everything that decides a recipe."""
     for option in (
@@ -94,6 +102,7 @@ def recipe_options(function: F) -> F:
         click.option("--gpu-memory-utilization", type=Number(min=0), help="Share of each GPU for the engine."),
         click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it."),
         click.option("--dcp", type=RANKS, help="Ranks that share one copy of the cache."),
+        expert_option,
         click.option("--pp", type=RANKS, help="Pipeline stages."),
         click.option("--tp", type=RANKS, help="Ranks of tensor parallelism."),
         click.option("--engine-version", help="For this version of it, such as 0.32.0."),

@@ -7,6 +7,7 @@ who asks for it answers "not known", and never takes another engine's rule.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Engine(ABC):
     """Which comes first of several plans of which nothing better is known: the lower one."""
     standing_hybrid: ClassVar[int | None] = None
     """The same for a model with latent attention whose experts are partly in main memory; None for no difference."""
+    constrained_by: ClassVar[Mapping[str, str]] = {}
+    """Flags that its constraints go by, each with the fact that it sets."""
 
     @property
     @abstractmethod

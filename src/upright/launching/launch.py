@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from upright.constraining import refuse as refuse_forbidden
 from upright.engines.advisories import refuse
 from upright.errors import LaunchError, StoreError
 from upright.host import Host, LocalHost, SshHost, handed_on
@@ -54,6 +55,7 @@ def launch(
             hint="upright render MODEL --nodes 2 --to shell writes a script for each box",
         )
     refuse(recipe)
+    refuse_forbidden(recipe)
     base_url = address(recipe, machine, port)
     refuse_taken_port(base_url)
     refuse_missing_runtime(recipe, LocalHost() if machine is None else SshHost(machine))
@@ -88,6 +90,7 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
     present, old = status(directory), directory.read(Recipe)
     wanted = recipe or old
     refuse(wanted)
+    refuse_forbidden(wanted)
     base_url = wanted.base_url if present.machine is None else present.base_url
     refuse_missing_runtime(wanted, LocalHost() if present.machine is None else SshHost(present.machine))
     refuse_unset(wanted, present.machine)

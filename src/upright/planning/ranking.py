@@ -46,11 +46,21 @@ def order(plan: Plan, artifact: Model, native: Model, box: Box) -> tuple[object,
         hopeless,
         artifact is not native,
         not installed,
+        *_split(plan, box),
         -worth(plan, artifact, native),
         artifact.tensor_bytes,
         _preference(plan, artifact),
         plan.parallel.decode_context,
     )
+
+
+def _split(plan: Plan, box: Box) -> tuple[int, int]:
+    """GPUs that stay idle, and how far the split is from plain tensor parallelism: no constant prices stages yet."""
+    goal = plan.goal
+    if plan.memory_fraction is None or goal.nodes > 1 or goal.tensor_parallel or goal.pipeline_parallel:
+        return 0, 0
+    idle = max(0, len(box.gpus) - plan.parallel.tensor * plan.parallel.pipeline)
+    return idle, 2 if plan.parallel.pipeline > 1 else int(plan.parallel.expert)
 
 
 def _preference(plan: Plan, artifact: Model) -> int:
@@ -90,9 +100,9 @@ def counted_on(plan: Plan) -> float:
 def runner_up_words(plans: Sequence[Plan]) -> str | None:
     """One line on the best of the others; None if there is no other."""
     best = plans[0]
-    if len(plans) < 2 or not best.fits:
+    second = next((plan for plan in plans[1:] if _apart(plan) != _apart(best)), None)
+    if second is None or not best.fits:
         return None
-    second = plans[1]
     name = way_words(second, best)
     if not second.fits:
         return f"{name} is next, and {second.objections[0].message}"
@@ -107,6 +117,11 @@ def runner_up_words(plans: Sequence[Plan]) -> str | None:
             "it would lose a little of the model" if best.parallel == second.parallel else "it is not the same weights"
         )
     return f"{name} is no better: {_rate(theirs)} tok/s against {_rate(ours)}, and {why}"
+
+
+def _apart(plan: Plan) -> tuple[str, str, int]:
+    """What a page tells two plans apart by; other splits have a note of their own."""
+    return plan.engine, plan.model, plan.parallel.decode_context
 
 
 def way_words(plan: Plan, beside: Plan | None = None) -> str:

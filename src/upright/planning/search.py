@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from upright.engines import engine_named
 from upright.engines.facets.budget import GpuShare, Margin
 from upright.engines.facets.spread import Layers, Ranks
+from upright.planning import constrained
 from upright.planning import fraction as fractions
 from upright.planning.devices import NO_GPU, gpus, same_kind
 from upright.planning.kvcache import cache_shape
@@ -32,7 +33,6 @@ from upright.planning.wishes import (
     dense_mla,
     fp8_images,
     fp8_patch,
-    most_ranks,
     rank_objections,
     sparse_mla,
 )
@@ -85,6 +85,7 @@ def plan(
     if best.not_understood:
         return ranked
     if best.fits:
+        best = constrained.with_splits(best, ranked[1:])
         climb = rungs(best, artifact, lambda changed: search.best(artifact, changed))
         notes = (*best.notes, *search.with_image(best, artifact))
         ranked[0] = best.model_copy(update={"rungs": climb, "notes": notes})
@@ -253,6 +254,9 @@ class _Search:
             message = f"the catalogue does not know the image {goal.image}: planned as upstream"
             done = done.model_copy(update={"notes": (*done.notes, Note(code="unknown-image", message=message))})
         done = _objecting(done, objections)
+        if done.memory_fraction is not None:
+            rules = constrained.Rules(model, self._box, goal, done.engine, done.engine_version)
+            done = constrained.judged(done, rules, cache_known=bool(judged))
         if model.not_understood:
             return not_promised(done, model)
         return _too_slow(self._with_speed(done, model))
@@ -274,13 +278,22 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
     devices = gpus(box)
     model, goal, engine, version = wanted.model, wanted.goal, wanted.engine, wanted.version
     context, made_from, taught = wanted.context, wanted.made_from, wanted.taught
-    dtype = goal.kv_dtype or _usual_dtype(model, engine, share, goal)
+    rules = constrained.Rules(model, box, goal, engine, version)
+    dtype = goal.kv_dtype or rules.cache_type(_usual_dtype(model, engine, share, goal))
     if not devices and (build := cpu_build(engine, version)):
         case = MainMemoryCase(box, model, goal, engine, build, version, context, dtype, made_from, taught)
         yield plan_in_main_memory(case)
         return
-    for tensor, pipeline in _spreads(model, goal, len(devices)):
-        same = same_kind(devices)
+    same = same_kind(devices)
+    layouts = [
+        [
+            spread.model_copy(update={"decode_context": sharing})
+            for sharing in _shares(model, goal, ranks, version, spread)
+        ]
+        for spread in constrained.spreads(rules, len(devices), dtype)
+    ]
+    for layout in rules.open(layouts, dtype):
+        tensor, pipeline = layout[0].tensor, layout[0].pipeline
         problems = tuple(
             rank_objections(model, goal, engine, ranks, version, len(devices), tensor, pipeline, same=same)
         )
@@ -289,37 +302,26 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         # Where nobody measured a shared cache it is shared only as far as the goal needs.
         row = constants(box, engine, version, tensor * pipeline, goal.image)
         for_speed = row is not None and row.row.sharing_measured
-        for sharing in _shares(model, goal, ranks, version, tensor):
-            parallel = Parallel(tensor=tensor, pipeline=pipeline, decode_context=sharing, nodes=goal.nodes)
+        for parallel in layout:
             done = plan_on_ranks(
                 RankCase(
                     box, model, goal, engine, ranks, share, version, used, parallel, context, dtype, fraction, why,
                     made_from, taught,
                 )
             )  # fmt: skip
+            done = done.model_copy(update={"notes": (*done.notes, *rules.left_out())})
             yield _objecting(done, problems)
             if (done.fits and not for_speed) or any(each.code == "weights-too-large" for each in done.objections):
                 break
 
 
-def _spreads(model: Model, goal: Goal, count: int) -> Iterator[tuple[int, int]]:
-    """(ranks that divide every layer, stages): over several boxes stages go across, or ranks do."""
-    if goal.nodes == 1 or goal.tensor_parallel or goal.pipeline_parallel:
-        stages = goal.pipeline_parallel or 1
-        yield goal.tensor_parallel or most_ranks(model, count // stages), stages
-        return
-    yield most_ranks(model, count // goal.nodes), goal.nodes
-    if (across := most_ranks(model, count)) > count // goal.nodes and across % goal.nodes == 0:
-        yield across, 1
-
-
-def _shares(model: Model, goal: Goal, ranks: Ranks, version: str | None, tensor: int) -> Sequence[int]:
+def _shares(model: Model, goal: Goal, ranks: Ranks, version: str | None, spread: Parallel) -> Sequence[int]:
     """Ranks that may share one copy of the cache."""
     if goal.decode_context_parallel is not None:
         return (goal.decode_context_parallel,)
     if not ranks.sharing.able(version):
         return (1,)
-    shape = cache_shape(model.architecture, "bf16")
+    shape, tensor = cache_shape(model.architecture, "bf16"), spread.tensor
     replicas = tensor if shape.heads_shared is None else max(1, tensor // shape.heads_shared)
     return [share for share in range(1, replicas + 1) if tensor % share == 0]
 

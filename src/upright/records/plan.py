@@ -34,6 +34,8 @@ class Goal(Part):
     """Only this many pipeline stages."""
     decode_context_parallel: int | None = None
     """Only this many ranks to share one copy of the cache."""
+    expert_parallel: bool | None = None
+    """Whole experts on ranks, or a slice of each; None is the planner's to choose."""
     memory_fraction: float | None = None
     """vLLM's --gpu-memory-utilization, SGLang's --mem-fraction-static."""
     draft: bool = False
@@ -124,6 +126,8 @@ class Parallel(Part):
     """Ranks that share one copy of the cache."""
     nodes: int = 1
     """Boxes that the ranks are spread over, as many on each."""
+    expert: bool = False
+    """Whether ranks hold whole experts (expert parallelism) instead of a slice of each."""
 
 
 class ExpertPlace(Part):
@@ -264,12 +268,17 @@ def _from_3(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "kv": kv}
 
 
+def _from_4(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 4 divided every expert over all ranks."""
+    return content
+
+
 class Plan(Record):
     """One way to stand this model on this box."""
 
     kind: ClassVar[str] = "plan"
-    schema_version: ClassVar[int] = 4
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3}
+    schema_version: ClassVar[int] = 5
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
 
     engine: FitName
     """Which engine."""

@@ -25,6 +25,8 @@ FIRST_FILE = "FIRST-FILE.gguf"
 
 KeyWay = Literal["file", "environment", "config"]
 Runtime = Literal["process", "podman", "docker"]
+AttentionName = Literal["dense-mla", "sparse-mla", "gqa", "windowed", "linear", "compressed", "shared"]
+WeightFormat = Literal["fp8-block", "fp8", "nvfp4", "mxfp4", "int4", "int8", "awq", "gptq", "bf16", "gguf"]
 
 
 class Setting(Part):
@@ -40,8 +42,48 @@ class Setting(Part):
     """Where that was learned; None if the reason is the plan itself."""
 
 
+class Circumstances(Part):
+    """What a recipe was written for, as far as an engine's constraints go by it."""
+
+    compute_capability: FitName | None = None
+    """The GPUs' architecture; None if it has none, or it is not known."""
+    box_gpus: int = 0
+    """GPUs of the box."""
+    unified_memory: bool = False
+    """GPU and system share one memory."""
+    model: FitName | None = None
+    """The model's row in the catalogue; None if it has none."""
+    artifact: FitName | None = None
+    """The artifact that was planned."""
+    architecture: FitName | None = None
+    """The class that the engine builds."""
+    attention: tuple[AttentionName, ...] = ()
+    """Kinds of its attention layers."""
+    kv_heads: int | None = None
+    """The fewest KV heads of a layer; None if every rank needs all of the cache."""
+    index_top_k: int | None = None
+    """Tokens that a sparse indexer lets through."""
+    experts: int | None = None
+    """Routed experts of a layer; None for a dense model."""
+    expert_width: int | None = None
+    """Width of one routed expert."""
+    expert_format: WeightFormat | None = None
+    """How routed experts are stored; None if that is not known."""
+    expert_block: int | None = None
+    """Weights that share a scale."""
+    patches: tuple[FitName, ...] = ()
+    """What the build carries that upstream has not."""
+    image: FitName | None = None
+    """The row of the image, if it is a community's."""
+
+
 def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     """Schema 1 knew one box."""
+    return content
+
+
+def _from_2(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 2 did not say what it was written for: it stays unknown."""
     return content
 
 
@@ -49,13 +91,15 @@ class Recipe(Record):
     """Nothing left to decide."""
 
     kind: ClassVar[str] = "recipe"
-    schema_version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
+    schema_version: ClassVar[int] = 3
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
     engine: FitName
     """Which engine."""
     engine_version: FitName | None
     """The version it was written for."""
+    circumstances: Circumstances | None = None
+    """What it was written for; None if nobody wrote that down."""
     runtime: Runtime
     """How the engine is started."""
     program: FitName

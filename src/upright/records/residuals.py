@@ -79,12 +79,17 @@ def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _from_2(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 2 divided every expert over all ranks."""
+    return content
+
+
 class Residuals(Record):
     """One start of an engine, measured against its plan. The next plan for this box, engine and version uses it."""
 
     kind: ClassVar[str] = "residuals"
-    schema_version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
+    schema_version: ClassVar[int] = 3
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
     deployment: str
     """Which deployment."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from upright.catalog.model_records import row_of
 from upright.catalog.recorded_flags import recorded_versions
+from upright.constraining import circumstances
+from upright.constraining import notes as constraint_notes
+from upright.constraining import refuse as refuse_forbidden
 from upright.engines import advisories, engine_named
 from upright.engines.facets.flags import Case, Serving, accepted
 from upright.engines.facets.releases import Releases
@@ -15,7 +18,7 @@ from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import PASSED, Recipe, Runtime, Setting
-from upright.rendering.image import Image, image_named
+from upright.rendering.image import SM12_CACHE_PATCH, Image, image_named
 
 LOOPBACK = "127.0.0.1"
 
@@ -66,6 +69,9 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         made_from=(plan.reference, model.reference, box.reference),
         engine=plan.engine,
         engine_version=version,
+        circumstances=circumstances(
+            model, box, wishes.image or plan.goal.image, (SM12_CACHE_PATCH,) if serving.patched else ()
+        ),
         runtime=wishes.runtime,
         program=install.program if install else engine.program,
         installed=install is not None,
@@ -88,7 +94,8 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         notes=engine.flags.notes(case),
     )
     advisories.refuse(made)
-    return made.model_copy(update={"notes": (*made.notes, *advisories.notes(made))})
+    refuse_forbidden(made)
+    return made.model_copy(update={"notes": (*made.notes, *advisories.notes(made), *constraint_notes(made))})
 
 
 def passing(recipe: Recipe, names: Sequence[str]) -> Recipe:

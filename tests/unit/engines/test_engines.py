@@ -87,11 +87,11 @@ def test_the_level_is_the_farthest_pairs_word(path: str, level: str):
     assert [(setting.name, setting.value) for setting in found] == [("NCCL_P2P_LEVEL", level)]
 
 
-def test_fp8_on_sm120_is_noted_unless_the_image_is_patched():
+def test_fp8_on_sm120_is_refused_unless_the_image_is_patched():
     box = catalog.box_record(SM120)
-    bare = rendered(box, engine="vllm", kv_dtype="fp8")
+    with pytest.raises(EngineError, match="101,376"):
+        rendered(box, engine="vllm", kv_dtype="fp8")
     patched = rendered(box, wishes=Wishes(must_be_installed=False, patched=True), engine="vllm", kv_dtype="fp8")
-    assert any("101,376" in note for note in bare.notes)
     assert not any("101,376" in note for note in patched.notes)
     assert any("proved at the context" in note for note in patched.notes)
 

@@ -10,6 +10,7 @@ from upright.catalog.explaining.explanation import Explanation
 from upright.catalog.recorded_flags import recorded_versions, versions_taking
 from upright.catalog.rows.advisory import AdvisoryRow
 from upright.catalog.rows.base import Fact, Row
+from upright.catalog.rows.constraint import ConstraintRow
 from upright.catalog.rows.engine import CompatRow, FlagRow, ImageRow
 from upright.catalog.rows.failure import FailureRow
 from upright.catalog.rows.hardware import BoxRow, GpuRow, LinkRow
@@ -90,6 +91,15 @@ def _advisory(row: AdvisoryRow) -> dict[str, Any]:
     return {
         "kind": "advisory", "title": row.title, "what": row.allows, "facts": tuple(facts), "do": (row.instead,),
         "see": tuple(need for need in row.needs if need.startswith("--")),
+    }  # fmt: skip
+
+
+def _constraint(row: ConstraintRow) -> dict[str, Any]:
+    facts: Facts = [("engine", row.engine), ("force", f"{row.force}: {row.demand.fact}")]
+    facts += [(name, str(held)) for name, held in row.when.model_dump(mode="json", exclude_defaults=True).items()]
+    return {
+        "kind": "constraint", "title": row.title, "what": row.about, "facts": tuple(facts), "do": (row.instead,),
+        "see": tuple(name.partition("/")[2] for name in row.rows),
     }  # fmt: skip
 
 
@@ -327,6 +337,7 @@ def _said(fact: Fact, unit: str = "") -> str:
 
 _MAKERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "advisories": _advisory,
+    "constraints": _constraint,
     "failures": _failure,
     "flags": _flag,
     "terms": _term,

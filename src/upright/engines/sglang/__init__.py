@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from upright.engines.contract import Engine
 from upright.engines.facets.http import Http
@@ -33,6 +34,28 @@ class Sglang(Engine):
     http = Http("/health", "/metrics", metrics_guarded=False, key_way="config", owner="sglang")
     spread = Ranks(vision="replicated", sharing=by_flag("sglang", "--dcp-size"))
     releases = Releases(RELEASE, image=lambda version: f"lmsysorg/sglang:v{version.partition('+')[0]}")
+
+    constrained_by: ClassVar[Mapping[str, str]] = {
+        "--tp-size": "tensor",
+        "--tensor-parallel-size": "tensor",
+        "--tp": "tensor",
+        "--pp-size": "pipeline",
+        "--pipeline-parallel-size": "pipeline",
+        "--dcp-size": "decode_context",
+        "--decode-context-parallel-size": "decode_context",
+        "--dp-size": "data",
+        "--ep-size": "expert_parallel",
+        "--expert-parallel-size": "expert_parallel",
+        "--ep": "expert_parallel",
+        "--mem-fraction-static": "memory_fraction",
+        "--kv-cache-dtype": "cache_type",
+        "--attention-backend": "backend",
+        "--moe-runner-backend": "expert_backend",
+        "--reasoning-parser": "reasoning_parser",
+        "--tool-call-parser": "tool_parser",
+        "--speculative-algorithm": "draft",
+        "--disable-custom-all-reduce": "custom_all_reduce_off",
+    }
 
     @property
     def flags(self) -> Flags:

@@ -69,6 +69,13 @@ def _spread(case: Case) -> Iterator[Setting]:
     )
     if parallel.pipeline > 1:
         yield Setting(name="--pp-size", value=str(parallel.pipeline), reason="layers are divided into stages")
+    if parallel.expert and (flag := case.accepted.first("--ep-size", "--expert-parallel-size")):
+        yield Setting(
+            name=flag,
+            value=str(parallel.tensor),
+            reason=f"whole experts on each of {parallel.tensor} ranks: their width cannot be divided by as many",
+            source="sglang/srt/server_args.py at 0.5.23",
+        )
     if parallel.decode_context > 1 and "--dcp-size" in case.accepted:
         yield Setting(
             name="--dcp-size",
@@ -141,7 +148,15 @@ def _kernels(case: Case) -> Iterator[Setting]:
         )
     version = case.plan.engine_version or case.accepted.version
     row = silicon.known("sglang", version, case.box, "dense MLA") if silicon.dense_mla(case.model) else None
-    if row is not None and row.status == "works" and row.backend:
+    if case.plan.parallel.decode_context > 1 and silicon.dense_mla(case.model):
+        # Guard: constraints/sglang-dcp-needs-lse.
+        yield Setting(
+            name="--attention-backend",
+            value="flashinfer",
+            reason="ranks that share the cache need the log-sum-exp of each part, which Triton does not return",
+            source="https://github.com/sgl-project/sglang/pull/31514",
+        )
+    elif row is not None and row.status == "works" and row.backend:
         yield Setting(
             name="--attention-backend",
             value=row.backend,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from upright.engines.contract import Engine
 from upright.engines.facets.http import Http
@@ -36,6 +37,27 @@ class Vllm(Engine):
     )
     spread = Ranks(vision="divided", sharing=always())
     releases = Releases(RELEASE, image=lambda version: f"vllm/vllm-openai:v{version.partition('+')[0]}")
+
+    constrained_by: ClassVar[Mapping[str, str]] = {
+        "--tensor-parallel-size": "tensor",
+        "-tp": "tensor",
+        "--pipeline-parallel-size": "pipeline",
+        "-pp": "pipeline",
+        "--decode-context-parallel-size": "decode_context",
+        "-dcp": "decode_context",
+        "--data-parallel-size": "data",
+        "-dp": "data",
+        "--enable-expert-parallel": "expert_parallel",
+        "-ep": "expert_parallel",
+        "--gpu-memory-utilization": "memory_fraction",
+        "--kv-cache-dtype": "cache_type",
+        "--attention-backend": "backend",
+        "--moe-backend": "expert_backend",
+        "--reasoning-parser": "reasoning_parser",
+        "--tool-call-parser": "tool_parser",
+        "--speculative-config": "draft",
+        "--disable-custom-all-reduce": "custom_all_reduce_off",
+    }
 
     @property
     def flags(self) -> Flags:

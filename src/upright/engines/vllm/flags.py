@@ -89,6 +89,12 @@ def _spread(case: Case) -> Iterator[Setting]:
             value=str(parallel.pipeline),
             reason="layers are divided into stages",
         )
+    if parallel.expert:
+        yield Setting(
+            name="--enable-expert-parallel",
+            reason=f"whole experts on each of {parallel.tensor} ranks: their width cannot be divided by as many",
+            source="vLLM 0.32.0 model_executor/layers/fused_moe/config.py, FusedMoEParallelConfig.make",
+        )
     if parallel.decode_context > 1:
         yield Setting(
             name="--decode-context-parallel-size",

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from upright.catalog.rows.speed import Constants, Kernels
-from upright.planning.speed.work import BF16, Reader, Silicon, Work, distinct_experts
+from upright.planning.speed.work import BF16, Reader, Silicon, Work, busiest, distinct_experts
 
 EXCHANGES = 3
 """By which ranks share a cache: gather queries, gather the logs of sums, scatter the outputs."""
@@ -50,6 +50,7 @@ def step_amounts(
         wire = work.layers * (work.sharing - 1) * rows * work.exchanged_bytes
         yield Amount("exchange", "collective_gb_s", wire)
     woken = distinct_experts(work.experts, work.active, rows, spread)
+    woken *= busiest(woken, work.tensor) if work.whole_experts else 1.0
     experts = "fp4_efficiency" if work.fp4_experts else "weight_efficiency"
     yield Amount("weights", "weight_efficiency", work.always_bytes / silicon.bandwidth)
     yield Amount("weights", experts, woken * work.expert_bytes / silicon.bandwidth)

@@ -1,0 +1,16 @@
+"""A plan or a recipe, and an engine's rows -> what it must not do, and what it had better not."""
+
+from upright.constraining.judging import Breach, breaches, notes, refuse, told
+from upright.constraining.situation import Situation, circumstances, of_plan, of_recipe
+
+__all__ = [
+    "Breach",
+    "Situation",
+    "breaches",
+    "circumstances",
+    "notes",
+    "of_plan",
+    "of_recipe",
+    "refuse",
+    "told",
+]
