@@ -21,6 +21,7 @@ from upright.launching.causes import last_words, why_ended
 from upright.launching.launch import container_name, ending_seconds
 from upright.launching.locks import inherited, is_tried, supervising
 from upright.launching.logs import ProgressReader, set_aside
+from upright.launching.memory_guard import MemoryGuard
 from upright.launching.noting import Notes, complain
 from upright.launching.places import place_of
 from upright.launching.processes import identify
@@ -36,6 +37,8 @@ _FIRST_QUESTIONS = 5
 _STEADY_SECONDS = 3600.0
 """After so long a service a death is the first one again."""
 _LONGEST_PAUSE_SECONDS = 60
+_SHORT_OF_MEMORY_SECONDS = 1.0
+"""What an engine is given to end by itself when the machine is about to stop answering."""
 _LAST_WORDS_SECONDS = 10.0
 """How long a stop waits for a disk that takes nothing."""
 
@@ -59,6 +62,8 @@ class Supervisor:
         self.stopping = False
         self.asking = False
         self.broken: str | None = None
+        self.out_of_memory = False
+        self.guard = MemoryGuard(self.recipe, self.place.meminfo)
         self.started_at = time.monotonic()
         self.ready_at: float | None = None
 
@@ -99,7 +104,8 @@ class Supervisor:
         """A bug of ours: the engine is ended, and the record says why nobody keeps it any more."""
         complain("".join(traceback.format_exception(error)))
         with suppress(Exception):
-            self.place.end(self.deployment.process, patience_seconds=ending_seconds(self.recipe.runtime))
+            patience = _SHORT_OF_MEMORY_SECONDS if self.out_of_memory else ending_seconds(self.recipe.runtime)
+        self.place.end(self.deployment.process, patience_seconds=patience)
         self._note(state="failed", reason=f"its supervisor broke: {type(error).__name__}: {error}"[:500], progress=None)
 
     def _last_words(self) -> None:
@@ -255,6 +261,11 @@ class Supervisor:
             self._note(state="degraded", reason=f"{error.message}; trying again")
             return True
         self.reached = True
+        if running and (trouble := self.guard.trouble()) is not None:
+            self.out_of_memory, self.broken = True, trouble
+            with suppress(OSError), self.directory.log.open("a") as log:
+                log.write(f"upright: {trouble}\n")  # where `diagnose` reads it
+            return False
         return running
 
     def _end_engine(self) -> None:
@@ -262,7 +273,8 @@ class Supervisor:
         code = None
         if not self.stopping and self.broken is None:
             code = self.place.exit_code()
-        self.place.end(self.deployment.process, patience_seconds=ending_seconds(self.recipe.runtime))
+        patience = _SHORT_OF_MEMORY_SECONDS if self.out_of_memory else ending_seconds(self.recipe.runtime)
+        self.place.end(self.deployment.process, patience_seconds=patience)
         if (left := self.runtime.remove(container_name(self.directory))) is not None:
             self.place.run(left)
         if self.stopping:
@@ -283,7 +295,7 @@ class Supervisor:
         if self.ready_at is not None and time.monotonic() - self.ready_at > _STEADY_SECONDS:
             self._note(restarts=0)
         done, allowed = self.deployment.restarts, self.deployment.keeping.restarts
-        allowed = 0 if is_tried(self.directory) else allowed
+        allowed = 0 if is_tried(self.directory) or self.out_of_memory else allowed
         if self.ready_at is None or done >= allowed:
             tried = f" (after {done} restarts)" if done else ""
             self._note(state="failed", reason=reason + tried)

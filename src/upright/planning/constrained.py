@@ -62,6 +62,16 @@ class Rules:
                 return dtype
         return usual
 
+    def fraction(self, usual: float, why: str) -> tuple[float, str]:
+        """The usual share of a GPU, or as much as the rows leave."""
+        broken = self.broken(Parallel(), "bf16", usual)
+        bounds = [breach.row for breach in broken if breach.row.demand.fact == "memory_fraction"]
+        caps = {row.demand.at_most: row.id for row in bounds if row.demand.at_most is not None}
+        if not caps:
+            return usual, why
+        least = min(caps)
+        return least, f"constraints/{caps[least]}"
+
     def open(self, layouts: Iterable[Sequence[Parallel]], dtype: str) -> list[Sequence[Parallel]]:
         """Those that no row refuses; all of them if none is left, so that a plan can say what stands in its way."""
         everything = [tuple(layout) for layout in layouts]

@@ -47,7 +47,9 @@ def unused(
     token_bytes: Fraction,
     capacity: int,
 ) -> Note | None:
-    """The note that a seed's authors would have needed."""
+    """The note that a seed's authors would have needed; what the system shares is not unused."""
+    if device.unified:
+        return None
     idle = device.cuda_bytes - given.capacity_bytes
     if fraction >= share.highest - 0.02 or idle < UNUSED_BYTES or not token_bytes or not capacity:
         return None

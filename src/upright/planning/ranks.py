@@ -16,7 +16,7 @@ from upright.engines.facets.budget import GpuShare
 from upright.engines.facets.spread import Ranks
 from upright.planning import fraction as fractions
 from upright.planning.answer import exact, finish, unsure
-from upright.planning.devices import Device
+from upright.planning.devices import UNIFIED_RESERVE, Device
 from upright.planning.kvcache import CacheShape, cache_shape, copies, rank_share
 from upright.planning.layouts import Storage
 from upright.planning.overhead import line, overheads
@@ -115,7 +115,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
     assert band is not None
     best, low, high = (_pool_tokens(smallest, case, share) for share in (band.best, band.low, band.high))
     ledger = [found for rank in ranks for found in (*rank.fixed, *_cache_lines(case, rank), *rank.outside)]
-    ledger.append(_process(case))
+    ledger += _on_host(case)
     plan = Plan(
         made_from=case.made_from,
         engine=case.engine,
@@ -193,6 +193,15 @@ def _outside(case: RankCase, device: Device) -> tuple[LedgerLine, ...]:
     return ()
 
 
+def _on_host(case: RankCase) -> tuple[LedgerLine, ...]:
+    """The engine's processes; and the system and its page cache, where the GPU has no memory of its own."""
+    process, device = line(case.rows["process"], "host"), case.gpus[0]
+    if not device.unified:
+        return (process,)
+    why = "the system and its page cache: GPU and system share one memory"
+    return process, exact("host", "host_reserve", int(device.cuda_bytes * UNIFIED_RESERVE), why, "assumed")
+
+
 def _cache_lines(case: RankCase, rank: _Rank) -> tuple[LedgerLine, ...]:
     """Tokens and windows of the users' sequences, and the states that the engine keeps of them."""
     users, held = case.goal.users, rank.held
@@ -207,10 +216,6 @@ def _cache_lines(case: RankCase, rank: _Rank) -> tuple[LedgerLine, ...]:
         why = f"{kept}, {held.why}" if held.why else kept
         lines.append(exact(rank.device.name, "state", int(users * held.states_kept * held.state_bytes), why))
     return tuple(lines)
-
-
-def _process(case: RankCase) -> LedgerLine:
-    return line(case.rows["process"], "host")
 
 
 def _pool_tokens(rank: _Rank, case: RankCase, share: float) -> int:
@@ -237,18 +242,23 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tu
             )
         )
     for rank in ranks[:1]:
-        spare = rank.device.cuda_bytes - rank.budget.capacity_bytes - sum(each.bytes for each in rank.outside)
+        outside = (*rank.outside, *(_on_host(case) if rank.device.unified else ()))  # one memory, counted once
+        spare = rank.device.cuda_bytes - rank.budget.capacity_bytes - sum(each.bytes for each in outside)
         if spare < 0:
             found.append(
                 Objection(
                     code="nothing-left-outside",
-                    message=f"CUDA graphs come on top of the fraction {case.fraction}: {memory(-spare)} are missing",
+                    message=f"{_on_top(rank)} come on top of the fraction {case.fraction}: {memory(-spare)} missing",
                     device=rank.device.name,
                     short_bytes=-spare,
                     remedy=f"--gpu-memory-utilization {max(0.5, case.fraction - 0.04):.2f}",
                 )
             )
     return tuple(found)
+
+
+def _on_top(rank: _Rank) -> str:
+    return "the system and the engine's own processes" if rank.device.unified else "CUDA graphs"
 
 
 def _weights_too_large(case: RankCase, rank: _Rank, short: int) -> Objection:

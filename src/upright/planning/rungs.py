@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from upright.planning.constrained import FORBIDDEN
 from upright.planning.fraction import share_of
 from upright.planning.offering import ranks_of
 from upright.records.model import Model
@@ -49,6 +50,8 @@ def _memory(plan: Plan, planner: Planner) -> Iterator[Rung]:
     share = share_of(plan.engine)
     if share is not None and plan.memory_fraction is not None and plan.memory_fraction < (highest := share.highest):
         more = planner(plan.goal.model_copy(update={"memory_fraction": highest, **_as_it_is(plan)}))
+        if any(objection.code == FORBIDDEN for objection in more.objections):
+            return
         why = f"memory fraction {highest}: a pool of {tokens(more.kv.capacity_tokens)} tokens"
         yield Rung(name="memory", context_tokens=plan.context_tokens, fits=more.fits, why=why)
 

@@ -299,6 +299,8 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         )
         used = devices[: tensor * pipeline] or (NO_GPU,)
         fraction, why = fractions.choose(share, goal.memory_fraction, used[0], tensor)
+        if goal.memory_fraction is None:
+            fraction, why = rules.fraction(fraction, why)
         # Where nobody measured a shared cache it is shared only as far as the goal needs.
         row = constants(box, engine, version, tensor * pipeline, goal.image)
         for_speed = row is not None and row.row.sharing_measured

@@ -134,6 +134,8 @@ class Recipe(Record):
     """Prometheus metrics, if the engine has them."""
     gpus: int = 0
     """GPUs that it takes, on this box."""
+    memory_limit_bytes: int | None = None
+    """What its processes may take of system RAM, where GPU and system share it; None for no limit."""
     nodes: int = 1
     """Boxes that hold the model together, each with a recipe of its own."""
     node: int = 0

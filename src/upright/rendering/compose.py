@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.records.recipe import PASSED, Recipe
-from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, label_of, slug
+from upright.rendering.container import KEY_MOUNT, Mount, in_container, label_of, slug
 from upright.rendering.script import comment, title
 from upright.rendering.text import at_home, volume_source, yaml_name, yaml_text
 
@@ -25,7 +25,9 @@ def compose_file(recipe: Recipe) -> str:
         '    user: "${ENGINE_USER:?export it first, as the top of this file says}"',
         "    restart: unless-stopped",
         f'    ports: ["127.0.0.1:{recipe.port}:{recipe.port}"]  # clients on this machine only',
-        f"    shm_size: {SHARED_MEMORY}  # ranks share memory through it; ipc host would share the whole machine's",
+        f"    shm_size: {inside.shared_memory}"
+        "  # ranks share memory through it; ipc host would share the whole machine's",
+        *_limit(inside.memory_limit_bytes),
         "    ulimits: {memlock: -1}",
         "    read_only: true",
         "    tmpfs: [/tmp:exec]",
@@ -56,6 +58,13 @@ def compose_file(recipe: Recipe) -> str:
         ]
     lines += ["secrets:", "  key: {file: ./upright-key}", ""]
     return "\n".join(lines)
+
+
+def _limit(count: int | None) -> list[str]:
+    if count is None:
+        return []
+    why = "# GPU and system share one memory: the system keeps the rest, or the machine hangs"
+    return [f"    mem_limit: {count}  {why}", f"    memswap_limit: {count}"]
 
 
 def _volume(mount: Mount) -> str:

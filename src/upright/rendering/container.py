@@ -57,6 +57,13 @@ class Container:
     mounts: tuple[Mount, ...]
     host_network: bool = False
     """A router reaches boxes as its machine does, tunnels on its loopback too."""
+    memory_limit_bytes: int | None = None
+    """What it may take of the memory that GPU and system share; None for no limit."""
+
+    @property
+    def shared_memory(self) -> str:
+        """Of /dev/shm, which is the same memory where GPU and system share one."""
+        return SHARED_MEMORY if self.memory_limit_bytes is None else "8g"
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -84,6 +91,7 @@ def in_container(recipe: Recipe, image: str | None = None, *, reached: str = ON_
             *_folders(recipe),
         ),
         host_network=recipe.engine == ROUTER,
+        memory_limit_bytes=recipe.memory_limit_bytes,
         mounts=(mount, Mount(CACHE_FOLDER, CACHE_MOUNT, False, "compiled kernels and graphs, kept between starts")),
     )
 

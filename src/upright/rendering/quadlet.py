@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.records.recipe import PASSED, Recipe
-from upright.rendering.container import KEY_MOUNT, SHARED_MEMORY, Mount, in_container, slug
+from upright.rendering.container import KEY_MOUNT, Container, Mount, in_container, slug
 from upright.rendering.script import comment, title
 from upright.rendering.text import at_home, one_line, volume_source
 from upright.rendering.units import container_variable, description, unit_words
@@ -36,7 +36,8 @@ def quadlet_unit(recipe: Recipe) -> str:
         "NoNewPrivileges=true",
         "ReadOnly=true",
         "Tmpfs=/tmp:exec",
-        f"PodmanArgs=--shm-size={SHARED_MEMORY} --ulimit=memlock=-1 --init --entrypoint={inside.entrypoint[0]}",
+        f"PodmanArgs=--shm-size={inside.shared_memory}{_limit(inside)} --ulimit=memlock=-1 --init "
+        f"--entrypoint={inside.entrypoint[0]}",
         f"# {model.why}",
         f"Volume={_home(model)}:{model.target}:ro",
         f"# {cache.why}",
@@ -57,3 +58,10 @@ def quadlet_unit(recipe: Recipe) -> str:
 def _home(mount: Mount) -> str:
     """It becomes a word of ExecStart, where systemd expands both."""
     return at_home(volume_source(mount.source).replace("%", "%%").replace("$", "$$"), "%h")
+
+
+def _limit(inside: Container) -> str:
+    """The system keeps the rest of a memory that GPU and system share."""
+    return f" --memory={inside.memory_limit_bytes} --memory-swap={inside.memory_limit_bytes}" * bool(
+        inside.memory_limit_bytes
+    )

@@ -89,6 +89,7 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         health_path=engine.http.health_path,
         metrics_path=engine.http.metrics_path,
         gpus=_gpus(plan, box),
+        memory_limit_bytes=_memory_limit(plan, box),
         nodes=plan.parallel.nodes,
         node=wishes.node,
         notes=engine.flags.notes(case),
@@ -103,6 +104,13 @@ def passing(recipe: Recipe, names: Sequence[str]) -> Recipe:
     why = "asked for with --env: handed on from your environment"
     more = tuple(Setting(name=name, value=PASSED, reason=why) for name in names if name not in recipe.passed)
     return recipe.model_copy(update={"environment": (*recipe.environment, *more)}) if more else recipe
+
+
+def _memory_limit(plan: Plan, box: Box) -> int | None:
+    """All but what the plan keeps for the system; None where the GPUs have memory of their own."""
+    reserve = sum(line.bytes for line in plan.ledger if line.term == "host_reserve")
+    total = int(box.memory_bytes.value or 0) or sum(int(gpu.memory_bytes.value or 0) for gpu in box.gpus)
+    return total - reserve if reserve and total > reserve else None
 
 
 def _gpus(plan: Plan, box: Box) -> int:

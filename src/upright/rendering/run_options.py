@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from upright.records.recipe import PASSED, Recipe, Setting
-from upright.rendering.container import CACHE_MOUNT, KEY_MOUNT, SHARED_MEMORY, Container, in_container
+from upright.rendering.container import CACHE_MOUNT, KEY_MOUNT, Container, in_container
 from upright.rendering.text import volume_source
 
 _GPUS = {
@@ -62,8 +62,14 @@ def run_options(inside: Container, runtime: str, places: Places, *, gpus: int) -
         )
     if gpus:
         yield Option(
-            ("--shm-size", SHARED_MEMORY, "--ulimit", "memlock=-1"),
+            ("--shm-size", inside.shared_memory, "--ulimit", "memlock=-1"),
             "ranks share memory through it; --ipc=host would share the whole machine's",
+        )
+    if inside.memory_limit_bytes is not None:
+        limit = str(inside.memory_limit_bytes)
+        yield Option(
+            ("--memory", limit, "--memory-swap", limit),
+            "GPU and system share one memory: the system keeps the rest, or the machine hangs",
         )
     yield Option(
         ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--tmpfs", "/tmp:exec"),  # noqa: S108

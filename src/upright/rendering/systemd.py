@@ -37,6 +37,7 @@ def systemd_unit(recipe: Recipe) -> str:
         "CapabilityBoundingSet=",
         "RestrictSUIDSGID=yes",
         "LimitMEMLOCK=infinity",
+        *_limit(recipe.memory_limit_bytes),
         "# The key reaches the engine as a file that only it can read.",
         f"LoadCredential=key:/etc/upright/{name}.key",
     ]
@@ -56,6 +57,13 @@ def systemd_unit(recipe: Recipe) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _limit(count: int | None) -> list[str]:
+    if count is None:
+        return []
+    why = "# GPU and system share one memory: the system keeps the rest, or the machine hangs."
+    return [why, f"MemoryMax={count}", "MemorySwapMax=0"]
 
 
 def _start(recipe: Recipe) -> str:

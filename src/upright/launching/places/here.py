@@ -14,6 +14,8 @@ from upright.launching.runtimes import Command, Site
 from upright.records.deployment import Process
 from upright.store import DeploymentDir, write_atomically
 
+MEMINFO = Path("/proc/meminfo")
+
 
 class Here:
     def __init__(self, directory: DeploymentDir) -> None:
@@ -69,6 +71,12 @@ class Here:
 
     def tend(self, base_url: str, there: str) -> None:
         """It answers where it binds, and writes its log itself."""
+
+    def meminfo(self) -> str:
+        try:
+            return MEMINFO.read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return ""
 
     def close(self) -> None:
         """Nothing is held open."""

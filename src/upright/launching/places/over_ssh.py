@@ -99,6 +99,9 @@ class OverSsh:
             follow = remote_scripts.follow(self.folder, self._received(), self._process.pid)
             self._follower.keep(self.host.client("-T", *_ALIVE, command=follow), into=self.directory.log)
 
+    def meminfo(self) -> str:
+        return self.run(("cat", "/proc/meminfo"), timeout_seconds=5).out
+
     def close(self) -> None:
         self._tunnel.end()
         self._follower.end()
