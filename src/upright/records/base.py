@@ -108,7 +108,8 @@ def from_dict(kind: type[R], data: Mapping[str, Any], *, where: str = "record") 
     named, schema, digest = content.pop("record", None), content.pop("schema", None), content.pop("digest", None)
     if named != kind.kind:
         raise RecordError(f"{where} is a {named or 'file without a record kind'}, not a {kind.kind}")
-    if digest is not None and digest != digest_of(data):
+    own = digest_of(data)  # also of what has no digest: what cannot be written down cannot be worked with
+    if digest not in (None, own):
         raise RecordError(
             f"{where} was changed after it was written: its digest does not fit its content",
             hint="if the change was meant, remove the digest",

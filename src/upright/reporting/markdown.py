@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from upright import __version__, units
@@ -26,15 +27,17 @@ def markdown(*subjects: Subject | Benchmark) -> str:
         if isinstance(each, Benchmark):
             lines += _sweep(views.sweep(each, draw=False))
         else:
-            lines += [f"## {each.deployment.name}", ""] if len(subjects) > 1 else []
+            lines += [f"## {_plain(each.deployment.name)}", ""] if len(subjects) > 1 else []
             lines += _subject(each)
     return "\n".join([*lines, f"Written by upright {__version__}.", ""])
 
 
 def _subject(subject: Subject) -> list[str]:
     deployment = subject.deployment
-    lines = [f"**{verdict(subject)[1]}.** {deployment.engine} {deployment.engine_version or '(version unknown)'}", ""]
-    lines += [f"- {tile.value} {tile.words}{f' ({tile.basis})' if tile.basis else ''}" for tile in tiles(subject)]
+    engine = _plain(f"{deployment.engine} {deployment.engine_version or '(version unknown)'}")
+    lines = [f"**{_plain(verdict(subject)[1])}.** {engine}", ""]
+    bases = [(tile, f" ({tile.basis})" if tile.basis else "") for tile in tiles(subject)]
+    lines += [f"- {_plain(f'{tile.value} {tile.words}{basis}')}" for tile, basis in bases]
     lines.append("")
     if subject.speculation is not None:
         lines += _guesses(subject.speculation)
@@ -48,8 +51,8 @@ def _subject(subject: Subject) -> list[str]:
             lines += [f"### {rung.name.capitalize()}", "", *_table(("check", "verdict", "what was seen"), seen), ""]
     ledger = [(line.device, line.term, units.memory(line.bytes), line.basis, line.why) for line in subject.plan.ledger]
     lines += ["## Plan", "", *_table(("device", "term", "bytes", "basis", "why"), ledger), ""]
-    lines += ["## Command", "", "```bash", " ".join(subject.recipe.argv), "```", ""]
-    lines += ["## Do it again", "", "```bash", *reproduce(subject), "```", ""]
+    lines += ["## Command", "", *_fenced([" ".join(subject.recipe.argv)]), ""]
+    lines += ["## Do it again", "", *_fenced(reproduce(subject)), ""]
     return [*lines, "## Where it all comes from", "", *_table(("record", "sha256"), chain(subject)), ""]
 
 
@@ -68,21 +71,23 @@ def _guesses(record: Speculation) -> list[str]:
 
 def _sweep(item: views.Sweep) -> list[str]:
     record = item.record
-    lines = [f"## {record.title if record.source else 'Load'}: {record.workload}", "", f"{record.about}.", ""]
+    heading = _plain(f"{record.title if record.source else 'Load'}: {record.workload}")
+    lines = [f"## {heading}", "", f"{_plain(record.about)}.", ""]
     if record.source:
-        lines += [f"> Published figures, not measured by this tool: {record.source}", ""]
+        lines += [f"> Published figures, not measured by this tool: {_plain(record.source)}", ""]
     if record.finding:
-        lines += [f"**{record.finding}.**", ""]
+        lines += [f"**{_plain(record.finding)}.**", ""]
     rows = [tuple(f"*{cell}*" if line.marked and cell else cell for cell in line.cells) for line in item.lines]
     lines += [*_table(item.headings, rows), ""]
     if item.marks:
         lines += ["Not what they claim to be, and in no mean:", "", *(f"- {_plain(words)}" for words in item.marks), ""]
-    return [*lines, f"{item.generator[0].upper()}{item.generator[1:]}.", ""]
+    return [*lines, _plain(f"{item.generator[0].upper()}{item.generator[1:]}."), ""]
 
 
 def _contest(contest: views.Contest) -> list[str]:
-    first, *more = contest.sentences
-    lines = [f"## Which is better: {contest.workload}", "", f"**{first}**", "", *(f"- {words}" for words in more), ""]
+    first, *more = map(_plain, contest.sentences)
+    heading = f"## Which is better: {_plain(contest.workload)}"
+    lines = [heading, "", f"**{first}**", "", *(f"- {words}" for words in more), ""]
     rows = []
     for item in contest.differences:
         factor, unit = (1000, "ms") if item.metric.unit == "s" else (1, item.metric.unit)
@@ -104,6 +109,14 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         "|" + "---|" * len(headings),
         *("| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows),
     ]
+
+
+def _fenced(commands: Sequence[str]) -> list[str]:
+    """Commands to copy: shown, one a line, between fences that none of them ends."""
+    shown = [on_one_line(command, 20_000) for command in commands]
+    longest = max((len(run) for command in shown for run in re.findall("`+", command)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}bash", *shown, fence]
 
 
 def _plain(text: str) -> str:
