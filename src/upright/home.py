@@ -1,4 +1,4 @@
-"""The environment -> where the user's own files are."""
+"""The environment -> where the user's own files are, closed to others."""
 
 from __future__ import annotations
 
@@ -13,3 +13,16 @@ def home() -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("upright")
+
+
+def private(folder: Path) -> None:
+    """Makes it, and what is missing above it, for this person alone: whoever writes there could leave a recipe."""
+    if folder.is_dir():
+        return
+    private(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def close_to_others() -> None:
+    """From here on this process makes nothing that another user may write, whatever the shell's umask allows."""
+    os.umask(os.umask(0o077) | 0o022)

@@ -24,7 +24,10 @@ from tests import hostile_strings as hostile
 from tests.conftest import Upright
 from tests.poisoned import planted
 
-NOT_PROMISED = ("that what a bundle says is true: its digests tell an accident, not a forger",)
+NOT_PROMISED = (
+    "that what a bundle says is true: its digests tell an accident, not a forger",
+    "that a long sentence of another, broken at the edge of a screen, begins no line with words like ours",
+)
 VERBS: dict[str, tuple[str, ...]] = {
     "ps": ("ps",),
     "ps-json": ("ps", "--json"),
@@ -92,13 +95,13 @@ def _crossed(verb: str, string: str, upright: Upright, folder: Path) -> None:
         is_file = ("." in word and word != "kimi-k2.6") or word == "monitoring"
         typed = text[:5000].replace("\x00", "") or "x"
         words.append(str(path) if is_file else word.replace("{text}", typed.encode("utf-8", "replace").decode()))
-    done = upright(*words, UPRIGHT_HOME=str(folder / "home"), COLUMNS="100")
+    done = upright(*words, UPRIGHT_HOME=str(folder / "home"), COLUMNS="1000")
     assert "Traceback" not in done.stderr, done.stderr[-2000:]
     assert done.returncode in (0, 1, 2), done.stderr
     for shown in (done.stdout, done.stderr):
         if verb == "ps-json":
-            json.loads(shown) if shown.startswith("[") else None
-        if verb != "logs":  # which is the log itself, line by line
+            assert shown.startswith("[") is False or json.loads(shown)
+        if verb not in ("logs", "ps-json"):  # the log itself, line by line; JSON is whole, however long
             assert (complaint := hostile.complaint(shown)) is None, (words[:3], complaint)
         assert hostile.complaint(shown.replace("\n", " ")[:20_000]) is None
     _files(verb, folder, text)

@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from rich.table import Table
@@ -89,3 +90,20 @@ def test_an_architecture_with_an_escape_reaches_no_terminal(name: str, upright: 
     for words in (("read", folder), ("read", folder, "--json")):
         done = upright(*words)
         assert hostile.complaint(done.stdout + done.stderr) is None, done.stderr
+
+
+@pytest.mark.promise("a model's folder that a person stands in gives no code to Upright: no module of it is imported")
+@pytest.mark.parametrize(
+    "words",
+    [("probe",), ("check", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--engine", "vllm"), ("read", "."), ("ps",)],
+    ids=["probe", "check", "read", "ps"],
+)
+def test_no_module_of_the_folder_is_imported(words: tuple[str, ...], upright: Upright, tmp_path: Path):
+    """Every name that an interpreter of ours could ask for stands there, and tells when it is imported."""
+    shutil.copytree(TINY_FOLDER, tmp_path, dirs_exist_ok=True)
+    for name in {*sys.stdlib_module_names, "vllm", "sglang", "torch", "pip", "upright", "smg", "triton", "numpy"}:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / hostile.CANARY)!r}, 'a').write(__name__ + ' ')\n")
+    done = upright(*words)
+    assert done.returncode in (0, 1, 2), done.stderr
+    canary = tmp_path / hostile.CANARY
+    assert not canary.exists(), f"imported: {canary.read_text()}"

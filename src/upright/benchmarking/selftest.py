@@ -11,6 +11,7 @@ import httpx2
 from upright.benchmarking.load import Load, Request, Target, run
 from upright.benchmarking.schedule import Schedule, command
 from upright.errors import EndpointError
+from upright.host import NOWHERE
 from upright.records.benchmark import Api, SelfTest
 from upright.records.spreads import spread_of
 
@@ -67,7 +68,7 @@ class Repeated:
 @contextmanager
 def scheduled(argv: list[str]) -> Iterator[str]:
     """The address of a scheduled server in a child, which ends with this."""
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(argv, cwd=NOWHERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         line = child.stdout.readline()
         if not line.strip().isdigit():

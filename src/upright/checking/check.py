@@ -25,7 +25,7 @@ from upright.engines import advisories, engine_named
 from upright.engines.facets.finding import PackageFinding
 from upright.engines.facets.proof import ParserInPython, ParserOfProgram
 from upright.errors import EngineError
-from upright.host import handed_on
+from upright.host import NOWHERE, handed_on, placed
 from upright.records.check import Judge, RecipeCheck, Refusal
 from upright.records.recipe import KEY_CONFIG, KEY_FILE, Recipe, Setting
 
@@ -242,8 +242,8 @@ def _other_version(recipe: Recipe, version: str | None) -> tuple[str, ...]:
 def _run(argv: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            argv, input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
-            env=handed_on(os.environ, "engine"),
+            placed(argv), input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+            env=handed_on(os.environ, "engine"), cwd=NOWHERE,
         )  # fmt: skip
     except OSError as error:
         raise EngineError(f"{argv[0]} cannot be run: {error.strerror}") from None

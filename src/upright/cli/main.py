@@ -18,6 +18,7 @@ from upright import __version__
 from upright.cli.lazy import Lazy
 from upright.errors import UprightError
 from upright.foreign import fit
+from upright.home import close_to_others
 from upright.terminal.door import Door
 
 SECTIONS: dict[str, dict[str, str]] = {
@@ -117,6 +118,7 @@ def cli() -> None:
 def main() -> None:
     """Expected errors become two lines, bugs keep their traceback; both end with 2, since 1 is an answer."""
     _prepare_streams()
+    close_to_others()
     try:
         if sys.argv[1:2] != ["explain"]:  # which takes a line of a log as it is
             for word in sys.argv[1:]:

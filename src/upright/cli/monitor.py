@@ -136,7 +136,7 @@ def _check(folder: Path) -> None:
     host = LocalHost()
     if host.which("promtool") is None:
         return
-    done = host.run(["promtool", "check", "config", str(folder / "prometheus.yml")])
+    done = host.run(["promtool", "check", "config", str(folder.absolute() / "prometheus.yml")])
     if not done.ok:
         raise UsageError(f"promtool refuses it: {(done.err or done.out).strip()[:400]}")
     say("promtool accepts the configuration and the rules")

@@ -1,6 +1,6 @@
 """Host: the one seam to machines. Commands and files, here, over the user's ssh, or from a recording."""
 
-from upright.host.contract import Host, Result
+from upright.host.contract import NOWHERE, Host, Result, placed
 from upright.host.environment import handed_on, keeping_script
 from upright.host.local import LocalHost
 from upright.host.recorded import RecordedHost, RecordingHost
@@ -8,6 +8,7 @@ from upright.host.redaction import Redaction
 from upright.host.ssh import SshHost
 
 __all__ = [
+    "NOWHERE",
     "Host",
     "LocalHost",
     "RecordedHost",
@@ -17,4 +18,5 @@ __all__ = [
     "SshHost",
     "handed_on",
     "keeping_script",
+    "placed",
 ]

@@ -6,12 +6,16 @@ all raises HostError.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 COULD_NOT_START = 127
 TIMED_OUT = 124
+NOWHERE = "/"
+"""The folder that commands of ours are run in. An interpreter imports from the one it is started in, and a person may
+stand in a model's folder, where `json.py` is anybody's."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,12 @@ class Host(Protocol):
     def gather(self, commands: Sequence[Sequence[str]], *, timeout_seconds: float = 20) -> list[Result]: ...
     def read_text(self, path: str) -> str | None: ...
     def which(self, program: str) -> str | None: ...
+
+
+def placed(argv: Sequence[str]) -> list[str]:
+    """The same command, to be run in another folder: a program that is named by a path stays that one."""
+    program, *words = argv
+    return [os.path.abspath(program) if os.sep in program else program, *words]  # noqa: PTH100  links stay
 
 
 def which_argv(program: str) -> list[str]:

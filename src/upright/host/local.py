@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from upright.host.contract import COULD_NOT_START, TIMED_OUT, Result
+from upright.host.contract import COULD_NOT_START, NOWHERE, TIMED_OUT, Result, placed
 
 SIDE_BY_SIDE = 8
 GRACE_SECONDS = 1
@@ -31,7 +31,8 @@ class LocalHost:
     def run(self, argv: Sequence[str], *, timeout_seconds: float = 20) -> Result:
         try:
             process = subprocess.Popen(
-                list(argv),
+                placed(argv),
+                cwd=NOWHERE,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from upright.bounds.values import decoded
 from upright.engines.facets.kernels import Arguments
 from upright.home import home
-from upright.host import handed_on
+from upright.host import NOWHERE, handed_on, placed
 from upright.kernels.capture import Call
 from upright.kernels.interpreter import Interpreter
 from upright.kernels.targets import Target
@@ -135,7 +135,7 @@ def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: 
     answers: dict[str, list[Any]] = {}
     with (scratch / "stderr").open("w+") as talk:
         child = subprocess.Popen(
-            [interpreter.program, "-c", _BOOT.format(folder=str(PAYLOAD.parent))],
+            placed([interpreter.program, "-c", _BOOT.format(folder=str(PAYLOAD.parent))]), cwd=NOWHERE,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=talk, text=True, env=environment,
         )  # fmt: skip
         assert child.stdin is not None

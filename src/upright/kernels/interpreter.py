@@ -14,6 +14,7 @@ from pathlib import Path
 from upright.bounds.values import decoded
 from upright.engines import ENGINES, engine_named
 from upright.errors import EngineError, UsageError
+from upright.host import NOWHERE, placed
 
 ENV = "UPRIGHT_KERNELS_PYTHON"
 HINT = f"pip install '.[kernels]' in Upright's clone, or name a Python that has Triton: --python, {ENV}"
@@ -84,7 +85,9 @@ def plain(environment: str | None = None) -> Interpreter:
 @lru_cache
 def look(program: str, how: str) -> Interpreter:
     try:
-        done = subprocess.run([program, "-c", question()], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            placed([program, "-c", question()]), cwd=NOWHERE, capture_output=True, text=True, timeout=60, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
             f"{program} cannot be run: {error}", hint="name the python program of an environment"
@@ -93,9 +96,9 @@ def look(program: str, how: str) -> Interpreter:
         raise UsageError(f"{program} is not a usable Python: {done.stderr.strip().splitlines()[-1:]}")
     answer = decoded(done.stdout)
     engines = {name: (version, Path(place) if place else None) for name, (version, place) in answer["engines"].items()}
-    placed = {name: (version, place) for name, (version, place) in engines.items() if place is not None}
+    located = {name: (version, place) for name, (version, place) in engines.items() if place is not None}
     triton = engines["triton"][0] if "triton" in engines else None
-    return Interpreter(program, answer["python"], triton, placed, how)
+    return Interpreter(program, answer["python"], triton, located, how)
 
 
 def _candidates(environment: str | None, named: str | None) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ from typing import IO
 from upright.bounds.values import decoded
 from upright.errors import EngineError, UsageError
 from upright.home import home
+from upright.host import NOWHERE
 from upright.kernels.capture import kernels_of
 from upright.kernels.interpreter import Interpreter
 
@@ -150,7 +151,7 @@ def _wheel_url(engine: str, version: str) -> str:
     words += ["--report", "-", f"{kernels_of(engine).package}=={version}"]
     pip = [sys.executable, "-m", "pip"] if _has_pip() else [shutil.which("pip") or "pip"]
     try:
-        done = subprocess.run([*pip, *words], capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run([*pip, *words], cwd=NOWHERE, capture_output=True, text=True, timeout=300, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{engine} {version} cannot be looked up: {error}", hint="--source WHEEL") from None
     if done.returncode != 0:

@@ -17,6 +17,7 @@ from types import FrameType
 
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError, HostError, StoreError, UnansweredError
+from upright.home import close_to_others
 from upright.launching.causes import last_words, why_ended
 from upright.launching.launch import container_name, ending_seconds
 from upright.launching.locks import inherited, is_tried, supervising
@@ -341,6 +342,7 @@ class Supervisor:
 
 def main() -> None:
     """Take the lock, leave the parent, keep the engine. Whoever called returns when a stop would be heard."""
+    close_to_others()
     directory, given = DeploymentDir(Path(sys.argv[1])), sys.argv[2:]
     with inherited(int(given[0])) if given else supervising(directory) as ours:
         if not ours:

@@ -53,9 +53,9 @@ class Goal(Part):
 class LedgerLine(Part):
     """Bytes of one term on one device. Exact terms have low == bytes == high."""
 
-    device: str
+    device: FitName
     """`gpu0`, `gpu1`, ... or `host`."""
-    term: str
+    term: FitName
     """weights, kv_cache, compute, context, ... ; `upright explain` knows each."""
     bytes: int
     """The planner's best figure."""
@@ -72,7 +72,7 @@ class LedgerLine(Part):
 class DeviceBudget(Part):
     """What one device offers."""
 
-    device: str
+    device: FitName
     """`gpu0`, ... or `host`."""
     capacity_bytes: int
     """Bytes the engine may use there."""
@@ -133,7 +133,7 @@ class Parallel(Part):
 class ExpertPlace(Part):
     """Where the routed experts of some layers live (hybrid plans)."""
 
-    device: str
+    device: FitName
     """`gpu0`, ... or `host`."""
     layers: tuple[int, ...]
     """Layer numbers."""
@@ -146,7 +146,7 @@ class Objection(Part):
     """does-not-fit, context-too-long, engine-missing, ..."""
     message: str
     """One sentence for people."""
-    device: str | None = None
+    device: FitName | None = None
     """Where, if it is about a device."""
     short_bytes: int | None = None
     """How many bytes are missing."""
@@ -204,7 +204,7 @@ class SpeedTerm(Part):
 
     step: Literal["decode", "prompt"]
     """Which of the two."""
-    term: str
+    term: FitName
     """layers, all-reduce, exchange, weights, cache, draft, memory, ..."""
     milliseconds: float
     """How long it takes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from upright.records.base import Part, Record, Said
+from upright.records.names import FitName
 
 Way = Literal["dummy weights", "allocator", "hollow file", "dry run"]
 
@@ -12,7 +13,7 @@ Way = Literal["dummy weights", "allocator", "hollow file", "dry run"]
 class Share(Part):
     """One figure of memory that the engine itself gave, beside what was planned."""
 
-    device: str
+    device: FitName
     """gpu0, gpu1, ..., or host."""
     what: str
     """weights, kv_cache, compute, ... as the plan calls them."""

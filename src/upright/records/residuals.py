@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from upright.records.base import Figure, Part, Record, Said, Upgrade
+from upright.records.names import FitName
 from upright.records.plan import Parallel
 
 
 class Residual(Part):
     """One term on one device. A term that nobody predicted, or that the engine did not tell, has an unknown side."""
 
-    device: str
+    device: FitName
     """`gpu0`, `gpu1`, ... or `host`."""
-    term: str
+    term: FitName
     """weights, kv_cache, compute, runtime, ... ; `upright explain` knows each."""
     of: tuple[str, ...]
     """The lines of the plan's ledger that it covers; empty if the plan has none."""

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from upright import units
+from upright.foreign import LONGEST_NAME, on_one_line
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
@@ -90,16 +91,17 @@ def recipe_page(console: Console, recipe: Recipe, command: Sequence[str] | None 
     table.columns[0].max_width = 40
     for setting in (*recipe.environment, *recipe.arguments):
         source = f" [{setting.source}]" if setting.source else ""
-        table.add_row(Text(" ".join(filter(None, (setting.name, setting.value)))), Text(setting.reason + source))
+        words = " ".join(filter(None, (setting.name, setting.value)))
+        table.add_row(Text(on_one_line(words, LONGEST_NAME)), Text(setting.reason + source))
     console.print(table)
 
 
 def objections_page(console: Console, plan: Plan) -> None:
     console.print(Text(f"{plan.engine}: no", style="red"))
     for objection in plan.objections:
-        console.print(f"  {objection.message}", highlight=False)
+        console.print(f"  {on_one_line(objection.message, LONGEST_NAME)}", highlight=False)
         if objection.remedy:
-            console.print(f"  what would help: {objection.remedy}", highlight=False)
+            console.print(f"  what would help: {on_one_line(objection.remedy, LONGEST_NAME)}", highlight=False)
 
 
 def run_page(console: Console, run: Run) -> None:

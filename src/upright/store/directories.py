@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from upright.bounds.values import decoded
 from upright.errors import RecordError, UprightError, UsageError
-from upright.home import home
+from upright.home import home, private
 from upright.records.base import Entry, Record, from_json, upgraded
 from upright.records.deployment import Deployment
 from upright.records.evidence import Observation
@@ -144,7 +144,7 @@ def create(name: str) -> DeploymentDir:
     folder = home() / "deployments"
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "deployment"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private(folder)
         number = 1
         while True:
             path = folder / (plain if number == 1 else f"{plain}-{number}")
@@ -163,7 +163,7 @@ def elsewhere(name: str) -> DeploymentDir:
     """Where evidence on a server that somebody else started is kept: no deployment of ours, and listed nowhere."""
     path = home() / "servers" / (re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "server")
     try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private(path)
     except OSError as error:
         raise cannot_write(path, error) from None
     return DeploymentDir(path)
