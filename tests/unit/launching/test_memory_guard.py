@@ -79,13 +79,16 @@ def test_the_supervisor_ends_it_at_once_writes_why_and_does_not_start_it_again(t
         def end(self, process: object, *, patience_seconds: float = 10) -> None:
             self.ended_within = patience_seconds
 
-    keeper, place = Supervisor.__new__(Supervisor), Running()
+    class Keeper(Supervisor):
+        deployment = SimpleNamespace(base_url="http://127.0.0.1:1", process=None)
+
+    keeper, place = Keeper.__new__(Keeper), Running()
     keeper.place, keeper.recipe = place, recipe(unified=True)
-    keeper.deployment = SimpleNamespace(base_url="http://127.0.0.1:1", process=None)
     keeper.directory = SimpleNamespace(log=tmp_path / "engine.log", name="spark", path=tmp_path)
     keeper.runtime = SimpleNamespace(remove=lambda name: None)
     keeper.guard = MemoryGuard(keeper.recipe, lambda: meminfo(1))
     keeper.stopping, keeper.broken, keeper.out_of_memory = False, None, False
+    keeper.notes = SimpleNamespace(catch_up=lambda: None)
     keeper._note = lambda **fields: None
     assert keeper._runs()
     assert not keeper._runs()
