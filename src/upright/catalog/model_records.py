@@ -40,15 +40,17 @@ def record(row: ModelRow, artifact: Artifact) -> Model | None:
     """None if the row does not tell the artifact's size."""
     if row.shape is None:
         return None
-    weights = _weights(row, row.shape, artifact)
+    weights, shape = _weights(row, row.shape, artifact), row.shape
     if weights is None:
         return None
+    if artifact.context_limit_tokens is not None:
+        shape = shape.model_copy(update={"context_limit_tokens": artifact.context_limit_tokens})
     return Model(
         name=artifact_name(row, artifact),
         source=_source(artifact),
         format=artifact.format,
         basis="catalog",
-        architecture=_architecture(row, row.shape),
+        architecture=_architecture(row, shape),
         files=(),
         weights=weights,
         quantisation=artifact.scheme,
@@ -62,8 +64,9 @@ def architecture(row: ModelRow) -> Architecture | None:
 
 
 def row_of(model: Model) -> ModelRow | None:
-    """What the catalogue knows of this artifact's model."""
-    return _row(model.source) or _row(model.name)
+    """What the catalogue knows of this artifact: the model's row, with what the artifact has of its own."""
+    row = _row(model.source) or _row(model.name)
+    return row.of(model.source if _row(model.source) else model.name) if row else None
 
 
 @cache

@@ -81,6 +81,7 @@ def applies(when: When, situation: Situation) -> bool:
         and _any(when.artifacts, (about.artifact,))
         and _any(when.cache_types, (situation.fact("cache_type"),))
         and _any(when.formats, (about.expert_format,))
+        and _any(when.thinking, (about.thinking,))
         and when.block in (None, about.expert_block)
         and _any(when.backends, (situation.fact("backend"),))
         and when.unified_memory in (None, about.unified_memory)

@@ -131,6 +131,7 @@ def circumstances(model: Model, box: Box, image: str | None = None, patches: Ite
         expert_width=experts.intermediate_size if experts else None,
         expert_format=weight_format,
         expert_block=block,
+        thinking=row.thinking.default if row and row.thinking else None,
         patches=tuple(dict.fromkeys((*(known.patches if known else ()), *patches))),
         image=known.id if known and known.kind == "community" else None,
     )

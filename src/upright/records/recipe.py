@@ -71,6 +71,8 @@ class Circumstances(Part):
     """How routed experts are stored; None if that is not known."""
     expert_block: int | None = None
     """Weights that share a scale."""
+    thinking: Literal["on", "off", "always", "never"] | None = None
+    """What the artifact does when nobody asks; None if that is not known."""
     patches: tuple[FitName, ...] = ()
     """What the build carries that upstream has not."""
     image: FitName | None = None

@@ -39,6 +39,8 @@ class When(Part):
     """Any of these types of the KV cache."""
     formats: tuple[WeightFormat, ...] = ()
     """Any of these formats of the routed experts."""
+    thinking: tuple[Literal["on", "off", "always", "never"], ...] = ()
+    """Any of these habits of an artifact."""
     block: int | None = None
     """Weights that share a scale, for formats in blocks or groups."""
     backends: tuple[Words, ...] = ()

@@ -42,29 +42,6 @@ class Shape(Part):
     """Where it was read."""
 
 
-class Artifact(Part):
-    """One set of files of the model."""
-
-    repository: str
-    """Hugging Face repository."""
-    quant: str | None = None
-    """The part after the colon for GGUF repositories: UD-Q2_K_XL, IQ3_K."""
-    format: Literal["safetensors", "gguf"]
-    """Container format."""
-    scheme: str
-    """How the weights are stored."""
-    size_bytes: Fact
-    """Size of the weight files; value None when nobody published it."""
-    engines: tuple[str, ...]
-    """Engines that load it."""
-    expert_bits: Fact | None = None
-    """Bits a weight of the routed experts, scales included."""
-    other_bits: Fact | None = None
-    """Bits a weight of everything else."""
-    note: str | None = None
-    """What to know before downloading it."""
-
-
 class Parsers(Part):
     """What an engine must be told to understand the model's tool calls and thinking."""
 
@@ -100,6 +77,41 @@ class Licence(Part):
     """Terms beyond the usual that a user can run into."""
     source: Words
     """Where it was read."""
+
+
+class Artifact(Part):
+    """One set of files of the model."""
+
+    repository: str
+    """Hugging Face repository."""
+    quant: str | None = None
+    """The part after the colon for GGUF repositories: UD-Q2_K_XL, IQ3_K."""
+    format: Literal["safetensors", "gguf"]
+    """Container format."""
+    scheme: str
+    """How the weights are stored."""
+    size_bytes: Fact
+    """Size of the weight files; value None when nobody published it."""
+    engines: tuple[str, ...]
+    """Engines that load it."""
+    expert_bits: Fact | None = None
+    """Bits a weight of the routed experts, scales included."""
+    other_bits: Fact | None = None
+    """Bits a weight of everything else."""
+    note: str | None = None
+    """What to know before downloading it."""
+    parsers: dict[str, Parsers] | None = None
+    """By engine, where they are not the row's: a release that thinks beside one that does not."""
+    sampling: dict[str, dict[str, float]] | None = None
+    """Recommended settings by mode, where they are not the row's."""
+    thinking: Thinking | None = None
+    """How thinking is switched, where it is not the row's."""
+    context_limit_tokens: int | None = None
+    """The longest context that it claims, where it is not the row's."""
+    chat_template: str | None = None
+    """A template that it needs and does not bring; None if its own is right."""
+    licence: Licence | None = None
+    """Its terms, where they are not the row's."""
 
 
 class Draft(Part):
@@ -152,7 +164,7 @@ class ModelRow(Row):
     artifacts: Annotated[tuple[Artifact, ...], Field(min_length=1)]
     """Sets of files, the native one first."""
     parsers: dict[str, Parsers] = Field(default_factory=dict)
-    """By engine."""
+    """By engine; an artifact may have its own."""
     sampling: dict[str, dict[str, float]] = Field(default_factory=dict)
     """Recommended settings by mode: thinking, instant, default."""
     thinking: Thinking | None = None
@@ -169,3 +181,22 @@ class ModelRow(Row):
     """What the cache formula does not say."""
     notes: tuple[str, ...] = ()
     """What surprises people."""
+
+    def of(self, repository: str) -> ModelRow:
+        """The row as it is for one artifact: what belongs to a release is not a family's."""
+        name = repository.partition(":")[0].lower()
+        known = (artifact for artifact in self.artifacts if name in _names(artifact.repository))
+        artifact = next(known, None)
+        own = {field: getattr(artifact, field) for field in OWN if artifact and getattr(artifact, field) is not None}
+        return self.model_copy(update=own) if own else self
+
+
+OWN = ("parsers", "sampling", "thinking", "licence")
+"""What an artifact may say for itself, by the names of the row's fields."""
+
+
+def _names(repository: str) -> set[str]:
+    """With and without its owner; and the release that an FP8 build was made of, which behaves alike."""
+    whole = repository.lower()
+    names = {whole, whole.removesuffix("-fp8")}
+    return names | {name.rpartition("/")[2] for name in names}
