@@ -15,10 +15,11 @@ from typing import Any, cast
 
 from upright import catalog
 from upright.catalog.rows.architecture import ArchitectureRow
-from upright.deriving.attention import BUILDERS, Place
+from upright.deriving.attention import BUILDERS, Builder, Place
 from upright.deriving.bounds import bounds
 from upright.deriving.feedforward import FeedForward, feedforward
 from upright.deriving.keys import MOST_LAYERS, Keys
+from upright.deriving.latent import LATENT
 from upright.deriving.library import library_type
 from upright.deriving.patterns import FULL, pattern
 from upright.deriving.recurrent import RECURRENT
@@ -36,6 +37,7 @@ _PLAIN = {
     "sliding_attention": "gqa-window",
     "chunked_attention": "gqa-chunk",
 }
+_ALL_BUILDERS: Mapping[str, Builder] = {**BUILDERS, **LATENT, **RECURRENT}
 _DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
 
 
@@ -202,7 +204,7 @@ def _rehearse(keys: Keys, row: ArchitectureRow, kinds: tuple[str, ...]) -> None:
         if kind in kinds or kind == "*":
             continue
         copy = Keys(keys.values, keys.file, other_names=keys.other_names)
-        builder = BUILDERS.get(named) or RECURRENT[named]
+        builder = _ALL_BUILDERS[named]
         with suppress(ReadError):
             builder(copy, Place(0, 1, (kind,), row.settings))
         keys.ignore(*copy.asked)
@@ -224,7 +226,7 @@ def _layer(
     if named is None:
         keys.refuse("layer_types", f"{kind[:40]} is no kind of layer that is known here")
         return Layer(kind, (), feed)
-    builder = BUILDERS.get(named) or RECURRENT[named]
+    builder = _ALL_BUILDERS[named]
     return Layer(kind, builder(keys, Place(index, len(kinds), kinds, settings)), feed)
 
 

@@ -20,7 +20,7 @@ def model_of(config: Mapping[str, Any], *, name: str, source: str, file: str = "
     """What an engine would load, as far as the configuration tells; no file was read but it."""
     configuration = configured(config, file)
     scheme = Scheme(config, text_part(config))
-    told = configuration.not_understood
+    told, weights = configuration.not_understood, weight_lines(config, configuration, scheme)
     if scheme.unknown and scheme.unknown not in told:
         told = (*told, scheme.unknown)
     return Model(
@@ -32,7 +32,7 @@ def model_of(config: Mapping[str, Any], *, name: str, source: str, file: str = "
         assumed=configuration.assumed,
         architecture=_bounded(configuration, told),
         files=(),
-        weights=weight_lines(config, configuration, scheme),
+        weights=weights,
         quantisation=scheme.method,
     )
 

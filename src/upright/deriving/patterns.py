@@ -48,7 +48,10 @@ def _full(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
 
 
 def _uniform_window(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
-    """No list: a window in the file is every layer's."""
+    """No list: a window in the file is every layer's, unless a switch says that it is off."""
+    if "use_sliding_window" in keys.values and not keys.flag("use_sliding_window"):
+        keys.ignore("sliding_window", "max_window_layers")
+        return (FULL,) * layers
     return (SLIDING if keys.integer("sliding_window") else FULL,) * layers
 
 

@@ -19,8 +19,24 @@ from upright.deriving.tensors import Tensor
 _TYPES = {"bfloat16": ("BF16", 2), "float16": ("F16", 2), "float32": ("F32", 4)}
 _LIST_NAMES = ("ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers")
 _PREFIX = re.compile(r"^(model\.|language_model\.|backbone\.|text_model\.|llm\.)+")
+# Checkpoints call the same part otherwise; tensors here have the first name.
+_PARTS = (
+    (re.compile(r"(?<![\w*])(ffn|block_sparse_moe|feed_forward)(?=[.*]|$)"), "mlp"),
+    (re.compile(r"(?<![\w*])attn(?=[.*]|$)"), "self_attn"),
+    (re.compile(r"\bshared_expert(?=[.*]|$)"), "shared_experts"),
+    (re.compile(r"\bexperts\.\d+(?=[.*]|$)"), "experts"),
+    (re.compile(r"\bin_proj_(qkv|z)$"), "in_proj_qkvz"),
+    (re.compile(r"\bin_proj_[ab]$"), "in_proj_ba"),
+    (re.compile(r"\bindex_([qk]_proj)\b"), r"indexer.\1"),
+    (re.compile(r"\bw1$"), "gate_proj"),
+    (re.compile(r"\bw2$"), "down_proj"),
+    (re.compile(r"\bw3$"), "up_proj"),
+)
 _MOST_PATTERNS = 20_000
+_MOST_NAMES = 400_000
 _NEVER: frozenset[str] = frozenset({"embedding", "norm", "router", "tables", "vision"})
+_KEPT = _NEVER | {"output"}
+_PLAIN_LABELS = frozenset({"BF16", "F16", "F32", "I64"})
 
 
 @dataclass(frozen=True)
@@ -45,18 +61,24 @@ class Scheme:
 
     def __init__(self, config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
         self.declared = _declaration(config, text)
-        method = self.declared.get("quant_method")
-        self.method = method if isinstance(method, str) else None
+        self.method = _method(self.declared)
         dtype = _word(text, "dtype", "torch_dtype") or _word(config, "dtype", "torch_dtype") or ""
         self.base = _TYPES.get(dtype, _TYPES["bfloat16"])
         self._left_alone = _patterns(self.declared)
         self._groups = _groups(self.declared)
         self._by_layer = _by_layer(self.declared)
         self._experts = _word(self.declared, "expert_dtype") or _word(text, "expert_dtype")
+        self._named: set[str] = set()
         self.unknown = None if self._is_known() else "quantization_config"
 
     def stored(self, tensors: Iterable[Tensor]) -> tuple[StoredTensor, ...]:
-        return tuple(self._stored(tensor) for tensor in tensors)
+        """Not understood if a method is declared and no tensor answers to what it names."""
+        stored = tuple(self._stored(tensor) for tensor in tensors)
+        plain = not any(kept.label not in _PLAIN_LABELS for kept in stored)
+        missed = any(name.startswith("layers.") and name not in self._named for name in self._by_layer)
+        if self.method is not None and (plain or missed):
+            self.unknown = "quantization_config"
+        return stored
 
     def _stored(self, tensor: Tensor) -> StoredTensor:
         form = self._format(tensor)
@@ -73,8 +95,10 @@ class Scheme:
             return None
         name = tensor.name.removesuffix(".weight")
         path = name if tensor.layer is None else f"layers.{tensor.layer}.{name}"
+        if self._by_layer and (form := self._named_format(path)) is not None:
+            return form
         if self._by_layer:
-            return self._named_format(path)
+            return self._plain(tensor) if self.method == "fp8" and tensor.group not in _KEPT else None
         for targets, form in self._groups:
             if targets.all_linear or targets.match(path):
                 return None if self._alone(tensor, path) else form
@@ -93,9 +117,12 @@ class Scheme:
         return bool(self.declared.get("lm_head"))
 
     def _named_format(self, path: str) -> Format | None:
-        for stem in (path, path.rpartition(".")[0]):
+        stem = path
+        while stem:
             if stem in self._by_layer:
+                self._named.add(stem)
                 return self._by_layer[stem]
+            stem = stem.rpartition(".")[0]
         return None
 
     def _plain(self, tensor: Tensor) -> Format | None:
@@ -147,6 +174,7 @@ def _plain_bits(label: str, bits: int, group: int | None, scale_bytes: float) ->
 
 NVFP4 = _plain_bits("NVFP4", 4, 16, 1)
 MXFP4 = _plain_bits("MXFP4", 4, 32, 1)
+MXFP8 = _plain_bits("MXFP8", 8, 32, 1)
 FP8 = Format("FP8", lambda shape: prod(shape) + 4)
 _PROBE = Tensor("routed_experts", 0, "mlp.experts.up_proj.weight", (64, 64))
 
@@ -178,11 +206,22 @@ def packed(method: str, declared: Mapping[str, Any]) -> Format:
 
 def _modelopt(algorithm: str) -> Format | None:
     name = algorithm.upper()
-    if "NVFP4" in name:
-        return NVFP4
-    if "MXFP4" in name:
-        return MXFP4
+    if "AWQ" in name and "NVFP4" not in name:
+        return packed("awq", {}) if name in ("W4A16_AWQ", "W4A8_AWQ", "INT4_AWQ") else None
+    for form in (NVFP4, MXFP4, MXFP8):
+        if form.label in name:
+            return form
+    if name.startswith("FP8_PB"):
+        return fp8({"weight_block_size": [128, 128]}, narrow=False)
     return FP8 if name.startswith("FP8") else None
+
+
+def _method(declared: Mapping[str, Any]) -> str | None:
+    """As declared; ModelOpt's older files name an algorithm and their maker, and no method."""
+    method = declared.get("quant_method")
+    if isinstance(method, str):
+        return method
+    return "modelopt" if _inner(declared, "producer", "name") == "modelopt" and "quant_algo" in declared else None
 
 
 def _by_layer(declared: Mapping[str, Any]) -> dict[str, Format]:
@@ -191,7 +230,7 @@ def _by_layer(declared: Mapping[str, Any]) -> dict[str, Format]:
     if not isinstance(listed, Mapping):
         return {}
     forms: dict[str, Format] = {}
-    for name, own in list(listed.items())[:_MOST_PATTERNS]:
+    for name, own in list(listed.items())[:_MOST_NAMES]:
         form = _modelopt(str(own.get("quant_algo", ""))) if isinstance(own, Mapping) else None
         if form is not None:
             forms[_bare(str(name))] = form
@@ -257,7 +296,10 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _bare(name: str) -> str:
-    return _PREFIX.sub("", name)
+    bare = _PREFIX.sub("", name)
+    for others, ours in _PARTS:
+        bare = others.sub(ours, bare)
+    return bare
 
 
 def _declaration(config: Mapping[str, Any], text: Mapping[str, Any]) -> Mapping[str, Any]:

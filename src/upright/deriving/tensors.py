@@ -233,7 +233,7 @@ def dense(shelf: Shelf, width: int, sizes: Sizes, name: str = "mlp", group: Grou
     shelf.linear(group, f"{name}.down_proj", sizes.hidden, width, bias=biased)
 
 
-def mixture(shelf: Shelf, experts: Mixture, sizes: Sizes) -> None:
+def mixture(shelf: Shelf, experts: Mixture, sizes: Sizes, place: str = "mlp.") -> None:
     hidden, gated = sizes.hidden, sizes.traits.get("mlp", "gated") == "gated"
     inner = _latent(shelf, sizes) or hidden
     biased = sizes.trait("expert_bias")
@@ -246,9 +246,10 @@ def mixture(shelf: Shelf, experts: Mixture, sizes: Sizes) -> None:
         shelf.add("router", "router.scale", hidden)
         shelf.add("router", "router.per_expert_scale", experts.count)
     for name in ("gate_proj", "up_proj") if gated else ("up_proj",):
-        label = f"mlp.experts.{name}"
+        label = f"{place}experts.{name}"
         shelf.linear("routed_experts", label, experts.width, inner, bias=biased, count=experts.count)
-    shelf.linear("routed_experts", "mlp.experts.down_proj", inner, experts.width, bias=biased, count=experts.count)
+    label = f"{place}experts.down_proj"
+    shelf.linear("routed_experts", label, inner, experts.width, bias=biased, count=experts.count)
     if experts.shared_width:
         dense(shelf, experts.shared_width, sizes, "mlp.shared_experts", "shared_experts")
         if sizes.trait("shared_gate"):
@@ -273,7 +274,8 @@ def feed(shelf: Shelf, part: FeedForward, sizes: Sizes) -> None:
             name = "mlp" if not copy else f"mlps.{copy}"
             dense(shelf, part.dense_width // int(sizes.traits.get("mlps", 1)), sizes, name)
     if part.mixture:
-        mixture(shelf, part.mixture, sizes)
+        beside = part.dense_width and "mlps" not in sizes.traits
+        mixture(shelf, part.mixture, sizes, "" if beside else "mlp.")
 
 
 def norms(shelf: Shelf, sizes: Sizes, count: int) -> None:
