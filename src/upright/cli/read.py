@@ -101,7 +101,9 @@ def _facts(model: Model) -> list[tuple[str, str]]:
     facts.append(("context", f"{tokens(limit)} tokens{scaled}" if limit else "the artifact does not say"))
     facts += [("not understood", ", ".join(model.not_understood))] if model.not_understood else []
     facts += [
-        ("assumed", f"{each.key} = {each.value} ({each.source})") for each in model.assumed if each.decides == "cache"
+        ("assumed", f"{each.key} = {each.value} ({each.source})")
+        for each in model.assumed
+        if each.decides == "cache" and each.value is not None
     ]
     if model.ik_only:
         from upright.engines.tensor_types import loading_fork_types, refusing_fork_types

@@ -1,18 +1,18 @@
 """A configuration that is not understood -> the least and the most that its layers can keep.
 
-The most is every layer attending to everything with the widest heads that the file allows. The least is nothing that
-grows: each layer may be a window or a recurrence, which is what unknown keys of attention have so far turned out to be.
-A key that speaks of experts only leaves attention as it was read.
+The most is every layer attending to everything with the widest heads that the file allows. The least depends on what is
+not understood: keys of experts leave attention as it was read, keys of indexes and draft layers only add to it, a layer
+of an unknown kind is left out. Any other key may make windows, recurrences or shared caches of layers: one vector of
+one layer is certain where a model has heads, and nothing at all where windows are in sight.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from upright.deriving.keys import Keys
-from upright.errors import ReadError
 from upright.records.model import Attention, GqaAttention, MlaAttention
 
 if TYPE_CHECKING:
@@ -20,68 +20,89 @@ if TYPE_CHECKING:
 
 Bounds = tuple[tuple[Attention, ...] | None, tuple[Attention, ...] | None]
 _OF_WEIGHTS = re.compile(r"expert|moe|router|intermediate|ffn|mlp|feed")
-_WIDTH = re.compile(r"(^|_)head_dim$|^v_head_dim$|head_size$")
+_ADDS = re.compile(r"index|draft|mtp|nextn|engram|ngram|(^|_)ple(_|$)")
+_CUTS = re.compile(r"window|sliding|chunk|local|swa|share|reuse|source|skip|compress|stride")
+_WINDOWS = re.compile(r"window|sliding|chunk|local|swa|recurr|mamba|ssm|rwkv|state")
+_WIDTH = re.compile(r"head_dim|head_size|head_width|kv_channels|key_dim|value_dim")
+_UNKNOWN_KIND = "is no kind of layer that is known here"
+_MOST_COMPRESSED = 128
+_FAMILY = frozenset({"architectures", "model_type"})
 
 
 def bounds(keys: Keys, stack: tuple[Layer, ...], refused: Mapping[str, str], told: tuple[str, ...]) -> Bounds:
     from upright.deriving.configuration import grouped
 
+    read = grouped(stack)
     if all(_OF_WEIGHTS.search(name) for name in told):
-        read = grouped(stack)
         return read, read
-    return (), _most(keys, len(stack))
+    return _least(keys, read, refused, told), _most(keys, read, len(stack))
 
 
-def _most(keys: Keys, layers: int) -> tuple[Attention, ...] | None:
-    """None if the file lacks what would bound it, or names it otherwise."""
+def _least(
+    keys: Keys, read: tuple[Attention, ...], refused: Mapping[str, str], told: tuple[str, ...]
+) -> tuple[Attention, ...]:
+    adding = all(_ADDS.search(name) and not _CUTS.search(name) for name in told)
+    left_out = all(_UNKNOWN_KIND in refused.get(name, "") for name in told)
+    if not _FAMILY & set(told) and (adding or left_out):
+        return read
     present = keys.values
-    try:
-        heads = keys.integer("num_attention_heads")
-        hidden = keys.required("hidden_size")
-    except ReadError:
+    window = any(_WINDOWS.search(name) and entry for name, entry in present.items())
+    heads, width = present.get("num_attention_heads"), present.get("kv_lora_rank") or present.get("head_dim")
+    if window or not _whole(heads) or not heads or not _whole(width) or not width:
+        return ()
+    # Guard: a vector of compressed attention may stand for 128 tokens (DeepSeek V4's HCA).
+    vector = max(1, width // _MOST_COMPRESSED)
+    return (MlaAttention(layers=1, heads=heads, kv_lora_rank=vector, rope_head_dim=0),)
+
+
+def _most(keys: Keys, read: tuple[Attention, ...], layers: int) -> tuple[Attention, ...] | None:
+    """None if the file lacks what would bound it, or names it otherwise."""
+    present, needed = keys.values, ("num_hidden_layers", "num_attention_heads", "hidden_size")
+    if any(not _whole(present.get(name)) or not present[name] for name in needed):
         return None
-    if not heads or "num_hidden_layers" not in present or "num_attention_heads" not in present:
-        return None
-    widths = [int(number) for name, number in present.items() if _WIDTH.search(name) and _whole(number)]
-    width = max([hidden // heads, *widths])
-    both = _sum(present, "qk_nope_head_dim", "qk_rope_head_dim")
-    kv_heads = max([heads, *(int(number) for name, number in present.items() if "kv" in name and _few(number, heads))])
-    latent: tuple[Attention, ...] = ()
-    if rank := present.get("kv_lora_rank"):
-        if not _whole(rank) or not _whole(present.get("qk_rope_head_dim", 0)):
+    heads, hidden = present["num_attention_heads"], present["hidden_size"]
+    indexes = [int(number) for name, number in _flat(present) if _index(name, number)]
+    indexes += [kind.indexer_head_dim or 0 for kind in read if isinstance(kind, MlaAttention | GqaAttention)]
+    rank, stated = present.get("kv_lora_rank"), present.get("num_key_value_heads")
+    if rank:
+        rope = present.get("qk_rope_head_dim")
+        if not _whole(rank) or not _whole(rope):
             return None
-        latent = (
+        return (
             MlaAttention(
                 layers=layers,
                 heads=heads,
                 kv_lora_rank=rank,
-                rope_head_dim=present.get("qk_rope_head_dim", 0),
-                indexer_head_dim=max(
-                    128, *(int(number) for name, number in present.items() if _index(name, number)), 0
-                ),
+                rope_head_dim=rope or 0,
+                indexer_head_dim=max([128, *indexes]),
                 indexer_top_k=1,
             ),
         )
-        if "num_key_value_heads" not in present or present["num_key_value_heads"] == heads:
-            return latent
-    stated = present.get("num_key_value_heads")
-    plain = GqaAttention(
-        layers=layers,
-        heads=heads,
-        kv_heads=int(stated) if _whole(stated) and stated else kv_heads,
-        key_head_dim=max(width, both),
-        value_head_dim=max(width, both),
-        indexer_head_dim=next((int(number) for name, number in present.items() if _index(name, number)), None),
+    widths = [int(number) for name, number in _flat(present) if _WIDTH.search(name) and _whole(number)]
+    plain = [kind for kind in read if isinstance(kind, GqaAttention)]
+    widths += [max(kind.key_head_dim, kind.value_head_dim) for kind in plain]
+    width = max(hidden // heads, 0, *widths, _sum(present, "qk_nope_head_dim", "qk_rope_head_dim"))
+    kv_heads = stated if _whole(stated) and stated else heads
+    return (
+        GqaAttention(
+            layers=layers,
+            heads=heads,
+            kv_heads=max(kv_heads, *(kind.kv_heads for kind in plain), 1),
+            key_head_dim=width,
+            value_head_dim=width,
+            indexer_head_dim=max([0, *indexes]) or None,
+        ),
     )
-    return latent or (plain,)
+
+
+def _flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Keys of the file and of the mappings in it."""
+    for name, entry in values.items():
+        yield from entry.items() if isinstance(entry, Mapping) else ((name, entry),)
 
 
 def _whole(number: Any) -> bool:
     return type(number) is int and 0 <= number <= 2**24
-
-
-def _few(number: Any, heads: int) -> bool:
-    return type(number) is int and 0 < number <= heads
 
 
 def _sum(values: Mapping[str, Any], *names: str) -> int:
@@ -89,4 +110,4 @@ def _sum(values: Mapping[str, Any], *names: str) -> int:
 
 
 def _index(name: str, number: Any) -> bool:
-    return name in ("index_head_dim", "indexer_head_dim", "sparse_index_dim") and _whole(number)
+    return "index" in name and "dim" in name and _whole(number)

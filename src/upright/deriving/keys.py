@@ -41,6 +41,8 @@ class Keys:
         self.asked: set[str] = set()
         self.assumed: dict[str, LibraryDefault] = {}
         self.refused: dict[str, str] = {}
+        self.absent: dict[str, Literal["cache", "weights"]] = {}
+        """Keys that were asked for, that nobody has a value for: taken as none."""
         self.parts: dict[str, Keys] = {}
         self.decides: Literal["cache", "weights"] = "cache"
         """What is being read: defaults are noted with it."""
@@ -67,9 +69,12 @@ class Keys:
             for spelled in (name, self.other_names.get(name, name)):
                 if spelled in self._defaults:
                     default = self._defaults[spelled]
-                    if default is not None:
+                    if default is None:
+                        self.absent.setdefault(name, self.decides)
+                    else:
                         self.assume(name, default, self._source)
                     return default
+        self.absent.setdefault(names[0], self.decides)
         return None
 
     def integer(self, *names: str) -> int | None:
@@ -131,6 +136,7 @@ class Keys:
         self.asked.add(name)
         inner = self.values.get(name)
         if not isinstance(inner, Mapping):
+            self.absent.setdefault(name, self.decides)
             return None
         if name not in self.parts:
             self.parts[name] = Keys(inner, self.file, path=f"{self.path}{name}.")
@@ -162,8 +168,14 @@ class Keys:
             yield from part.left_over()
 
     def all_assumed(self) -> tuple[LibraryDefault, ...]:
+        """Defaults first, then keys that are absent and taken as none, then those of inner parts."""
+        nothing = (
+            LibraryDefault(key=f"{self.path}{name}", value=None, source="absent: taken as none", decides=decides)
+            for name, decides in self.absent.items()
+            if name not in self.assumed and name not in self.refused
+        )
         inner = (assumed for part in self.parts.values() for assumed in part.all_assumed())
-        return (*self.assumed.values(), *inner)
+        return (*self.assumed.values(), *nothing, *inner)
 
     def all_refused(self) -> dict[str, str]:
         found = {f"{self.path}{name}": why for name, why in self.refused.items()}

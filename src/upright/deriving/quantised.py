@@ -9,30 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import translate
-from functools import lru_cache
 from math import ceil, prod
 from typing import Any
 
+from upright.deriving.modules import LeftAlone, Targets, bare, targets_of
 from upright.deriving.tensors import Tensor
+from upright.records.model import LibraryDefault
 
 _TYPES = {"bfloat16": ("BF16", 2), "float16": ("F16", 2), "float32": ("F32", 4)}
-_LIST_NAMES = ("ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers")
-_PREFIX = re.compile(r"^(model\.|language_model\.|backbone\.|text_model\.|llm\.)+")
-# Checkpoints call the same part otherwise; tensors here have the first name.
-_PARTS = (
-    (re.compile(r"(?<![\w*])(ffn|block_sparse_moe|feed_forward)(?=[.*]|$)"), "mlp"),
-    (re.compile(r"(?<![\w*])attn(?=[.*]|$)"), "self_attn"),
-    (re.compile(r"\bshared_expert(?=[.*]|$)"), "shared_experts"),
-    (re.compile(r"\bexperts\.\d+(?=[.*]|$)"), "experts"),
-    (re.compile(r"\bin_proj_(qkv|z)$"), "in_proj_qkvz"),
-    (re.compile(r"\bin_proj_[ab]$"), "in_proj_ba"),
-    (re.compile(r"\bindex_([qk]_proj)\b"), r"indexer.\1"),
-    (re.compile(r"\bw1$"), "gate_proj"),
-    (re.compile(r"\bw2$"), "down_proj"),
-    (re.compile(r"\bw3$"), "up_proj"),
-)
-_MOST_PATTERNS = 20_000
 _MOST_NAMES = 400_000
 _NEVER: frozenset[str] = frozenset({"embedding", "norm", "router", "tables", "vision"})
 _KEPT = _NEVER | {"output"}
@@ -62,12 +46,13 @@ class Scheme:
     def __init__(self, config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
         self.declared = _declaration(config, text)
         self.method = _method(self.declared)
-        dtype = _word(text, "dtype", "torch_dtype") or _word(config, "dtype", "torch_dtype") or ""
-        self.base = _TYPES.get(dtype, _TYPES["bfloat16"])
-        self._left_alone = _patterns(self.declared)
+        dtype = _word(text, "dtype", "torch_dtype") or _word(config, "dtype", "torch_dtype")
+        self.base = _TYPES.get(dtype or "bfloat16", _TYPES["bfloat16"])
+        self._left_alone = LeftAlone(self.declared)
         self._groups = _groups(self.declared)
         self._by_layer = _by_layer(self.declared)
-        self._experts = _word(self.declared, "expert_dtype") or _word(text, "expert_dtype")
+        self.experts = _word(self.declared, "expert_dtype") or _word(text, "expert_dtype")
+        self.assumed = _assumed(self, dtype)
         self._named: set[str] = set()
         self.unknown = None if self._is_known() else "quantization_config"
 
@@ -111,7 +96,7 @@ class Scheme:
             return True
         if tensor.group == "draft" and re.search(r"eh_proj|gate$|shared_head", path):
             return True
-        return any(pattern.search(path) for pattern in self._left_alone)
+        return self._left_alone.holds(path)
 
     def _targets_output(self) -> bool:
         return bool(self.declared.get("lm_head"))
@@ -130,9 +115,9 @@ class Scheme:
         if self.method == "mxfp4":
             return MXFP4 if tensor.group == "routed_experts" else None
         if self.method == "fp8":
-            if self._experts == "fp4" and (tensor.group == "routed_experts" or ".experts." in tensor.name):
+            if self.experts == "fp4" and (tensor.group == "routed_experts" or ".experts." in tensor.name):
                 return MXFP4
-            return fp8(self.declared, narrow=self._experts is not None)
+            return fp8(self.declared, narrow=self.experts is not None)
         if self.method in ("awq", "gptq"):
             return packed(self.method, self.declared)
         algorithm = str(self.declared.get("quant_algo") or _inner(self.declared, "quantization", "quant_algo") or "")
@@ -141,24 +126,13 @@ class Scheme:
     def _is_known(self) -> bool:
         if self.method is None:
             return not self.declared
+        if not self._left_alone.understood:
+            return False
         if self.method in ("fp8", "mxfp4", "awq", "gptq"):
             return True
         if self.method in ("compressed-tensors", "modelopt", "modelopt_fp4", "modelopt_mixed"):
             return bool(self._groups or self._by_layer or self._plain(_PROBE))
         return False
-
-
-@dataclass(frozen=True)
-class Targets:
-    """Which modules a group of a configuration speaks of."""
-
-    all_linear: bool
-    patterns: tuple[re.Pattern[str], ...]
-    names: frozenset[str]
-
-    def match(self, path: str) -> bool:
-        stem = path.rpartition(".")[0]
-        return path in self.names or stem in self.names or any(each.search(path) for each in self.patterns)
 
 
 def _plain_bits(label: str, bits: int, group: int | None, scale_bytes: float) -> Format:
@@ -216,6 +190,20 @@ def _modelopt(algorithm: str) -> Format | None:
     return FP8 if name.startswith("FP8") else None
 
 
+def _assumed(scheme: Scheme, dtype: str | None) -> tuple[LibraryDefault, ...]:
+    """What is taken for keys of storage that are absent."""
+    rows = (
+        ("dtype", "bfloat16", "what checkpoints of today are stored in", dtype not in _TYPES),
+        ("quantization_config", None, "absent: weights are stored in dtype", not scheme.declared),
+        ("expert_dtype", None, "absent: experts are stored as the rest", scheme.method == "fp8" and not scheme.experts),
+    )
+    return tuple(
+        LibraryDefault(key=key, value=taken, source=source, decides="weights")
+        for key, taken, source, absent in rows
+        if absent
+    )
+
+
 def _method(declared: Mapping[str, Any]) -> str | None:
     """As declared; ModelOpt's older files name an algorithm and their maker, and no method."""
     method = declared.get("quant_method")
@@ -233,7 +221,7 @@ def _by_layer(declared: Mapping[str, Any]) -> dict[str, Format]:
     for name, own in list(listed.items())[:_MOST_NAMES]:
         form = _modelopt(str(own.get("quant_algo", ""))) if isinstance(own, Mapping) else None
         if form is not None:
-            forms[_bare(str(name))] = form
+            forms[bare(str(name))] = form
     return forms
 
 
@@ -247,7 +235,7 @@ def _groups(declared: Mapping[str, Any]) -> tuple[tuple[Targets, Format], ...]:
         weights = own.get("weights") if isinstance(own, Mapping) else None
         form = _group_format(weights, str(own.get("format") or declared.get("format") or "")) if weights else None
         if form is not None:
-            groups.append((_targets(own.get("targets")), form))
+            groups.append((targets_of(own.get("targets")), form))
     return tuple(groups)
 
 
@@ -264,42 +252,6 @@ def _group_format(weights: Mapping[str, Any], stored: str) -> Format | None:
         size = group if type(group) is int and group > 0 else None
         return _plain_bits(f"INT{bits}{f'_G{size}' if size else ''}", bits, size, 2)
     return None
-
-
-def _targets(listed: Any) -> Targets:
-    names = [str(each) for each in listed[:_MOST_PATTERNS]] if isinstance(listed, list) else ["Linear"]
-    patterns = tuple(_pattern(name) for name in names if name.startswith("re:"))
-    exact = frozenset(_bare(name) for name in names if not name.startswith("re:"))
-    return Targets("Linear" in names, patterns, exact)
-
-
-def _patterns(declared: Mapping[str, Any]) -> tuple[re.Pattern[str], ...]:
-    for name in _LIST_NAMES:
-        listed = declared.get(name)
-        if isinstance(listed, list):
-            return tuple(_pattern(str(each)) for each in listed[:_MOST_PATTERNS])
-    return ()
-
-
-@lru_cache(maxsize=4096)
-def _pattern(text: str) -> re.Pattern[str]:
-    """`re:` is an expression, `*` a wildcard; a bare name is a module, or a part of its path."""
-    if text.startswith("re:"):
-        try:
-            return re.compile(text[3:])
-        except re.error:
-            return re.compile(re.escape(text[3:]))
-    bare = _bare(text)
-    if "*" in bare:
-        return re.compile(f"^{translate(bare)}")
-    return re.compile(rf"(^|\.){re.escape(bare)}(\.|$)")
-
-
-def _bare(name: str) -> str:
-    bare = _PREFIX.sub("", name)
-    for others, ours in _PARTS:
-        bare = others.sub(ours, bare)
-    return bare
 
 
 def _declaration(config: Mapping[str, Any], text: Mapping[str, Any]) -> Mapping[str, Any]:
