@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator
 
 from upright import catalog
-from upright.catalog.model_records import architecture, record, records
 from upright.catalog.rows.speed import SpeedRow, TransferRow
+from upright.deriving.catalogued import architecture, record, records
 from upright.planning.fitting import Miss, by_image, by_setting, fit, leave_out, pools
 from upright.planning.kvcache import cache_shape
 from upright.planning.speed import fits, hybrids

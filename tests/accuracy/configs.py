@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import lzma
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -52,8 +50,7 @@ def corpus() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def raw() -> Mapping[str, Mapping[str, Any]]:
-    files: dict[str, Mapping[str, Any]] = json.loads(lzma.decompress((ASSETS / "raw.json.xz").read_bytes()))
-    return files
+    return {name: catalog.configuration(name) for name in corpus()}
 
 
 def answers() -> Iterator[Answer]:

@@ -8,8 +8,8 @@ import pytest
 
 from upright import catalog
 from upright.catalog import loader
-from upright.catalog.model_records import records
 from upright.catalog.rows.base import Fact, facts
+from upright.deriving.catalogued import records
 from upright.errors import CatalogError
 
 ROWS = [(kind, row.id) for kind in catalog.KINDS for row in catalog.rows(kind).values()]

@@ -18,6 +18,7 @@ from upright.catalog.nearness import near as nearest
 from upright.errors import CatalogError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from upright.catalog.rows.advisory import AdvisoryRow
@@ -213,6 +214,17 @@ def models() -> tuple[ModelRow, ...]:
 def model(name: str) -> ModelRow:
     """By id, repository (of any artifact, `:QUANT` allowed), or alias."""
     return cast("ModelRow", get("models", name))
+
+
+@cache
+def configuration(name: str) -> Mapping[str, Any]:
+    """A recorded config.json, as its maker wrote it."""
+    import json
+
+    from upright.catalog.loader import OURS
+
+    content: Mapping[str, Any] = json.loads((OURS / "configurations" / f"{name}.json").read_text(encoding="utf-8"))
+    return content
 
 
 def find_model(name: str) -> ModelRow | None:

@@ -48,6 +48,7 @@ _ALL = (
     Kind("boxes", "hardware:BoxRow", "machines: GPUs, host memory, topology"),
     Kind("links", "hardware:LinkRow", "measured paths between GPUs: bandwidth and latency"),
     Kind("models", "model:ModelRow", "models: shapes, artifacts, parsers, sampling, licence"),
+    Kind("schemes", "model:SchemeRow", "schemes of builds: what a name such as NVFP4 says of the sizes"),
     Kind("families", "words:FamilyRow", "families of models by the names of their tensors"),
     Kind("layouts", "layout:LayoutRow", "how engines lay out the cache: bytes of an entry by type and silicon"),
     Kind("architectures", "architecture:ArchitectureRow", "architectures: how their configuration is read"),

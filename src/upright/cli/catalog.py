@@ -23,6 +23,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "boxes": ("name",),
     "links": ("bandwidth_gb_s", "latency_us", "name"),
     "models": ("parameters", "repository"),
+    "schemes": ("about",),
     "families": ("title",),
     "architectures": ("about",),
     "layouts": ("engine", "piece", "about"),
@@ -39,6 +40,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "overheads": ("engine", "term", "why"),
     "pools": ("model", "gpu", "tokens"),
     "speeds": ("engine", "capability", "wires", "basis"),
+    "transfers": ("step", "of"),
     "usages": ("name",),
     "patches": ("engine", "versions", "name"),
 }

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from upright import catalog
-from upright.catalog.model_records import record
 from upright.catalog.rows.model import Artifact, ModelRow
+from upright.deriving.catalogued import record
 from upright.errors import UsageError
 from upright.planning.search import plan
 from upright.records.box import Box

@@ -12,8 +12,8 @@ from functools import cache
 from statistics import fmean
 
 from upright import catalog
-from upright.catalog.model_records import records
 from upright.catalog.rows.memory import PoolRow
+from upright.deriving.catalogued import records
 from upright.planning.kvcache import cache_shape, rank_share
 from upright.planning.layouts import Storage
 from upright.planning.overhead import driver_bytes

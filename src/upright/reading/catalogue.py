@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright import catalog
-from upright.catalog.model_records import record
+from upright.deriving.catalogued import record
 from upright.errors import ReadError
 from upright.reading.names import family_of
 from upright.records.model import Model

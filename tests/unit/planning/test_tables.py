@@ -26,8 +26,8 @@ PUBLISHED = {
     "minimax-m2.7": 126_976,
     "gpt-oss-120b": 18_432,
 }
-# Sparse MLA: the latent part as published, plus 132 B of indexer key a layer.
-SPARSE = {"deepseek-v3.2": (61, 35_136), "glm-5": (78, 44_928), "glm-5.2": (78, 44_928)}
+# Sparse MLA: the latent part as published, plus 132 B of indexer key on each layer that selects for itself.
+SPARSE = {"deepseek-v3.2": (61, 61, 35_136), "glm-5": (78, 78, 44_928), "glm-5.2": (78, 21, 44_928)}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -38,9 +38,9 @@ def test_bytes_a_token_are_two_for_each_published_element(name):
 
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_models_add_the_indexers_key(name):
-    layers, elements = SPARSE[name]
-    assert _shape(name, "bf16").bytes_per_token == 2 * elements + 132 * layers
-    assert _shape(name, "fp8_ds_mla").bytes_per_token == (656 + 132) * layers
+    layers, selecting, elements = SPARSE[name]
+    assert _shape(name, "bf16").bytes_per_token == 2 * elements + 132 * selecting
+    assert _shape(name, "fp8_ds_mla").bytes_per_token == 656 * layers + 132 * selecting
 
 
 def test_no_model_with_a_shape_is_left_out():

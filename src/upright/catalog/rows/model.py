@@ -94,6 +94,8 @@ class Artifact(Part):
     """Size of the weight files; value None when nobody published it."""
     engines: tuple[str, ...]
     """Engines that load it."""
+    configuration: str | None = None
+    """Name of its own recorded config.json, where it differs from the model's; its sizes follow from that."""
     expert_bits: Fact | None = None
     """Bits a weight of the routed experts, scales included."""
     other_bits: Fact | None = None
@@ -159,8 +161,12 @@ class ModelRow(Row):
     """Weights in all."""
     active_parameters: Fact
     """Weights that a token visits."""
-    shape: Shape | None
-    """None when only the headline figures are known."""
+    shape: Shape | None = None
+    """None when only the headline figures are known, or a configuration tells more."""
+    configuration: str | None = None
+    """Name of the recorded config.json: shapes, cache and derived sizes follow from it."""
+    context_limit_tokens: int | None = None
+    """The longest context that the model claims, where the recorded configuration is a sister's."""
     artifacts: Annotated[tuple[Artifact, ...], Field(min_length=1)]
     """Sets of files, the native one first."""
     parsers: dict[str, Parsers] = Field(default_factory=dict)
@@ -200,3 +206,16 @@ def _names(repository: str) -> set[str]:
     whole = repository.lower()
     names = {whole, whole.removesuffix("-fp8")}
     return names | {name.rpartition("/")[2] for name in names}
+
+
+class SchemeRow(Row):
+    """What the name of a build says of its storage, where its own configuration is not recorded."""
+
+    about: Words
+    """What is stored how."""
+    declared: dict[str, Any] | None = None
+    """A quantization_config that says so; empty for none."""
+    expert_bits: float | None = None
+    """GGUF: bits of a routed expert's weight."""
+    other_bits: float | None = None
+    """GGUF: bits of any other matrix's weight."""

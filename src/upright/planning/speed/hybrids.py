@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from upright import catalog
-from upright.catalog.model_records import record
 from upright.catalog.rows.base import Fact
 from upright.catalog.rows.model import Artifact
 from upright.catalog.rows.speed import Constants
+from upright.deriving.catalogued import record
 from upright.planning.speed.fits import speed_row
 from upright.planning.speed.fitting import fit
 from upright.planning.speed.layered import Host, Layered

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from upright import catalog
-from upright.catalog.model_records import records
 from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.speed import Kernels, SpeedRow, Wires
 from upright.catalog.rows.words import MeasurementRow
+from upright.deriving.catalogued import records
 from upright.errors import UsageError
 from upright.planning.offering import layers_of
 from upright.planning.speed.layered import Host, Layered

@@ -1,0 +1,112 @@
+"""ModelRow + Artifact -> Model: by the recorded configuration if there is one, else by the row's shape.
+
+Of a build whose own configuration is not recorded the scheme's name tells what is stored how; sizes are marked derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from math import ceil
+from typing import Any, cast
+
+from upright import catalog
+from upright.catalog import model_records
+from upright.catalog.model_records import artifact_name
+from upright.catalog.rows.model import Artifact, ModelRow, SchemeRow
+from upright.deriving.configuration import configured
+from upright.deriving.model import model_of
+from upright.records.model import Architecture, Group, Model, WeightLine
+
+_F32: frozenset[Group] = frozenset({"norm", "router"})
+_F32_BITS, _NO_TOWER = 32, frozenset({"vision"})
+
+
+def records(row: ModelRow) -> tuple[Model, ...]:
+    """A record for every artifact: those of a published size in the row's order, then those whose size is derived."""
+    made = [model for artifact in row.artifacts if (model := record(row, artifact)) is not None]
+    return tuple(sorted(made, key=lambda model: model.basis == "derived"))
+
+
+def record(row: ModelRow, artifact: Artifact) -> Model | None:
+    """None if neither the row nor a configuration tells the artifact's size."""
+    if row.configuration is None or (row.shape is not None and _sized(artifact)):
+        return model_records.record(row, artifact)
+    return _derived(row.model_copy(update={"file": ""}).model_dump_json(), artifact.model_dump_json())
+
+
+def _sized(artifact: Artifact) -> bool:
+    return artifact.size_bytes.value is not None or artifact.expert_bits is not None
+
+
+def architecture(row: ModelRow) -> Architecture | None:
+    """What the model's tensors form; None if only headline figures are known."""
+    if row.configuration is None:
+        return model_records.architecture(row)
+    return configured(catalog.configuration(row.configuration)).architecture
+
+
+@cache
+def _derived(row_text: str, artifact_text: str) -> Model | None:
+    row, artifact = ModelRow.model_validate_json(row_text), Artifact.model_validate_json(artifact_text)
+    assert row.configuration is not None
+    scheme = _scheme(artifact)
+    if artifact.configuration is not None:
+        config = catalog.configuration(artifact.configuration)
+    else:
+        config = catalog.configuration(row.configuration)
+        if scheme is not None:
+            config = _restored(config, scheme.declared or {})
+        elif artifact is not row.artifacts[0] and artifact.repository != row.repository:
+            return None
+    name = artifact_name(row, artifact)
+    source = f"{artifact.repository}:{artifact.quant}" if artifact.quant else artifact.repository
+    model = model_of(config, name=name, source=source)
+    update: dict[str, Any] = {"format": artifact.format, "quantisation": artifact.scheme}
+    update["ik_only"] = artifact.engines == ("ik_llama.cpp",)
+    if artifact.format == "gguf":
+        bits = _bits(artifact, scheme)
+        if bits is None:
+            return None
+        update["weights"] = _packed(model.weights, *bits)
+    if row.context_limit_tokens:
+        limit = {"context_limit_tokens": row.context_limit_tokens}
+        update["architecture"] = model.architecture.model_copy(update=limit)
+    return model.model_copy(update=update)
+
+
+def _scheme(artifact: Artifact) -> SchemeRow | None:
+    named = artifact.quant or artifact.scheme
+    return cast("SchemeRow | None", catalog.rows("schemes").get(named))
+
+
+def _restored(config: Mapping[str, Any], declared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same model under another quantization_config."""
+    plain = {
+        key: _restored(entry, {}) if isinstance(entry, Mapping) and "hidden_size" in entry else entry
+        for key, entry in config.items()
+        if key not in ("quantization_config", "expert_dtype")
+    }
+    return {**plain, "quantization_config": dict(declared)} if declared else plain
+
+
+def _bits(artifact: Artifact, scheme: SchemeRow | None) -> tuple[float, float] | None:
+    """Bits of an expert's weight and of any other."""
+    experts, others = artifact.expert_bits, artifact.other_bits
+    if experts is not None and experts.value is not None:
+        return float(experts.value), float(others.value if others is not None and others.value else 8.5)
+    if scheme is None or scheme.expert_bits is None or scheme.other_bits is None:
+        return None
+    return scheme.expert_bits, scheme.other_bits
+
+
+def _packed(lines: tuple[WeightLine, ...], expert_bits: float, other_bits: float) -> tuple[WeightLine, ...]:
+    """A GGUF file has no towers (they are a file of their own) and keeps norms and routers in F32."""
+    packed = []
+    for line in lines:
+        if line.group in _NO_TOWER:
+            continue
+        bits = _F32_BITS if line.group in _F32 else expert_bits if line.group == "routed_experts" else other_bits
+        size = ceil(line.parameters * bits / 8)
+        packed.append(line.model_copy(update={"dtype": f"{bits:.3g} bits", "bytes": size}))
+    return tuple(packed)
