@@ -97,9 +97,9 @@ def test_a_note_is_broken_between_words_on_a_terminal(tmp_path: Path):
     code, shown = _talk_on_a_terminal(tmp_path, "plan", "kimi-k2.6", "--box", "4x-rtx-pro-6000-server")
     assert code == 1
     assert shown[:3] == [
-        "note: nobody says how much main memory this box has, 16 GiB",
-        "      are assumed; say it with --host-memory GIB",
-        "next: upright plan unsloth/Kimi-K2.6-GGUF:UD-Q2_K_XL --box 4x-rtx-pro-6000-server",
+        "note: system RAM of this box is not specified: with enough",
+        "      of it, experts offloaded to CPU may fit",
+        "next: upright plan kimi-k2.6 --box 4x-rtx-pro-6000-server --ram 512GB",
     ]
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from upright.requesting.planned import PlannedRequest
 
 SHOWN = 6
+LIKELY_RAM = "512GB"
+"""What to try where nobody said how much there is."""
 FOR_ANY_MODEL = ("context", "users", "use", "min_speed")
 USES = ("coding-agent", "chat", "batch", "long-documents")
 
@@ -89,9 +91,10 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
         Output(False, output.path).answer(best)  # a file is the best plan's record, which `render` takes
     offers, instead = planned.offers(), planned.instead()
     output.show(plan_page(plans, choice, page_width(), instead, why=wanted["why"], everything=wanted["everything"]))
-    short = any(objection.short_bytes for objection in best.objections)
-    if short and planned.request.box.memory_bytes.value is None:
-        note("nobody says how much main memory this box has, 16 GiB are assumed; say it with --host-memory GIB")
+    too_large = any(objection.code == "weights-too-large" for objection in best.objections)
+    unasked = too_large and planned.request.box.memory_bytes.value is None
+    if unasked:
+        note("system RAM of this box is not specified: with enough of it, experts offloaded to CPU may fit")
     if best.fits:
         named = model if best.model == choice.model.name else planned.artifact.source
         if wanted["box"] is None:
@@ -100,7 +103,9 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
             context = () if wanted["context"] or not given("use") else ("--context", str(best.context_tokens))
             output.next("render", named, *given(*(name for name in WISHES if name not in JUDGED)), *context)
         return
-    if instead:
+    if unasked:
+        output.next("plan", model, *given(*GOAL, "box", "host_bandwidth"), "--ram", LIKELY_RAM)
+    elif instead:
         output.next("plan", instead[0].model, *given(*MACHINE, *FOR_ANY_MODEL))
     elif offers:
         output.next("plan", offers[0].artifact or model, *_kept(offers[0], planned), *offers[0].options)
