@@ -1,4 +1,4 @@
-"""Installed packages -> the engines that they bring: entry points of the group `upright.engines`.
+"""Installed packages -> the engines that they bring, and their rows: entry points of the group `upright.engines`.
 
 The metadata's own files are read, since `importlib.metadata` takes longer than a plan. Nothing is imported here.
 """
@@ -29,6 +29,18 @@ class Extension(NamedTuple):
 def extensions() -> Mapping[str, Extension]:
     """By the engine's name; of two packages with one name the first on the path counts, as with any import."""
     return _on(tuple(sys.path))
+
+
+def row_folders() -> tuple[str, ...]:
+    """Folders of packages that bring an engine: `overheads.yaml` there holds rows of it, as in folders of ours."""
+    return _rows_on(tuple(sys.path))
+
+
+@cache
+def _rows_on(path: tuple[str, ...]) -> tuple[str, ...]:
+    packages = {extension.module.partition(".")[0]: None for extension in _on(path).values()}
+    places = (f"{folder or '.'}/{package}" for package in packages for folder in path)
+    return tuple(dict.fromkeys(place for place in places if os.path.isdir(place)))  # noqa: PTH112  pathlib is slow
 
 
 @cache

@@ -8,8 +8,10 @@ import pytest
 
 from upright import catalog
 from upright.catalog import loader
+from upright.catalog.explaining.names import engine_names
 from upright.catalog.rows.base import Fact, facts
 from upright.deriving.catalogued import records
+from upright.engines import OURS
 from upright.errors import CatalogError
 
 ROWS = [(kind, row.id) for kind in catalog.KINDS for row in catalog.rows(kind).values()]
@@ -98,3 +100,17 @@ def _feed_forward(shape) -> int:
     moe_layers = shape.layers - experts.first_moe_layer
     dense = experts.first_moe_layer * 3 * shape.hidden_size * (shape.dense_ffn_size or 0)
     return dense + moe_layers * (experts.count + experts.shared) * 3 * shape.hidden_size * shape.expert_ffn_size
+
+
+def test_rows_speak_of_engines_that_there_are() -> None:
+    known = {*engine_names(), "any", "*"}
+    named = {
+        name
+        for kind in ("flags", "compat", "images", "failures", "advisories", "overheads", "speeds")
+        for row in catalog.rows(kind).values()
+        for name in (getattr(row, "engine", None), *(getattr(row, "engines", None) or ()))
+        if isinstance(name, str)
+    }
+    remedied = {remedy.engine for row in catalog.failures() for remedy in row.remedies if remedy.engine}
+    assert named | remedied <= known
+    assert {*OURS} <= known

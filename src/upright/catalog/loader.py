@@ -1,8 +1,8 @@
 """A kind -> its rows, ours first, the user's laid over them.
 
-`KIND.yaml`, `KIND.csv`, `KIND/*.yaml` and `KIND/*.csv` here, `KIND.yaml` in an engine's folder, then `KIND/*.yaml` in
-the user's own catalogue: a row with the same id replaces ours. Nothing is read before its kind is asked for, nor
-twice.
+`KIND.yaml`, `KIND.csv`, `KIND/*.yaml` and `KIND/*.csv` here, `KIND.yaml` in an engine's folder, ours or another
+package's, then `KIND/*.yaml` in the user's own catalogue: a row with the same id replaces ours. Nothing is read before
+its kind is asked for, nor twice.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from upright.catalog.compiled import OURS as OURS
 from upright.catalog.compiled import keep_rows, kept_rows
 from upright.catalog.rows.base import Owner, Row
 from upright.errors import CatalogError
+from upright.extensions import row_folders
 from upright.home import home
 from upright.records.yaml12 import from_yaml
 
@@ -85,7 +86,7 @@ def kind_named(name: str) -> Kind:
 
 def rows(kind: str) -> Mapping[str, Row]:
     """All rows of the kind by id."""
-    return _rows(kind_named(kind), user_folder())
+    return _rows(kind_named(kind), user_folder(), row_folders())
 
 
 def rows_mentioning(kind: str, text: str) -> Mapping[str, Row]:
@@ -101,7 +102,7 @@ def rows_wanted(kind: str, wanted: Callable[[str], bool]) -> Mapping[str, Row]:
     """As `rows`, but of our own files only rows whose text is wanted are parsed; the user's are read whole."""
     named, found = kind_named(kind), dict[str, Row]()
     for path, owner in files(kind):
-        if owner == "user":
+        if owner != "upright":
             found |= {row.id: row for row in rows_of_file(kind, path, owner)}
             continue
         text = _text(path)
@@ -142,10 +143,15 @@ def compile_ours() -> None:
 
 
 def files(kind: str) -> tuple[tuple[Path, Owner], ...]:
-    """Every file that holds rows of the kind: ours, then the user's."""
+    """Every file that holds rows of the kind: ours, then those that came with an engine, then the user's."""
     name = kind_named(kind).name
+    brought = (Path(folder) / f"{name}.yaml" for folder in row_folders())
     theirs = sorted((user_folder() / name).glob("*.yaml"))
-    return (*((path, "upright") for path in _our_files(name)), *((path, "user") for path in theirs))
+    return (
+        *((path, "upright") for path in _our_files(name)),
+        *((path, "package") for path in brought if path.exists()),
+        *((path, "user") for path in theirs),
+    )
 
 
 def _our_files(name: str) -> list[Path]:
@@ -169,12 +175,12 @@ def _one_row(kind: Kind, id_: str) -> Row | None:
 
 
 @cache
-def _rows(kind: Kind, overlay: Path) -> Mapping[str, Row]:
+def _rows(kind: Kind, overlay: Path, brought: tuple[str, ...]) -> Mapping[str, Row]:
     found: dict[str, Row] = {}
     for path, owner in files(kind.name):
         seen: set[str] = set()
         for row in rows_of_file(kind.name, path, owner):
-            if row.id in seen or (owner == "upright" and row.id in found):
+            if row.id in seen or (owner != "user" and row.id in found):
                 raise CatalogError(f"{path}: row {row.id}: the id is there twice")
             seen.add(row.id)
             found[row.id] = row

@@ -42,12 +42,10 @@ def _diagnosis(log: str | None, engine: str | None) -> Diagnosis:
     from upright.diagnosing import Around, diagnose, diagnose_file
 
     if engine is not None:
-        from typing import get_args
-
-        from upright.catalog.rows.engine import Engine
+        from upright.catalog.explaining.names import engine_names
         from upright.engines import engine_named
 
-        if engine not in get_args(Engine):  # rows speak of more engines than Upright starts
+        if engine not in engine_names():  # rows speak of more engines than Upright starts
             engine_named(engine)
     if log == "-":
         return diagnose(_spooled(), subject="what was piped in", around=Around(engine=engine))

@@ -98,7 +98,7 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     if best.fits:
         named = model if best.model == choice.model.name else planned.artifact.source
         if wanted["box"] is None:
-            output.next("up", named, *given("context", "users"))
+            output.next("up", named, *given("context", "users", "engine", "engine_version"))
         else:
             context = () if wanted["context"] or not given("use") else ("--context", str(best.context_tokens))
             output.next("render", named, *given(*(name for name in WISHES if name not in JUDGED)), *context)

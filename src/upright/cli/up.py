@@ -56,7 +56,7 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     recipe = prepared.recipe
     if recipe is None:
         output.answer(prepared.plan, lambda console: objections_page(console, prepared.plan))
-        output.next("plan", model, *given("context", "users"))
+        output.next("plan", model, *given("context", "users", "engine", "engine_version"))
         output.no()
         return
     if dry_run:

@@ -12,11 +12,10 @@ from upright.catalog.explaining.rows import explained, span
 from upright.catalog.loader import KINDS, rows, rows_mentioning
 from upright.catalog.recorded_flags import recorded_versions, versions_taking
 from upright.catalog.rows.base import Row
-from upright.catalog.rows.engine import Engine
+from upright.extensions import extensions
 from upright.records.fields import FieldPlace, places
 
 _CAPABILITY = re.compile(r"(?:sm[_-]?|compute[_-]?)?(\d{1,2})[._]?(\d)[af]?", re.IGNORECASE)
-_ENGINES: tuple[Engine, ...] = ("vllm", "sglang", "llama.cpp", "ik_llama.cpp", "ktransformers")
 
 
 def rows_called(name: str) -> Iterator[Explanation]:
@@ -33,11 +32,16 @@ def rows_called(name: str) -> Iterator[Explanation]:
                 yield explained(kind, row)
 
 
+def engine_names() -> tuple[str, ...]:
+    """Engines that rows speak of, which are more than Upright starts."""
+    return (*_ENGINE_WORDS, *(name for name in extensions() if name not in _ENGINE_WORDS))
+
+
 def flags_recorded(name: str) -> Iterator[Explanation]:
     """A flag that some build takes, and that no row explains."""
     if not name.startswith("-"):
         return
-    for engine in _ENGINES:
+    for engine in engine_names():
         if any(name in row.flags for row in catalog.flags(engine)):
             continue
         takers = versions_taking(engine, name)
@@ -87,7 +91,7 @@ def silicon(name: str) -> Iterator[Explanation]:
     shared = gpus[0].shared_memory_block_bytes
     trouble = [
         row
-        for engine in _ENGINES
+        for engine in engine_names()
         for row in catalog.compat(engine, None, capability, patched=False)
         if row.status != "works"
     ]
@@ -105,13 +109,13 @@ def silicon(name: str) -> Iterator[Explanation]:
 
 def engines(name: str) -> Iterator[Explanation]:
     """An engine: what the catalogue knows of it."""
-    for engine in _ENGINES:
+    for engine in engine_names():
         if name.lower() == engine:
             versions = span(engine, recorded_versions(engine))
             yield Explanation(
                 kind="engine",
                 name=engine,
-                what=_ENGINE_WORDS[engine],
+                what=_ENGINE_WORDS.get(engine) or f"An engine that the package {extensions()[engine].package} brings.",
                 facts=(
                     ("flags recorded from", versions),
                     ("flags explained", str(len(catalog.flags(engine)))),
@@ -138,7 +142,7 @@ def every_name() -> Iterator[str]:
         if kind != "measurements":
             for row in rows(kind).values():
                 yield from _spellings(row)
-    yield from _ENGINES
+    yield from engine_names()
     for place in places(""):
         yield place.path
 

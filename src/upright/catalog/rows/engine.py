@@ -9,7 +9,8 @@ from pydantic import Field
 from upright.catalog import versions
 from upright.catalog.rows.base import Range, Row, Words
 
-Engine = Literal["vllm", "sglang", "llama.cpp", "ik_llama.cpp", "ktransformers"]
+Engine = Words
+"""An engine's name, as people type it; a test holds ours against the engines that there are."""
 Status = Literal["works", "prove-first", "slow", "refused", "fails"]
 
 
