@@ -49,11 +49,13 @@ def _page(console: Console, found: RecipeCheck) -> None:
     said = "judged by" if found.verdict == "unverified" else "by"
     from rich.text import Text
 
+    from upright.foreign import LONGEST_NAME, on_one_line
+
     verdict = Text.assemble((found.verdict, colours[found.verdict]), f", {said} {found.judged_by}")
     console.print(verdict, soft_wrap=True)
     console.print(f"  {found.settings} settings, {len(found.refusals)} refused")
     for refusal in found.refusals:
-        console.print(f"  {refusal.setting}", style="red", markup=False)
+        console.print(f"  {on_one_line(refusal.setting, LONGEST_NAME)}", style="red", markup=False)
         console.print(f"    {refusal.message}", markup=False)
     for remark in found.remarks:
         console.print(f"  {remark}", markup=False)

@@ -16,7 +16,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, mo
 
 from upright.bounds.values import decoded
 from upright.errors import RecordError, UsageError
+from upright.foreign import on_one_line
 
+_LONGEST_REASON = 4000
 Basis = Literal["read", "probed", "measured", "derived", "catalog", "assumed"]
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -108,8 +110,9 @@ def from_dict(kind: type[R], data: Mapping[str, Any], *, where: str = "record") 
     named, schema, digest = content.pop("record", None), content.pop("schema", None), content.pop("digest", None)
     if named != kind.kind:
         raise RecordError(f"{where} is a {named or 'file without a record kind'}, not a {kind.kind}")
-    own = digest_of(data)  # also of what has no digest: what cannot be written down cannot be worked with
-    if digest not in (None, own):
+    if digest is None:
+        _refuse_halves(data, where)
+    elif digest != digest_of(data):
         raise RecordError(
             f"{where} was changed after it was written: its digest does not fit its content",
             hint="if the change was meant, remove the digest",
@@ -181,10 +184,30 @@ def sayable(value: Any) -> Any:
     return value
 
 
+def one_line(words: Any) -> Any:
+    return on_one_line(words, _LONGEST_REASON) if isinstance(words, str) and not _is_line(words) else words
+
+
+def _is_line(words: str) -> bool:
+    return len(words) <= _LONGEST_REASON and not any(mark in words for mark in "\n\r\u2028\u2029\x0b\x0c\x85")
+
+
 Said = Annotated[str, BeforeValidator(sayable)]
 """Text that may quote an engine."""
+Reason = Annotated[str, BeforeValidator(lambda words: one_line(sayable(words)))]
+"""A sentence that may quote another: it stands in a list, a table or a line, and starts none of its own."""
 Json = Annotated[dict[str, Any], BeforeValidator(sayable)]
 """A JSON object as an engine sent it."""
+
+
+def _refuse_halves(data: Mapping[str, Any], where: str) -> None:
+    """JSON can spell half a character, which no file of text can hold: what was read could not be written again."""
+    try:
+        json.dumps(data, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        raise RecordError(f"{where} holds half a character (a lone surrogate), which is no text") from None
+    except (TypeError, ValueError):
+        return  # the record's own check says it better
 
 
 def _first_of(error: ValidationError) -> str:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from upright.records.base import Entry, Part, Record, Said
+from upright.records.base import Entry, Part, Reason, Record, Said
 from upright.records.names import FitName
 
 Api = Literal["chat", "completions", "messages"]
@@ -214,7 +214,7 @@ class Skipped(Part):
 
     shape: Shape
     """What would have been asked."""
-    reason: str
+    reason: Reason
     """Why not."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from upright.records.base import Figure, Part, Record, digest_of, unknown
+from upright.records.base import Figure, Part, Reason, Record, digest_of, unknown
 from upright.records.names import FitName
 
 NOT_PROBED = unknown("not probed")
@@ -179,7 +179,7 @@ class ContainerRuntime(Part):
     """Whether this user can start containers with it; None if unknown."""
     gpus: str | None
     """How containers get GPUs: `nvidia runtime`, `cdi`; None if they cannot."""
-    problem: str | None = None
+    problem: Reason | None = None
     """Why it is not usable."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from upright.records.base import Part, Record
+from upright.records.base import Part, Reason, Record
 
 Judge = Literal["parser", "recorded", "neighbour", "nobody"]
 
@@ -14,7 +14,7 @@ class Refusal(Part):
 
     setting: str
     """The words, as they stand on the command line; empty if the judge named none."""
-    message: str
+    message: Reason
     """What the judge says."""
 
 

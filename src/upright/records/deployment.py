@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from upright.records.base import Part, Record, Said, Upgrade
+from upright.records.base import Part, Reason, Record, Upgrade
 from upright.records.names import FitName
 from upright.records.recipe import Runtime
 
@@ -34,7 +34,7 @@ class Change(Part):
     """What it became."""
     at: str
     """When (UTC, ISO 8601)."""
-    reason: Said | None = None
+    reason: Reason | None = None
     """Why, in words."""
 
 
@@ -120,7 +120,7 @@ class Deployment(Record):
     """From start to the first real answer."""
     exit_code: int | None = None
     """The engine's exit code; minus the signal's number if one killed it."""
-    reason: Said | None = None
+    reason: Reason | None = None
     """Why it is in this state, in words."""
     progress: Progress | None = None
     """How far it has come while it loads."""

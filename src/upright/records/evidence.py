@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from upright.records.base import Entry, Json, Record, Said, Upgrade
+from upright.records.base import Entry, Json, Reason, Record, Upgrade
 from upright.records.names import FitName
 
 Verdict = Literal["passed", "failed", "unsupported", "skipped"]
@@ -33,7 +33,7 @@ class Observation(Entry):
     """The check's name inside the rung."""
     verdict: Verdict
     """passed, failed, unsupported or skipped."""
-    reason: Said
+    reason: Reason
     """Why, in words; the rule's own sentence."""
     at: str
     """When (UTC, ISO 8601)."""
@@ -72,7 +72,7 @@ class Climb(Entry):
     """The rung that was asked for."""
     budget_seconds: float | None = None
     """The time it may take."""
-    reason: Said | None = None
+    reason: Reason | None = None
     """How it ended."""
 
 
@@ -93,7 +93,7 @@ class Step(Entry):
     """`recipe:sha256` with the change."""
     outcome: Literal["trying", "kept", "stepped back"]
     """Kept if everything proved before still holds and what it was for is proved too."""
-    reason: Said
+    reason: Reason
     """Why, in words."""
     at: str
     """When (UTC, ISO 8601)."""
@@ -120,7 +120,7 @@ class Evidence(Record):
     """The prompt set and its digest."""
     budget_seconds: float | None = None
     """The time that the climb was given; None for as long as it takes."""
-    ended: Said | None = None
+    ended: Reason | None = None
     """Why it ended where it did."""
     steps: tuple[Step, ...] = ()
     """Settings that were changed on the way, one at a time."""

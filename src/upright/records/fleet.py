@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from upright.records.base import Part, Record, Said
+from upright.records.base import Part, Reason, Record
 from upright.records.names import FitName
 from upright.records.plan import Goal
 from upright.records.recipe import Runtime
@@ -154,7 +154,7 @@ class RollStep(Part):
     """`recipe:sha256` that it ran with."""
     after: str
     """`recipe:sha256` that it is to run with."""
-    reason: Said | None = None
+    reason: Reason | None = None
     """Why it was stepped back."""
     at: str
     """When this phase began (UTC, ISO 8601)."""
@@ -169,7 +169,7 @@ class Roll(Part):
     """One for each box that it came to, in order."""
     outcome: Literal["going on", "done", "stopped"] = "going on"
     """How it ended; `going on` with nobody at it means that it was killed."""
-    reason: Said | None = None
+    reason: Reason | None = None
     """Why it was stopped."""
 
 

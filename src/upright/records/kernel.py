@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from upright.records.base import Part, Record
+from upright.records.base import Part, Reason, Record
 from upright.records.plan import Objection
 
 KernelAnswer = Literal["fits", "does-not-fit", "could-not-determine"]
@@ -41,7 +41,7 @@ class KernelVerdict(Part):
     """Spill stores and loads of a thread, if it was compiled to the binary."""
     why: str
     """The comparison in words, or the cause why there is none."""
-    remedy: str | None = None
+    remedy: Reason | None = None
     """What would help, as a command or a setting; None if nothing is needed or known."""
 
     def concerns(self, engine: str, version: str | None, kv_dtype: str) -> bool:

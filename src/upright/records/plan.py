@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from upright.records.base import Basis, Part, Record, Upgrade
+from upright.records.base import Basis, Part, Reason, Record, Upgrade
 from upright.records.names import FitName
 
 Use = Literal["coding-agent", "chat", "batch", "long-documents"]
@@ -144,13 +144,13 @@ class Objection(Part):
 
     code: str
     """does-not-fit, context-too-long, engine-missing, ..."""
-    message: str
+    message: Reason
     """One sentence for people."""
     device: FitName | None = None
     """Where, if it is about a device."""
     short_bytes: int | None = None
     """How many bytes are missing."""
-    remedy: str | None = None
+    remedy: Reason | None = None
     """What would help, as a command or a setting."""
 
 
@@ -159,9 +159,9 @@ class Note(Part):
 
     code: str
     """unused-memory, prove-first, tight-fit, ..."""
-    message: str
+    message: Reason
     """One sentence for people."""
-    remedy: str | None = None
+    remedy: Reason | None = None
     """What to set, if something can be."""
 
 

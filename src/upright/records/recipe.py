@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from upright.records.base import Part, Record, Upgrade
+from upright.records.base import Part, Reason, Record, Upgrade
 from upright.records.names import FitName
 
 KEY_FILE = "{key_file}"
@@ -36,7 +36,7 @@ class Setting(Part):
     """`--ctx-size`, or the name of the variable."""
     value: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
     """None for a flag that stands alone."""
-    reason: str
+    reason: Reason
     """Why it is there."""
     source: str | None = None
     """Where that was learned; None if the reason is the plan itself."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from upright.records.base import Part, Record, Said
+from upright.records.base import Part, Reason, Record
 from upright.records.benchmark import Shape
 
 CellVerdict = Literal["wins", "loses", "no difference", "not measurable"]
@@ -48,7 +48,7 @@ class SpeculationCell(Part):
     """What was asked."""
     verdict: CellVerdict
     """By output tokens a second; a difference within its uncertainty is none."""
-    reason: Said
+    reason: Reason
     """In words."""
     base_tokens_per_second: float | None = None
     """Output tokens a second without it, mean."""
@@ -83,7 +83,7 @@ class Tried(Part):
     """`recipe:sha256` with it."""
     outcome: Outcome
     """kept; stepped back: it does not pay; fell: it does not run; damages: its answers are not the model's."""
-    reason: Said
+    reason: Reason
     """Why."""
     code: str | None = None
     """The failures catalogue's code, if it fell and the catalogue knows why."""
@@ -91,7 +91,7 @@ class Tried(Part):
     """Questions of smoke and tools that were put with and without it."""
     answers_alike: int = 0
     """Answers that are word for word the same; others may be as right."""
-    damage: tuple[Said, ...] = ()
+    damage: tuple[Reason, ...] = ()
     """Answers that were right without it and are wrong with it, or that a guard spoke of."""
     drafted_tokens: int | None = None
     """Tokens that it guessed, by the engine's own count; None if it does not say."""
@@ -105,7 +105,7 @@ class Tried(Part):
     """Memory of the caches with it, the draft's own among them."""
     cells: tuple[SpeculationCell, ...] = ()
     """Its verdict by cell."""
-    notes: tuple[Said, ...] = ()
+    notes: tuple[Reason, ...] = ()
     """What else to know: guesses that collapse, a pool that shrank."""
 
     def count(self, verdict: CellVerdict) -> int:

@@ -24,6 +24,8 @@ COLOURS = {
     "passed": "green", "ready": "green", "failed": "red", "degraded": "yellow", "hung": "red", "unsupported": "yellow",
 }  # fmt: skip
 
+_LONGEST_COMMAND = 16_000
+
 
 def deployment_page(console: Console, deployment: Deployment) -> None:
     console.print(Text.assemble(f"{deployment.name} is ", coloured(deployment.state)))
@@ -84,7 +86,8 @@ def stopping_page(console: Console, deployment: Deployment) -> None:
 
 def recipe_page(console: Console, recipe: Recipe, command: Sequence[str] | None = None) -> None:
     """`command` is what starts it, where that is not the engine itself."""
-    console.print(Text(shlex.join(command) if command else recipe.program, overflow="fold"))
+    shown = shlex.join(command) if command else recipe.program
+    console.print(Text(on_one_line(shown, _LONGEST_COMMAND), overflow="fold"))
     table = table_of("setting", "why")
     table.columns[0].overflow = "fold"
     table.columns[1].overflow = "fold"

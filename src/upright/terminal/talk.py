@@ -15,16 +15,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_LONGEST_NOTE = 4000
+
+
 def say(text: str) -> None:
-    """Talk to the person, on stderr."""
-    click.echo(text, err=True)
+    """Talk to the person, on stderr; a second line is indented, so that none of another's looks like ours."""
+    click.echo(text.replace("\n", "\n  "), err=True)
 
 
 def note(text: str) -> None:
     """Something worth knowing, on stderr."""
     from upright.terminal.lines import fitted
 
-    say(fitted("note: ", text))
+    say(fitted("note: ", text[:_LONGEST_NOTE]))
 
 
 def page_width() -> int:
