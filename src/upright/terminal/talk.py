@@ -27,7 +27,7 @@ def note(text: str) -> None:
     """Something worth knowing, on stderr."""
     from upright.terminal.lines import fitted
 
-    say(fitted("note: ", text[:_LONGEST_NOTE]))
+    click.echo(fitted("note: ", text[:_LONGEST_NOTE]), err=True)
 
 
 def page_width() -> int:
