@@ -15,7 +15,7 @@ SERVED_MODEL_NAME=${SERVED_MODEL_NAME:-Kimi-K2.6}
 PORT=${PORT:-5000}
 MAX_MODEL_LEN=${MAX_MODEL_LEN:-65536}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.9}
-ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1 guesses ahead with a draft model: prove the base first
+ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1: speculative decoding with a draft model: prove the base first
 EAGLE3_MODEL=${EAGLE3_MODEL:-lightseekorg/kimi-k2.6-eagle3-mla}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
 # The image behind the 255 published cells of Kimi-K2.6 on 8x RTX PRO 6000: DCP 1 to 8, with and without EAGLE3, fp8 cache. Users report slower speculation than the image of 2026-05-10.
@@ -71,7 +71,7 @@ arguments=(
   --served-model-name "$SERVED_MODEL_NAME"
   # inside the container; the port is published on loopback alone
   --host 0.0.0.0
-  # where clients knock
+  # port of the OpenAI-compatible API
   --port "$PORT"
   # every layer is divided over 8 GPUs
   --tensor-parallel-size 8

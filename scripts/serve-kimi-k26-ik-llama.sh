@@ -53,7 +53,7 @@ arguments=(
   --alias "$SERVED_MODEL_NAME"
   # inside the container; the port is published on loopback alone
   --host 0.0.0.0
-  # where clients knock
+  # port of the OpenAI-compatible API
   --port "$PORT"
   # the key stays out of process listings; /health alone needs none [llama.cpp tools/server/README.md]
   --api-key-file /run/secrets/upright-key
@@ -73,13 +73,13 @@ arguments=(
   --flash-attn on
   # tokens of a prompt handed over at once
   --batch-size 8192
-  # tokens computed at once, as the plan counted them; larger reads prompts faster [Running Kimi-K2.6 Locally (2026-04)]
+  # tokens computed at once, as the plan counted them; larger is faster at prefill [Running Kimi-K2.6 Locally (2026-04)]
   --ubatch-size 4096
   # routed experts of 9 layers on gpu0: what the plan found room for [Running Kimi-K2.6 Locally (2026-04)]
   --override-tensor 'blk\.([1-9])\.ffn_.*_exps=CUDA0'
   # routed experts of 9 layers on gpu1: what the plan found room for [Running Kimi-K2.6 Locally (2026-04)]
   --override-tensor 'blk\.(5[2-9]|60)\.ffn_.*_exps=CUDA1'
-  # the other routed experts in main memory; the first pattern that matches wins, so this one is last [Running Kimi-K2.6 Locally (2026-04)]
+  # the other routed experts, offloaded to CPU; the first pattern that matches wins: this one is last [Running Kimi-K2.6 Locally (2026-04)]
   --override-tensor exps=CPU
   # decode is bound by memory: a thread a core, one core left for the GPUs' driver [Running Kimi-K2.6 Locally (2026-04)]
   --threads 15
@@ -87,11 +87,11 @@ arguments=(
   --threads-batch 32
   # the model's own chat template renders tools; off by default in ik_llama.cpp and older builds [llama.cpp tools/server/README.md]
   --jinja
-  # experts in main memory decode below 30 tok/s: instant mode; a request can still ask for thinking [Running Kimi-K2.6 Locally (2026-04)]
+  # offloaded experts decode below 30 tok/s: non-thinking mode; a request can still ask for thinking [Running Kimi-K2.6 Locally (2026-04)]
   --chat-template-kwargs '{"thinking":false}'
-  # the maker's setting for instant mode
+  # the maker's setting for non-thinking mode
   --temp 0.6
-  # the maker's setting for instant mode
+  # the maker's setting for non-thinking mode
   --top-p 0.95
   # counters for proofs and benchmarks [llama.cpp tools/server/README.md]
   --metrics

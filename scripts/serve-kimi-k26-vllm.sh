@@ -9,7 +9,7 @@ SERVED_MODEL_NAME=${SERVED_MODEL_NAME:-Kimi-K2.6}
 PORT=${PORT:-8000}
 MAX_MODEL_LEN=${MAX_MODEL_LEN:-65536}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.92}
-ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1 guesses ahead with a draft model: prove the base first
+ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1: speculative decoding with a draft model: prove the base first
 EAGLE3_MODEL=${EAGLE3_MODEL:-lightseekorg/kimi-k2.6-eagle3-mla}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
 
@@ -32,7 +32,7 @@ arguments=(
   --served-model-name "$SERVED_MODEL_NAME"
   # bind loopback unless told otherwise
   --host 127.0.0.1
-  # where clients knock
+  # port of the OpenAI-compatible API
   --port "$PORT"
   # every layer is divided over 8 GPUs
   --tensor-parallel-size 8

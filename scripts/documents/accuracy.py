@@ -59,9 +59,9 @@ _UNKNOWN = """\
 - No plan of ours has met a GPU yet. After the first start, [`upright residuals`](residuals.md) says how far each term
   was off, and the next plan uses it.
 - SGLang's overheads rest on two runs, H200's on one report, and B200 is taken for an H200.
-- For experts in main memory one machine is known. Two of its three published VRAM figures cannot be reconciled with the
+- For CPU offload one machine is known. Two of its three published VRAM figures cannot be reconciled with the
   size of the layers that were placed, so only the row without experts on the GPUs was used.
-- The size of the copies that llama.cpp makes of experts to read prompts is a wide band.
+- The size of the copies that llama.cpp makes of experts for prefill is a wide band.
 - What a vision tower needs while it runs is not planned.
 - Speed one step away from the fitted runs has the errors of the table above, and its band says so.
 """
@@ -266,10 +266,10 @@ def _transfer() -> str:
 
 def _hybrids() -> str:
     rows = [
-        "## Experts in main memory",
+        "## Experts offloaded to CPU",
         "",
         _paragraph(
-            "Main memory's constant comes from a run without a GPU, the GPU's from a run without main memory. Nothing",
+            "System RAM's constant comes from a run without a GPU, the GPU's from a run without system RAM. Nothing",
             "was fitted on these rows or on their machines.",
         ),
         "",

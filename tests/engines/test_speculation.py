@@ -59,7 +59,7 @@ def test_a_trained_draft_is_judged_cell_by_cell(box: Upright, tmp_path: Path) ->
     assert answer(box("ps", "--json"))[0]["state"] == "ready"
     page = box("report", "--markdown", "-o", tmp_path / "page.md")
     assert page.returncode == 0, page.stderr
-    assert "Does guessing ahead pay?" in (tmp_path / "page.md").read_text()
+    assert "Does speculative decoding pay?" in (tmp_path / "page.md").read_text()
 
 
 def test_drafts_that_slow_or_harm_are_taken_back(box: Upright, tmp_path: Path) -> None:  # noqa: F811

@@ -1,4 +1,4 @@
-"""A llama-server by its flags whose tokens come by the clock: guessing ahead makes it faster, slower, wrong or dead.
+"""A llama-server by its flags whose tokens come by the clock: speculation makes it faster, slower, wrong or dead.
 
     speculating.py --port N [--spec-type ngram-simple | draft-simple | draft-eagle3] [--spec-synth-len N]
 

@@ -42,7 +42,9 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 @click.option("--engine-version", help="Only this version of it, such as 0.32.0.")
 @click.option("--tp", type=RANKS, help="Ranks of tensor parallelism.")
 @click.option("--pp", type=RANKS, help="Pipeline stages.")
-@click.option("--dcp", type=RANKS, help="Ranks that share one copy of the cache.")
+@click.option(
+    "--dcp", type=RANKS, help="Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded."
+)
 @expert_option
 @click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it: bf16, fp8, q8_0.")
 @click.option(

@@ -101,7 +101,11 @@ def recipe_options(function: F) -> F:
         click.option("--served-name", help="The name that clients use."),
         click.option("--gpu-memory-utilization", type=Number(min=0), help="Share of each GPU for the engine."),
         click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it."),
-        click.option("--dcp", type=RANKS, help="Ranks that share one copy of the cache."),
+        click.option(
+            "--dcp",
+            type=RANKS,
+            help="Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded.",
+        ),
         expert_option,
         click.option("--pp", type=RANKS, help="Pipeline stages."),
         click.option("--tp", type=RANKS, help="Ranks of tensor parallelism."),

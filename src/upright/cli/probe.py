@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command(name="probe")
 @click.argument("box", required=False)
-@click.option("--measure", is_flag=True, help="Also measure how fast main memory can be read (a few seconds).")
+@click.option("--measure", is_flag=True, help="Also measure how fast system RAM can be read (a few seconds).")
 @click.option("--flags", is_flag=True, help="Also ask engines in Python for their flags (imports them: half a minute).")
 @click.option(
     "--record",
@@ -70,7 +70,7 @@ def _announce(host: Host, measure: bool, flags: bool) -> None:
     if flags:
         say("asking Python engines for their flags: they import torch first")
     if measure:
-        say("reading main memory for a few seconds")
+        say("reading system RAM for a few seconds")
 
 
 def _save(recorder: RecordingHost, host: Host, folder: Path) -> None:

@@ -64,7 +64,7 @@ def _say_notes(recipe: Recipe, to: str) -> None:
     if not recipe.installed and to in ("table", "shell", "systemd"):
         from upright.engines import engine_named
 
-        note(f"{recipe.program} is named bare, nobody saw it there: {engine_named(recipe.engine).where_from}")
+        note(f"{recipe.program} was not found on this box: {engine_named(recipe.engine).where_from}")
     for text in recipe.notes:
         note(text)
 

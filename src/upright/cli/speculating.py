@@ -57,7 +57,7 @@ class _Way(click.ParamType[str]):
 
 
 def speculate_options(function: F) -> F:
-    words = "Try guessing ahead: ngram, draft=PATH, eagle3=PATH, mtp, none or auto; kept if it pays."
+    words = "Try speculative decoding: ngram, draft=PATH, eagle3=PATH, mtp, none or auto; kept if it pays."
     cells = "For --speculate: prompt by users, such as 512x1,8kx4.  [default: by the goal]"
     times = "For --speculate: measure each cell so often, half of them before and half after."
     count = click.IntRange(2, 100)

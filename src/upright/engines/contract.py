@@ -44,7 +44,7 @@ class Engine(ABC):
     standing: ClassVar[int] = LAST
     """Which comes first of several plans of which nothing better is known: the lower one."""
     standing_hybrid: ClassVar[int | None] = None
-    """The same for a model with latent attention whose experts are partly in main memory; None for no difference."""
+    """The same for a model with latent attention whose experts are partly in system RAM; None for no difference."""
     constrained_by: ClassVar[Mapping[str, str]] = {}
     """Flags that its constraints go by, each with the fact that it sets."""
 
@@ -111,5 +111,5 @@ class Engine(ABC):
 
     @property
     def speculation(self) -> Speculating | None:
-        """How it guesses ahead; None: it does not, as far as is known."""
+        """Its speculative decoding; None: it has none, as far as is known."""
         return None

@@ -60,7 +60,7 @@ def experts_in_memory(plan: Plan) -> bool:
 def instant(row: ModelRow | None, plan: Plan) -> dict[str, Any] | None:
     """Template arguments that switch thinking off, when decode is too slow to think aloud; None to leave it on.
 
-    Experts in main memory decode at 15 to 21 tok/s on published boxes, below the 30 at which thinking is bearable.
+    Experts offloaded to CPU decode at 15 to 21 tok/s on published boxes, below the 30 at which thinking is bearable.
     """
     if row is None or row.thinking is None or not experts_in_memory(plan):
         return None

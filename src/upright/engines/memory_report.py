@@ -71,7 +71,7 @@ class MemoryReport:
         return next((found for found in self.readings if (found.what, found.device) == (what, device)), None)
 
     def devices(self) -> tuple[str, ...]:
-        """Devices that the log names, GPUs in order, main memory last."""
+        """Devices that the log names, GPUs in order, system RAM last."""
         names = {found.device for found in self.readings if found.device is not None}
         return tuple(sorted(names, key=lambda name: (name == HOST, len(name), name)))
 

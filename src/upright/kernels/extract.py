@@ -176,7 +176,7 @@ class _Extraction:
 
 @dataclass
 class _File:
-    """One source file: what binds which name, and what is kept of it."""
+    """One source file: which statement makes which name, and what is kept of it."""
 
     path: Path
     dotted: str

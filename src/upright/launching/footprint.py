@@ -37,7 +37,7 @@ echo "processors $(grep -c '^cpu[0-9]' /proc/stat)"
 
 @dataclass(frozen=True)
 class Footprint:
-    """Main memory and processor time at one moment."""
+    """System RAM and processor time at one moment."""
 
     processes: int
     """Of the engine."""

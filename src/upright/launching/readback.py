@@ -142,15 +142,15 @@ def _figure(value: float | None, source: str) -> Figure:
 
 
 def _process(deployment: Deployment, report: MemoryReport) -> tuple[Figure, int | None, str | None]:
-    """Main memory beside the engine's buffers, the least it can be, and why there is no figure."""
+    """System RAM beside the engine's buffers, the least it can be, and why there is no figure."""
     why: str | None = None
     found: Resident | None = None
     if deployment.state not in RUNNING or deployment.process is None:
         pass
     elif deployment.runtime != "process" or deployment.machine is not None:
-        why = "the engine's main memory was not read: it runs in a container or on another machine"
+        why = "the engine's system RAM was not read: it runs in a container or on another machine"
     elif (found := resident(deployment.process)) is None:
-        why = "the engine's main memory was not read: the kernel does not tell it to this user"
+        why = "the engine's system RAM was not read: the kernel does not tell it to this user"
     if found is None:
         return unknown(why or "the engine does not run"), None, why
     most, least = _beside_buffers(deployment.engine, found, report)

@@ -1,4 +1,4 @@
-"""An engine's process group -> the main memory that it really holds.
+"""An engine's process group -> the system RAM that it really holds.
 
 Shared pages are counted once (PSS): vLLM's three processes share most of their libraries.
 """
@@ -16,7 +16,7 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class Resident:
-    """Bytes of main memory."""
+    """Bytes of system RAM."""
 
     anonymous_bytes: int
     """What the processes made themselves."""

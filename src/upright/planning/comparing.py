@@ -17,7 +17,7 @@ from upright.records.residuals import PoolResidual, Residual, Residuals
 
 # What an engine calls its weights is everything that was loaded; copies made while loading too.
 WEIGHTS = ("weights", "experts", "replicated_weights", "absorbed_weights", "unclassed_weights", "tables")
-# Experts that are copied to a GPU to read prompts lie in llama.cpp's compute buffer.
+# Experts that are copied to a GPU for prefill lie in llama.cpp's compute buffer.
 SCRATCH = ("compute", "upload")
 GRAPHS = ("graphs", "graphs_outside")
 _NOT_SAID = unknown("the engine does not say")
@@ -34,7 +34,7 @@ class Seen:
     pool_bytes: Figure = _NOT_SAID
     """The same in bytes, where the metrics say it."""
     process_bytes: Figure = _NOT_SAID
-    """Main memory of the engine's processes beside its buffers."""
+    """System RAM of the engine's processes beside its buffers."""
     process_low_bytes: int | None = None
     """The least that it can be: buffers that were never touched do not count as resident."""
     unread: tuple[str, ...] = ()

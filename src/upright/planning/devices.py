@@ -12,7 +12,7 @@ from upright.records.box import Box, Gpu
 from upright.units import GIB
 
 HOST = "host"
-# What the system and its page cache should keep of main memory.
+# What the system and its page cache should keep of system RAM.
 HOST_RESERVE = 0.03
 # What system, page cache and an engine's start need where GPU and system share a memory: at 0.70 of 119 GiB a start
 # went 29 GiB over its share (https://github.com/vllm-project/vllm/issues/46307); 0.85 is the most that recipes run.
@@ -23,7 +23,7 @@ UNKNOWN_HOST_BYTES = 16 * GIB
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU, or main memory."""
+    """A GPU, or system RAM."""
 
     name: str
     reported_bytes: int

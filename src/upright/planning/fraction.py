@@ -59,9 +59,9 @@ def unused(
     return Note(
         code="unused-memory",
         message=(
-            f"the memory fraction {fraction:.3g}, not the weights, is the limit: "
-            f"{memory(idle)} of each GPU stay outside, room for {tokens(room)} tokens; "
-            f"at {share.highest} the pool would hold {tokens(rounded_down(capacity + more, 1000))}"
+            f"--gpu-memory-utilization {fraction:.3g}, not the weights, is the limit: "
+            f"{memory(idle)} of each GPU stay unused, KV cache for {tokens(room)} tokens; "
+            f"at {share.highest} the KV cache holds {tokens(rounded_down(capacity + more, 1000))}"
         ),
         remedy=f"{OPTION} {share.highest}{spelling}",
     )

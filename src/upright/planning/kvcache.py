@@ -1,8 +1,8 @@
 """Attention layers + cache type + engine -> bytes a token, exactly.
 
 Multi-head latent attention keeps one compressed vector a token and layer, whatever the number of heads: this is the
-term that calculators miss by 25 times. Recurrent layers keep a state a sequence, windows a bounded number of tokens.
-How an engine packs an entry is a row of the catalogue's layouts.
+term that calculators miss by 25 times. Recurrent layers keep a recurrent state per sequence, windows a
+bounded number of tokens. How an engine packs an entry is a row of the catalogue's layouts.
 """
 
 from __future__ import annotations

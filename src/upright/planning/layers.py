@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from upright.planning.learned import Learned, Lessons
 
 UBATCH_TOKENS = 512
-# With experts in main memory every ubatch copies them to a GPU: the longest that fits reads prompts fastest, and the
+# With experts offloaded to CPU every ubatch copies them to a GPU: the longest that fits is fastest at prefill, and the
 # scratch that it takes is worth half a layer of experts, which is a hundredth of the decode speed.
 HYBRID_UBATCH_TOKENS = (4096, 2048, 1024, 512)
 # Far above any context, so that the search ends.
@@ -200,7 +200,7 @@ def _budgets(case: LayerCase, job: Job) -> tuple[DeviceBudget, ...]:
 def _host_words(job: Job, known: Figure) -> str:
     source = known.source
     if known.value is None:
-        return f"nobody says how much main memory there is: {memory(UNKNOWN_HOST_BYTES)} are taken for granted"
+        return f"system RAM is not specified: {memory(UNKNOWN_HOST_BYTES)} are assumed"
     if job.unified:
         return "the GPU shares the machine's memory: it is counted there"
     if job.gpus:
@@ -263,7 +263,7 @@ def _objections(case: LayerCase, job: Job, loads: tuple[Load, ...], low: int, ba
         short = over(job, load)
         if short <= 0:
             continue
-        where = "main memory" if load.device == HOST else load.device
+        where = "system RAM" if load.device == HOST else load.device
         offered, expected = budget_of(job, load.device), sum(line.bytes for line in _lines(case, load, bands))
         message = f"{memory(short)} too much for {memory(offered)} of {where}"
         if expected <= offered:
@@ -297,7 +297,7 @@ def _notes(case: LayerCase, job: Job, loads: tuple[Load, ...]) -> tuple[Note, ..
             Note(
                 code="hybrid",
                 message=(
-                    f"experts of {kept} layers on the GPUs, of {len(loads[-1].expert_layers)} in main memory: "
+                    f"experts of {kept} layers on the GPUs, of {len(loads[-1].expert_layers)} in system RAM: "
                     f"{memory(loads[-1].experts)}, pinned while the engine runs"
                 ),
             )

@@ -67,9 +67,11 @@ def layer_state(kind: LinearAttention, storage: Storage) -> tuple[int | None, st
     """Bytes of one layer's state of a sequence, and the words for it; None if its size is not known."""
     row = storage.state_row(kind)
     if kind.state_elements is None or kind.conv_elements is None:
-        return kind.state_bytes, "a state a sequence, nothing a token"
+        return kind.state_bytes, "recurrent state per sequence, nothing per token"
     if row is None:
-        return _FP32 * (kind.state_elements + kind.conv_elements), "a state a sequence in float32, nothing a token"
+        return _FP32 * (
+            kind.state_elements + kind.conv_elements
+        ), "recurrent state per sequence in float32, nothing per token"
     dtype = row.state_dtype or "float32"
     if kind.state_dtype is not None and not row.ignores_config:
         dtype = kind.state_dtype

@@ -1,4 +1,4 @@
-"""Box + Model + Goal -> Plan for a build of a ranks engine that runs on CPUs: one rank in main memory.
+"""Box + Model + Goal -> Plan for a build of a ranks engine that runs on CPUs: one rank in system RAM.
 
 Such a build is told how large its cache is, so the pool is exact: whole blocks of tokens.
 """
@@ -124,7 +124,7 @@ def _objections(case: MainMemoryCase, short: int, low: int) -> tuple[Objection, 
     found = []
     if case.goal.tensor_parallel not in (None, 1) or case.goal.pipeline_parallel not in (None, 1):
         title = engine_named(case.engine).title
-        message = f"{title}'s CPU build is planned as one rank: ranks in main memory share nothing but the machine"
+        message = f"{title}'s CPU build is planned as one rank: ranks in system RAM share nothing but the machine"
         found.append(Objection(code="one-rank", message=message, remedy="--tp 1"))
     if dense_mla(case.model) and case.dtype not in case.build.latent_types:
         title, only = engine_named(case.engine).title, case.build.latent_types[0]
@@ -135,7 +135,7 @@ def _objections(case: MainMemoryCase, short: int, low: int) -> tuple[Objection, 
         found.append(
             Objection(
                 code="does-not-fit",
-                message=f"{memory(short)} too much for main memory",
+                message=f"{memory(short)} too much for system RAM",
                 device=HOST,
                 short_bytes=short,
                 remedy=f"--context {largest}" if largest else None,

@@ -128,14 +128,14 @@ def _changes(plan: Plan) -> Iterator[_Change]:
     able = shares_cache(plan.engine, plan.engine_version)
     if able and goal.decode_context_parallel not in (None, plan.parallel.tensor):
         together["decode_context_parallel"] = plan.parallel.tensor
-        words.append(f"the cache shared by all {plan.parallel.tensor} ranks")
+        words.append(f"DCP {plan.parallel.tensor}")
         options += ["--dcp", str(plan.parallel.tensor)]
         yield _Change(words[-1], goal.model_copy(update=dict(together)), tuple(options))
     share = share_of(plan.engine)
     if share is not None and plan.memory_fraction is not None and plan.memory_fraction < (highest := share.highest):
         change: dict[str, object] = {"memory_fraction": highest, "engine": plan.engine}
         together |= change
-        words.append(f"memory fraction {highest}")
+        words.append(f"--gpu-memory-utilization {highest}")
         options += [OPTION, str(highest)]
         yield _Change(words[-1], goal.model_copy(update=change), (OPTION, str(highest)))
     smaller = {"bf16": "fp8", "f16": "q8_0"}.get(plan.kv.dtype)
@@ -199,10 +199,10 @@ def _more_gpus(plan: Plan, native: Model, grown: Callable[[int], Planner]) -> It
 
 def _artifact_words(plan: Plan, other: Model) -> str:
     host = next((line.bytes for line in plan.ledger if line.device == "host" and line.term == "experts"), 0)
-    where = f"{memory(host)} of experts in main memory" if host else "all of it in GPU memory"
+    where = f"{memory(host)} of experts offloaded to CPU" if host else "all of it in GPU memory"
     if not any(budget.device.startswith("gpu") for budget in plan.budgets):
-        where = "in main memory"
-    lost = "" if faithful(other) else ", a weaker model"
+        where = "in system RAM"
+    lost = "" if faithful(other) else ", a lower-bit quant"
     return f"{other.name} ({size(other.tensor_bytes)}{lost}) with {plan.engine}, {where}"
 
 

@@ -60,7 +60,7 @@ def over_network(plan: Plan, speed: Speed, model: Model) -> Speed:
             "together": _slower(speed.together, users, seconds),
             "terms": (*speed.terms, term),
             "basis": "derived",
-            "why": f"{speed.why}; the network by links/{row.id}, nobody measured the two together",
+            "why": f"{speed.why}; the network by links/{row.id}, no measurement of the two together",
         }
     )
 

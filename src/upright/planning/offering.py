@@ -51,7 +51,7 @@ def refuses_types(engine: str, model: Model) -> bool:
 
 
 def sharing_remedy(engine: str, ranks: Ranks) -> str | None:
-    """A version of it that shares the cache, or another engine that does."""
+    """A version of it with DCP, or another engine that has it."""
     since = ranks.sharing.since()
     other = next((name for name in ENGINES if name != engine and shares_cache(name, None)), None)
     ways = (f"--engine-version {since} or newer" if since else None, f"--engine {other}" if other else None)

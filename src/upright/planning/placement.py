@@ -1,7 +1,7 @@
 """Layers + devices -> which bytes go where, for the llama.cpp family.
 
 Layers are split evenly over the GPUs, their cache with them; then whole layers of experts stay on the GPUs while there
-is room, and the rest live in main memory. Without a GPU everything does.
+is room, and the rest live in system RAM. Without a GPU everything does.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Job:
 
 
 def place(job: Job, context_tokens: int, overheads: Overheads) -> tuple[Load, ...]:
-    """Loads of the GPUs in order, then of main memory. Main memory takes what the GPUs cannot."""
+    """Loads of the GPUs in order, then of system RAM. System RAM takes what the GPUs cannot."""
     cache = job.users * job.shape.sequence_bytes(padded_context(context_tokens))
     scratch = compute_buffer(
         job.model.architecture, ubatch_tokens=job.ubatch_tokens, context_tokens=context_tokens

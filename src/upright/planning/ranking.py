@@ -18,7 +18,7 @@ from upright.records.plan import Plan, Rate
 # perplexity 1.84 at 4.5 bits and 2.41 at 2.6 (unsloth.ai). Such an artifact is offered, never chosen.
 FAITHFUL_BITS = 3.5
 NATIVE_BITS = 4.4
-# What loses a little must be this much faster, and so must each doubling of the ranks that share a cache.
+# What loses a little must be this much faster, and so must each doubling of the DCP ranks.
 LOSS_COSTS = 0.05
 SHARING_COSTS = 0.02
 ANSWER_TOKENS = 1_000
@@ -111,7 +111,7 @@ def runner_up_words(plans: Sequence[Plan]) -> str | None:
     ours, theirs = best.speed.decode, second.speed.decode
     if counted_on(best) >= counted_on(second):
         return f"{name} comes second: {_rate(theirs)} tok/s against {_rate(ours)}"
-    why = "sharing a cache costs more with every setting that changes"
+    why = "DCP is one more setting to prove"
     if best.model != second.model:
         why = (
             "it would lose a little of the model" if best.parallel == second.parallel else "it is not the same weights"
@@ -125,14 +125,14 @@ def _apart(plan: Plan) -> tuple[str, str, int]:
 
 
 def way_words(plan: Plan, beside: Plan | None = None) -> str:
-    """What sets this plan apart: `sglang`, `ik_llama.cpp with ...:Q4_X`, `vllm, cache shared by 8`."""
+    """What sets this plan apart: `sglang`, `ik_llama.cpp with ...:Q4_X`, `vllm, DCP 8`."""
     words = plan.engine
     if beside is None or plan.model != beside.model:
         words += f" with {plan.model}"
     if plan.parallel.decode_context > 1:
-        words += f", cache shared by {plan.parallel.decode_context}"
+        words += f", DCP {plan.parallel.decode_context}"
     elif beside is not None and beside.parallel.decode_context > 1:
-        words += ", cache not shared"
+        words += ", no DCP"
     return words
 
 

@@ -1,4 +1,4 @@
-"""A plan that fits -> the safe start, and the way up to the goal and beyond, one setting at a time.
+"""A plan that fits -> the safe start, and the tuning steps to the goal and beyond, one setting at a time.
 
 Native weights, no speculation, 65,536 tokens, text only; then longer contexts, then the draft, then pictures. Whether
 memory allows a rung is known before; whether the engine stands there is for the ladder to prove.
@@ -33,7 +33,7 @@ def rungs(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]:
     if drafts and not plan.goal.draft:
         drafted = planner(plan.goal.model_copy(update={"draft": True, **_as_it_is(plan)}))
         cost = plan.kv.capacity_tokens - drafted.kv.capacity_tokens
-        why = f"a draft model, if it wins on your load; takes about {tokens(max(0, cost))} tokens of the pool"
+        why = f"a draft model, if it wins on your load; takes about {tokens(max(0, cost))} tokens of KV cache"
         found.append(Rung(name="draft", context_tokens=plan.context_tokens, draft=True, fits=drafted.fits, why=why))
     if model.architecture.vision and drafts:
         why = "pictures: the tower is in the plan; what it needs while it runs is not known"
@@ -52,7 +52,7 @@ def _memory(plan: Plan, planner: Planner) -> Iterator[Rung]:
         more = planner(plan.goal.model_copy(update={"memory_fraction": highest, **_as_it_is(plan)}))
         if any(objection.code == FORBIDDEN for objection in more.objections):
             return
-        why = f"memory fraction {highest}: a pool of {tokens(more.kv.capacity_tokens)} tokens"
+        why = f"--gpu-memory-utilization {highest}: KV cache of {tokens(more.kv.capacity_tokens)} tokens"
         yield Rung(name="memory", context_tokens=plan.context_tokens, fits=more.fits, why=why)
 
 
@@ -62,5 +62,5 @@ def _context(plan: Plan, context: int, planner: Planner) -> Rung:
         return Rung(name="context", context_tokens=context, fits=True, why=words)
     other = planner(plan.goal.model_copy(update={"context_tokens": context, "engine": plan.engine}))
     if other.fits and other.parallel.decode_context > plan.parallel.decode_context:
-        words += f", with the cache shared by {other.parallel.decode_context} ranks"
+        words += f", with DCP {other.parallel.decode_context}"
     return Rung(name="context", context_tokens=context, fits=other.fits, why=words)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from upright.records.kernel import KernelVerdict
     from upright.records.residuals import Residuals
 
-# Where a deployment starts if nobody says: agents carry a repository, chats a conversation, batches a page.
+# Where a deployment starts if it is not specified: agents carry a repository, chats a conversation, batches a page.
 START_CONTEXTS: dict[Use, int] = {"coding-agent": 65_536, "chat": 32_768, "batch": 8_192, "long-documents": 131_072}
 
 
@@ -179,7 +179,7 @@ class _Search:
         other = self.best(model, best.goal.model_copy(update={"image": image, "engine": best.engine}))
         if other.fits and other.speed and other.speed.decode.best:
             message = (
-                "a community image carries an fp8 cache and its own all-reduce: room for "
+                "a community image carries an fp8 cache and its own all-reduce: KV cache of at least "
                 f"{tokens(other.kv.low_tokens)} tokens, {other.speed.decode.best:.0f} tok/s; prove it at full context"
             )
             yield Note(code="community-image", message=message, remedy=f"--image {image}")
@@ -274,7 +274,7 @@ class _Search:
 
 
 def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Iterator[Plan]:
-    """One plan for each number of ranks that may share a cache."""
+    """One plan for each number of DCP ranks."""
     devices = gpus(box)
     model, goal, engine, version = wanted.model, wanted.goal, wanted.engine, wanted.version
     context, made_from, taught = wanted.context, wanted.made_from, wanted.taught
@@ -301,7 +301,7 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         fraction, why = fractions.choose(share, goal.memory_fraction, used[0], tensor)
         if goal.memory_fraction is None:
             fraction, why = rules.fraction(fraction, why)
-        # Where nobody measured a shared cache it is shared only as far as the goal needs.
+        # Without a measurement of DCP there, it is used only as far as the goal needs.
         row = constants(box, engine, version, tensor * pipeline, goal.image)
         for_speed = row is not None and row.row.sharing_measured
         for parallel in layout:

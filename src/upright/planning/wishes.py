@@ -36,7 +36,7 @@ def check(goal: Goal) -> None:
     if goal.kv_dtype is not None and goal.kv_dtype not in CACHE_TYPES:
         raise UsageError(f"no cache type named {goal.kv_dtype}", hint=f"one of {', '.join(CACHE_TYPES)}")
     if goal.memory_fraction is not None and not 0.05 <= goal.memory_fraction <= 1:
-        raise UsageError("the memory fraction is a share of the GPU: 0.05 to 1", hint="0.90 is a safe start")
+        raise UsageError("--gpu-memory-utilization is a share of the GPU: 0.05 to 1", hint="0.90 is a safe start")
     if goal.acceptance is not None and not 0 <= goal.acceptance <= 1:
         raise UsageError("acceptance is a share of a draft's guesses: 0 to 1", hint="0.4 if 40 % were accepted")
     if goal.acceptance is not None and not goal.draft:
@@ -85,7 +85,7 @@ def rank_objections(
         yield Objection(code="heads-not-divisible", message=message, remedy=remedy)
     share = goal.decode_context_parallel
     if share is not None and tensor % share:
-        message = f"{tensor} ranks cannot be divided into groups of {share} that share a cache"
+        message = f"{tensor} ranks cannot be divided into DCP groups of {share}"
         yield Objection(code="dcp-not-divisor", message=message, remedy=f"--dcp {tensor}")
     if share is not None and share > 1 and not ranks.sharing.able(version):
         release = " ".join(filter(None, (engine_named(engine).title, version)))

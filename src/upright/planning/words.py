@@ -49,11 +49,11 @@ def _native_words(model: Model) -> str:
 
 
 def expert_words(places: Sequence[ExpertPlace]) -> str | None:
-    """`experts: layers 1-8 on gpu0, 53-60 on gpu1, 9-52 in main memory`."""
+    """`experts: layers 1-8 on gpu0, 53-60 on gpu1, 9-52 in system RAM`."""
     if not places:
         return None
     words = [
-        f"{spans(place.layers)} {'in main memory' if place.device == 'host' else 'on ' + place.device}"
+        f"{spans(place.layers)} {'in system RAM' if place.device == 'host' else 'on ' + place.device}"
         for place in places
     ]
     return f"experts of layers {', '.join(words)}"

@@ -1,4 +1,4 @@
-"""A short reading of main memory -> bytes per second, measured.
+"""A short reading of system RAM -> bytes per second, measured.
 
 Every thread searches its own buffer for a byte that is not there (memchr), which reads each cache line once and writes
 nothing: close to what decoding does with expert weights. It says nothing of latency, and little of a single NUMA node.

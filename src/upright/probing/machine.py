@@ -1,4 +1,4 @@
-"""lscpu, /proc/meminfo, sysfs -> processors, main memory, NUMA nodes."""
+"""lscpu, /proc/meminfo, sysfs -> processors, system RAM, NUMA nodes."""
 
 from __future__ import annotations
 

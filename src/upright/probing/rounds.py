@@ -21,7 +21,7 @@ HELP_SECONDS = 180
 def probe(host: Host, *, measure: bool = False, flags: bool = False) -> Box:
     """Never fails for what a machine does not tell: that becomes an unknown with its reason.
 
-    `measure` reads main memory for a few seconds; `flags` asks Python engines for their help, which imports torch.
+    `measure` reads system RAM for a few seconds; `flags` asks Python engines for their help, which imports torch.
     """
     answers = ask(host, {**FIRST_ROUND, **engines.first_questions()})
     answers = {**answers, **ask(host, engines.engine_questions(answers))}
@@ -89,4 +89,4 @@ def _gpus(answers: Answers, memory_bytes: Figure, memory_available_bytes: Figure
 def _shared(figure: Figure) -> Figure:
     if figure.value is None:
         return figure
-    return Figure(value=figure.value, basis="derived", source=f"shared with main memory: {figure.source}")
+    return Figure(value=figure.value, basis="derived", source=f"shared with system RAM: {figure.source}")

@@ -341,7 +341,7 @@ def _asked(trial: Trial, recipe: Recipe, prompts: PromptSet) -> Asked:
     wanted = shapes(trial, recipe)
     workload = Workload(
         name=SETTING,
-        about=f"with and without guessing ahead; prompts end with “{' '.join(question.split())[:60]}…”",
+        about=f"with and without speculative decoding; prompts end with “{' '.join(question.split())[:60]}…”",
         source="the default use of this tool",
         contexts=tuple(dict.fromkeys(shape.prompt_tokens for shape in wanted)),
         output_tokens=trial.output_tokens,

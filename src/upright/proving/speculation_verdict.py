@@ -1,4 +1,4 @@
-"""Cells of a trial -> does guessing ahead pay, where, by how much, and what to do about it. Pure.
+"""Cells of a trial -> does speculative decoding pay, where, by how much, and what to do about it. Pure.
 
 It is kept only if it wins somewhere by more than its uncertainty, loses nowhere, and is known wherever the Goal goes.
 """

@@ -260,7 +260,7 @@ class Wire:
                     response = self._client.send(request, stream=True)
             except httpx2.TransportError as error:
                 if _is_nameless(error):
-                    raise _TryAgainError(f"{_host(url)} has no address here", nameless=True) from None
+                    raise _TryAgainError(f"{_host(url)} cannot be resolved", nameless=True) from None
                 raise _TryAgainError(f"no connection to {_host(url)} ({bounds.fault(error)})") from None
             except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
                 raise ReadError(f"the hub sends {title} to an address that cannot be read") from None

@@ -31,7 +31,7 @@ class Spread(Part):
     p50: float
     """The median."""
     p90: float
-    """Nine of ten are below."""
+    """90 % are at or below."""
     p99: float
     """All but one in a hundred are below."""
     high: float

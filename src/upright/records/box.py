@@ -229,15 +229,15 @@ class Box(Record):
     cpu: Cpu
     """The processors."""
     memory_bytes: Figure
-    """Main memory in all."""
+    """System RAM in all."""
     memory_available_bytes: Figure
-    """Main memory that a new process can have without swapping."""
+    """System RAM that a new process can have without swapping."""
     memory_modules: MemoryModules = MemoryModules()
     """The DIMMs."""
     memory_bandwidth_bytes_per_second: Figure = NOT_PROBED
-    """Theoretical bandwidth of main memory: channels x transfers x 8 bytes, over all sockets."""
+    """Theoretical bandwidth of system RAM: channels x transfers x 8 bytes, over all sockets."""
     memory_bandwidth_measured_bytes_per_second: Figure = NOT_PROBED
-    """What a short measurement read from main memory, all threads together."""
+    """What a short measurement read from system RAM, all threads together."""
     numa: tuple[NumaNode, ...] = ()
     """NUMA nodes that have processors or memory."""
     gpus: tuple[Gpu, ...] = ()

@@ -104,7 +104,7 @@ class KvCache(Part):
     copies: int = 1
     """How often the engine keeps the same token: ranks that replicate the cache, less those that share it."""
     capacity_tokens: int
-    """Tokens that fit in what is left after every other term, by the best figures."""
+    """Tokens that fit in what is left after every other term, expected."""
     low_tokens: int = 0
     """Tokens that are sure to fit: the lower end of the band. Plans promise no more than this."""
     high_tokens: int = 0
@@ -123,7 +123,7 @@ class Parallel(Part):
     pipeline: int = 1
     """Stages that each hold some of the layers."""
     decode_context: int = 1
-    """Ranks that share one copy of the cache."""
+    """Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded."""
     nodes: int = 1
     """Boxes that the ranks are spread over, as many on each."""
     expert: bool = False
@@ -237,7 +237,7 @@ class Speed(Part):
     together: Rate
     """Tokens a second of all users."""
     prompt: Rate | None
-    """Tokens a second while such a context is read; None if nobody measured the like."""
+    """Tokens a second while such a context is read; None without a measurement of the like."""
     layer_worth: float | None = None
     """Tokens a second that one more layer of experts on the GPUs would bring; None if all are there."""
     terms: tuple[SpeedTerm, ...]
@@ -321,7 +321,7 @@ class Plan(Record):
     nearest: tuple[Nearest, ...] = ()
     """What would fit, if this does not."""
     rungs: tuple[Rung, ...] = ()
-    """The safe start and the way up."""
+    """The safe start and the tuning steps after it."""
 
     @property
     def fits(self) -> bool:

@@ -1,4 +1,4 @@
-"""Whether guessing ahead pays here: each candidate against the recipe as it was, cell by cell, and what was decided."""
+"""Whether speculative decoding pays here: each candidate against the recipe, cell by cell, and the verdict."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Tried(Part):
 
 
 class Speculation(Record):
-    """One trial of guessing ahead on one deployment."""
+    """One trial of speculative decoding on one deployment."""
 
     kind: ClassVar[str] = "speculation"
 

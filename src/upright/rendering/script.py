@@ -46,7 +46,7 @@ def variables(recipe: Recipe, draft: str | None = None) -> list[str]:
             lines.append(_model_path(setting.value) if name == "MODEL_PATH" else _default(name, setting.value))
     if draft is not None:
         lines += [
-            "ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1 guesses ahead with a draft model: prove the base first",
+            "ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1: speculative decoding with a draft model: prove the base first",
             f"EAGLE3_MODEL=${{EAGLE3_MODEL:-{shell_path(draft)}}}",
         ]
     return [*lines, "KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line"]

@@ -61,7 +61,7 @@ def _missing(rung: views.Rung) -> str:
 
 
 def _guesses(record: Speculation) -> list[str]:
-    lines = ["## Does guessing ahead pay?", "", f"**{_plain(record.recommendation)}**", ""]
+    lines = ["## Does speculative decoding pay?", "", f"**{_plain(record.recommendation)}**", ""]
     for each in guessed(record, draw=False):
         lines += [f"### {_plain(each.tried.name)}: {each.tried.outcome}", "", f"{_plain(each.tried.reason)}.", ""]
         lines += [*_table(each.headings, each.rows), ""] if each.rows else []

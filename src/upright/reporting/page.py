@@ -52,7 +52,7 @@ class Story:
     memory_chart: charts.Chart | None
     chain: list[tuple[str, str]]
     guessed: list[Guessed]
-    """What came of guessing ahead, by candidate."""
+    """What came of speculative decoding, by candidate."""
     reproduce: list[str] = field(default_factory=list)
 
 

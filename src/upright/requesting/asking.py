@@ -30,7 +30,7 @@ class NamedBox(NamedTuple):
     """A name of the catalogue, a file, a recording, ssh:HOST; None is this machine."""
     memory_gib: float | None = None
     bandwidth_gb: float | None = None
-    """GB/s of main memory."""
+    """GB/s of system RAM."""
 
 
 def ask(

@@ -131,7 +131,7 @@ def run_page(console: Console, run: Run) -> None:
 
 
 def _client(run: Run) -> list[tuple[str, str]]:
-    """Where to knock, if anybody would answer."""
+    """The address to connect to, if anything answers there."""
     if run.settings is None or run.deployment is None or run.deployment.state not in RUNNING:
         return []
     return [

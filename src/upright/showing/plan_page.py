@@ -1,4 +1,4 @@
-"""Plans -> a page: one bar a device, the three numbers that matter, what stands in the way and what would help.
+"""Plans -> a page: the verdict, the three numbers to decide by, memory by device, what objects and what would help.
 
 Plain strings: planning is asked often, and a library for tables would cost as much as the plan.
 """
@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from upright.engines import engine_named
 from upright.planning.artifacts import Choice
 from upright.planning.ranking import runner_up_words
 from upright.planning.words import choice_words, expert_words
@@ -66,7 +67,7 @@ def _verdict(plan: Plan) -> str:
 def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
     plan = plans[0]
     yield f"{plan.model}: {_verdict(plan)}"
-    yield f"on {plan.box} with {_way(plan)}"
+    yield from textwrap.wrap(f"{plan.box} · {configuration(plan)}", max(20, width))
     yield ""
     of_this_box = all(objection.code != "too-few-gpus" for objection in plan.objections)
     if of_this_box:
@@ -85,28 +86,32 @@ def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
 
 
 def _figures(plan: Plan, width: int) -> Iterator[str]:
+    decided = _decided_by(plan)
+    yield from _pairs(decided, width)
+    if decided:
+        yield ""
     for names, devices in _groups(plan):
         yield from _device(plan, names, devices[0])
     yield _legend(plan)
+    yield from _pairs(_cache(plan), width)
     yield ""
-    yield from _numbers(plan, width)
 
 
 def _sentence(words: str | None) -> str | None:
     return f"{words}." if words else None
 
 
-def _way(plan: Plan) -> str:
-    version = f" {plan.engine_version}" if plan.engine_version else ""
+def configuration(plan: Plan) -> str:
+    """`vLLM 0.32.0 · TP8 · DCP8 · bf16 KV`."""
     ranks = plan.parallel
-    words = [f"{plan.engine}{version}"]
-    if ranks.tensor > 1:
-        words.append(f"{ranks.tensor} ranks")
-    if ranks.pipeline > 1:
-        words.append(f"{ranks.pipeline} stages")
-    if ranks.decode_context > 1:
-        words.append(f"{ranks.decode_context} of them share a cache")
-    return ", ".join(words)
+    sizes = (("TP", ranks.tensor), ("PP", ranks.pipeline), ("DCP", ranks.decode_context))
+    title = engine_named(plan.engine).title
+    return " · ".join((
+        f"{title} {plan.engine_version}" if plan.engine_version else title,
+        *(f"{name}{count}" for name, count in sizes if count > 1),
+        *(["EP"] if ranks.expert else []),
+        f"{plan.kv.dtype} KV",
+    ))  # fmt: skip
 
 
 def _groups(plan: Plan) -> list[tuple[str, list[str]]]:
@@ -154,17 +159,27 @@ def _legend(plan: Plan) -> str:
     return " " * (_LABEL + 2) + "  ".join(words) + f" GiB{where}"
 
 
-def _numbers(plan: Plan, width: int) -> Iterator[str]:
+def _decided_by(plan: Plan) -> list[tuple[str, str]]:
+    """Context by users, decode, prefill."""
+    if not plan.kv.capacity_tokens or plan.not_understood:
+        return []
+    users = "1 user" if plan.users_at_context == 1 else f"{plan.users_at_context} users"
+    context = f"{users} x {tokens(plan.context_tokens)} tokens; one user up to {tokens(plan.largest_context_tokens)}"
+    return [("context", context), *speed_pairs(plan)]
+
+
+def _cache(plan: Plan) -> list[tuple[str, str]]:
     kv = plan.kv
-    copies = "" if kv.copies == 1 else f", kept {kv.copies} times"
-    pairs = [("room", _room(plan)), ("", f"{_token_bytes(plan)} each in {kv.dtype}{copies}: {kv.formula}")]
+    copies = "" if kv.copies == 1 else f", replicated on {kv.copies} TP ranks"
+    formula = kv.formula.removesuffix(f" = {kv.bytes_per_token:,} B" if kv.bytes_per_token is not None else "")
+    pairs = [("KV cache", _capacity(plan)), ("", f"{kv.dtype}, {_token_bytes(plan)}/token{copies}: {formula}")]
     if kv.state_bytes_per_sequence:
         kept = f", {kv.states_per_sequence} kept" if kv.states_per_sequence > 1 else ""
         pairs.append(("", f"recurrent state {memory(kv.state_bytes_per_sequence)} per sequence{kept}"))
-    if kv.capacity_tokens and not plan.not_understood:
-        pairs.append(("one user", f"up to {tokens(plan.largest_context_tokens)} tokens of context"))
-        pairs.append(("users", f"{plan.users_at_context} at {tokens(plan.context_tokens)} tokens each"))
-        pairs += speed_pairs(plan)
+    return pairs
+
+
+def _pairs(pairs: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
     for name, value in pairs:
         yield from _wrapped(value, width, f"{name:<{_LABEL}}")
 
@@ -177,21 +192,21 @@ def _token_bytes(plan: Plan) -> str:
     return f"at least {kv.low_bytes_per_token or 0:,}, at most {most} B"
 
 
-def _room(plan: Plan) -> str:
+def _capacity(plan: Plan) -> str:
     kv = plan.kv
     if plan.not_understood:
         return f"at least {tokens(kv.low_tokens)} tokens" if kv.high_bytes_per_token and kv.low_tokens else "not known"
     if not kv.capacity_tokens:
-        return "none for a cache"
-    return f"{tokens(kv.low_tokens)} tokens for sure, {tokens(kv.capacity_tokens)} by the best figures"
+        return "no memory left for it"
+    return f"{tokens(kv.capacity_tokens)} tokens expected, at least {tokens(kv.low_tokens)}"
 
 
 def _nearest(plan: Plan, width: int) -> Iterator[str]:
     if plan.nearest:
         yield "  What would fit, each of them planned:"
     for found in plan.nearest:
-        room = f"{tokens(found.context_tokens)} tokens of context, room for {tokens(found.capacity_tokens)}"
-        yield from _wrapped(f"{found.change}: {room}", width, "  - ")
+        cache = f"{tokens(found.context_tokens)} tokens of context, KV cache {tokens(found.capacity_tokens)}"
+        yield from _wrapped(f"{found.change}: {cache}", width, "  - ")
 
 
 def _instead(plan: Plan, chosen: Choice, others: Sequence[Plan], width: int) -> Iterator[str]:
@@ -199,7 +214,7 @@ def _instead(plan: Plan, chosen: Choice, others: Sequence[Plan], width: int) -> 
         return
     short = any(objection.short_bytes for objection in plan.objections)
     if short and all(each.format != "gguf" for each in (chosen.model, *chosen.choose_from, *chosen.others)):
-        words = "Experts of a GGUF may live in main memory, and the catalogue has no GGUF of this model: "
+        words = "Experts of a GGUF can be offloaded to CPU, and the catalogue has no GGUF of this model: "
         yield from _wrapped(words + "name one, as OWNER/REPO:QUANT.", width)
     if others:
         yield from _wrapped(_none_of_this(plan), width)
@@ -207,8 +222,10 @@ def _instead(plan: Plan, chosen: Choice, others: Sequence[Plan], width: int) -> 
         yield from _wrapped("Nothing that the catalogue has of this model, or of smaller ones, fits this box.", width)
     for other in others:
         speed = f"{rate(other.speed.decode)} tok/s, " if plan.goal.minimum_tokens_per_second and other.speed else ""
-        room = f"{speed}{tokens(other.context_tokens)} tokens of context, room for {tokens(other.kv.low_tokens)}"
-        yield from _wrapped(f"{other.model} with {other.engine}: {room}", width, "  - ")
+        cache = (
+            f"{speed}{tokens(other.context_tokens)} tokens of context, KV cache at least {tokens(other.kv.low_tokens)}"
+        )
+        yield from _wrapped(f"{other.model} with {other.engine}: {cache}", width, "  - ")
 
 
 def _none_of_this(plan: Plan) -> str:
@@ -222,12 +239,12 @@ def _none_of_this(plan: Plan) -> str:
 
 def _rungs(plan: Plan, width: int) -> Iterator[str]:
     if plan.rungs:
-        yield "  The way up, one setting at a time:"
+        yield "  Tuning steps, one setting at a time:"
     names = [
         tokens(rung.context_tokens) if rung.name in ("safe-start", "context") else rung.name for rung in plan.rungs
     ]
     for rung, name in zip(plan.rungs, names, strict=True):
-        tail = "" if rung.fits else " (no room)"
+        tail = "" if rung.fits else " (does not fit)"
         lead = f"  {'+' if rung.fits else '-'} {name:<{max(map(len, names))}}  "
         yield from _wrapped(f"{rung.why}{tail}", width, lead)
 

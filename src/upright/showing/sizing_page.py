@@ -1,4 +1,4 @@
-"""Sizing -> a page: how many boxes, what their users see, what binds, and what every number rests on."""
+"""Sizing -> a page: how many boxes, what their users see, the bottleneck, and what every number rests on."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def offers_page(console: Console, offers: tuple[Offer, ...]) -> None:
     console.print()
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("--speculate", no_wrap=True)
-    table.add_column("guesses ahead by", overflow="fold")
+    table.add_column("draft", overflow="fold")
     for offer in offers:
         table.add_row(offer.words, offer.about)
     console.print(table)

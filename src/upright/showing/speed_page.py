@@ -1,4 +1,4 @@
-"""Speed -> the lines that a plan's page shows of it; every term for those who ask why, every way for those who ask."""
+"""Speed -> the lines that a plan's page shows of it; every term and every configuration for those who ask."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from upright.units import memory, tokens
 
 
 def speed_pairs(plan: Plan) -> list[tuple[str, str]]:
-    found = plan.speed
-    if found is None:
+    speed = plan.speed
+    if speed is None:
         why = next((note.message for note in plan.notes if note.code == "speed-unknown"), "speed is not known")
-        return [("speed", why.removeprefix("speed is "))]
+        return [("decode", why.removeprefix("speed is "))]
     users = "" if plan.goal.users == 1 else f" for each of {plan.goal.users} users"
-    words = f"{rate(found.decode)} tok/s{users} with {tokens(found.context_tokens)} tokens in the cache"
-    if found.decode.best is not None:
-        words += f"; {rate(found.empty)} when empty, {rate(found.full)} when full"
+    decode = f"{rate(speed.decode)} tok/s{users} at {tokens(speed.context_tokens)} context"
+    if speed.decode.best is not None:
+        decode += f"; {rate(speed.empty)} empty, {rate(speed.full)} full"
     else:
-        words += "; how many guesses are accepted is not known: say it with --acceptance"
-    pairs = [("speed", words)]
-    if found.prompt is not None:
-        pairs.append(("", f"reads prompts at {rate(found.prompt)} tok/s"))
-    if found.layer_worth is not None:
-        pairs.append(("", f"one more layer of experts on the GPUs is worth {found.layer_worth:.2f} tok/s"))
-    fitted = "on such boxes" if found.basis == "measured" else "on others"
-    return [*pairs, ("", f"derived, by constants fitted {fitted}: speeds/{found.row}; --why shows every term")]
+        decode += "; the acceptance rate is not known: --acceptance"
+    pairs = [("decode", decode)]
+    pairs.append(("prefill", "not known" if speed.prompt is None else f"{rate(speed.prompt)} tok/s"))
+    if speed.layer_worth is not None:
+        pairs.append(("", f"one more layer of experts on the GPUs adds {speed.layer_worth:.2f} tok/s"))
+    fitted = "such boxes" if speed.basis == "measured" else "other boxes"
+    return [*pairs, ("", f"derived from constants fitted on {fitted}: speeds/{speed.row}; --why shows every term")]
 
 
 def why_lines(plan: Plan, width: int) -> Iterator[str]:
@@ -43,7 +42,7 @@ def why_lines(plan: Plan, width: int) -> Iterator[str]:
             )
     if plan.speed is None:
         return
-    for step, title in (("decode", "a decode step"), ("prompt", "reading the prompt")):
+    for step, title in (("decode", "a decode step"), ("prompt", "prefill")):
         terms = [term for term in plan.speed.terms if term.step == step]
         if terms:
             yield f"  Every term of {title}, {_ms(sum(term.milliseconds for term in terms))}:"
@@ -53,10 +52,10 @@ def why_lines(plan: Plan, width: int) -> Iterator[str]:
 
 
 def table_lines(plans: Sequence[Plan], width: int) -> Iterator[str]:
-    """Every way, best first. What does not fit says why."""
+    """Every configuration, best first. What does not fit says why."""
     rows = [_row(plan) for plan in plans]
     first = min(max(len(row[0]) for row in rows), max(24, width - 42))
-    yield f"  {'way':<{first}} {'tok/s':>7} {'sure':>6} {'prompt':>7} {'room':>10}"
+    yield f"  {'configuration':<{first}} {'decode':>7} {'least':>6} {'prefill':>7} {'KV cache':>10}"
     for name, *figures, no in rows:
         head, *more = textwrap.wrap(name, first, break_on_hyphens=False) or [""]
         yield f"  {head:<{first}} {figures[0]:>7} {figures[1]:>6} {figures[2]:>7} {figures[3]:>10}".rstrip()
@@ -66,23 +65,23 @@ def table_lines(plans: Sequence[Plan], width: int) -> Iterator[str]:
 
 
 def rate(found: Rate) -> str:
-    """`73 (66 to 76)`, or `40 to 90` if only the band is known."""
+    """`73 (66-76)`, or `40-90` if only the band is known."""
     if found.best is None:
-        return f"{_number(found.low)} to {_number(found.high)}"
-    return f"{_number(found.best)} ({_number(found.low)} to {_number(found.high)})"
+        return f"{_number(found.low)}-{_number(found.high)}"
+    return f"{_number(found.best)} ({_number(found.low)}-{_number(found.high)})"
 
 
 def _row(plan: Plan) -> tuple[str, str, str, str, str, str]:
     found = plan.speed
     no = plan.objections[0].message if plan.objections else ""
-    room = tokens(plan.kv.low_tokens) if plan.kv.low_tokens else "none"
-    if any(objection.code != "too-slow" for objection in plan.objections):  # nobody will see that speed
-        return way_words(plan), "-", "-", "-", room, no
+    cache = tokens(plan.kv.low_tokens) if plan.kv.low_tokens else "none"
+    if any(objection.code != "too-slow" for objection in plan.objections):  # such a speed will not be seen
+        return way_words(plan), "-", "-", "-", cache, no
     if found is None:
-        return way_words(plan), "?", "?", "?", room, no
+        return way_words(plan), "?", "?", "?", cache, no
     best = "?" if found.decode.best is None else _number(found.decode.best)
     prompt = "?" if found.prompt is None or found.prompt.best is None else _number(found.prompt.best)
-    return way_words(plan), best, _number(found.decode.low), prompt, room, no
+    return way_words(plan), best, _number(found.decode.low), prompt, cache, no
 
 
 def _devices(plan: Plan) -> list[str]:

@@ -1,4 +1,4 @@
-"""Demand + how a box serves -> Sizing: boxes, spares, what binds, watts and money."""
+"""Demand + how a box serves -> Sizing: boxes, spares, bottleneck, watts and money."""
 
 from __future__ import annotations
 

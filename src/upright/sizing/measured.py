@@ -157,7 +157,7 @@ def _point(cell: Cell, reading: _Reading, step_prompt_tokens: int) -> _Point:
     context, gaps, fresh = cell.prompt_tokens.mean + written / 2, max(1.0, written - 1), _fresh(cell)
     others = max(0.0, cell.in_flight_mean - 1)
     if cell.itl_seconds is not None and others * math.ceil(fresh / step_prompt_tokens) < _FEW * gaps:
-        tokens_a_piece = gaps * cell.succeeded / cell.itl_seconds.count  # more than one where the engine guesses ahead
+        tokens_a_piece = gaps * cell.succeeded / cell.itl_seconds.count  # more than one with speculative decoding
         return _Point(1 + others, context, cell.itl_seconds.p50 / max(1.0, tokens_a_piece))
     mean = cell.tpot_seconds.mean
     writing = mean * written

@@ -57,7 +57,7 @@ def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
     if plan.parallel.decode_context > 1 and not chosen.row.sharing_measured:
         notes = (
             *notes,
-            "ranks share a cache, which nobody measured on such boxes: its price is assumed, not in the band",
+            "DCP, for which there is no measurement on such boxes: its price is assumed, not in the band",
         )
     if chosen.row.prompt_errors is None:
         notes = (*notes, "no prefill of its own was measured on such boxes: what prompts take is assumed")
@@ -111,7 +111,7 @@ def _read(case: Case, prompt_tokens: int) -> float:
     found = case.prompt(prompt_tokens)
     if found is None:
         raise UprightError(
-            f"nobody measured how fast {case.plan.engine} reads prompts on the like of this box",
+            f"no measurement of {case.plan.engine} prefill on such a box",
             hint="measure it: upright bench, then upright fleet size --evidence DEPLOYMENT",
         )
     return found.seconds

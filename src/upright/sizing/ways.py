@@ -20,7 +20,7 @@ CHUNK_TOKENS = 2048
 
 @dataclass(frozen=True)
 class BoxEvidence:
-    """Benchmarks of one box, and what else is known of it. What is None nobody says."""
+    """Benchmarks of one box, and what else is known of it. None is not specified."""
 
     benchmarks: tuple[Benchmark, ...] = ()
     context_tokens: int | None = None

@@ -36,5 +36,5 @@ def page_width() -> int:
 
 
 def stdout_console() -> Console:
-    """Rich on stdout: plain without a terminal or with NO_COLOR, 80 columns when nobody says otherwise."""
+    """Rich on stdout: plain without a terminal or with NO_COLOR, 80 columns unless told otherwise."""
     return console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 80)

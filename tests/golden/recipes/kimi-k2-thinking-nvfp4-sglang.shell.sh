@@ -31,7 +31,7 @@ arguments=(
   --served-model-name "$SERVED_MODEL_NAME"
   # bind loopback unless told otherwise
   --host 127.0.0.1
-  # where clients knock
+  # port of the OpenAI-compatible API
   --port "$PORT"
   # the API key from a file of its own: on the command line everybody on the machine could read it [sglang/srt/server_args_config_parser.py]
   --config "$KEY_CONFIG"

@@ -61,7 +61,7 @@ arguments=(
   --served-model-name "$SERVED_MODEL_NAME"
   # inside the container; the port is published on loopback alone
   --host 0.0.0.0
-  # where clients knock
+  # port of the OpenAI-compatible API
   --port "$PORT"
   # every layer is divided over 8 GPUs
   --tensor-parallel-size 8

@@ -63,7 +63,7 @@ arguments=(
   --served-model-name "$SERVED_MODEL_NAME"
   # inside the container; the port is published on loopback alone
   --host 0.0.0.0
-  # where clients knock
+  # port of the OpenAI-compatible API
   --port "$PORT"
   # the API key from a file of its own: on the command line everybody on the machine could read it [sglang/srt/server_args_config_parser.py]
   --config /tmp/upright-key.yaml

@@ -37,7 +37,7 @@ def test_what_fits_as_asked_is_offered_before_a_shorter_context(upright):
     assert done.returncode == 1
     offers = " ".join(done.stdout.partition("What would fit")[2].split())
     assert offers.index("65,536 tokens of context") < offers.index("8,192 tokens of context")
-    assert "a weaker model" in offers
+    assert "a lower-bit quant" in offers
     again = upright(*done.stderr.splitlines()[-1].removeprefix("next: upright ").split())
     assert again.returncode == 0, again.stdout
 
@@ -75,7 +75,7 @@ def test_stages_that_the_box_has_no_gpus_for_are_dropped(upright):
 def test_stages_alone_leave_the_ranks_to_the_planner(upright):
     done = upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--pp", "2")
     assert done.returncode == 0
-    assert "4 ranks, 2 stages" in done.stdout
+    assert "TP4 · PP2" in done.stdout
 
 
 def test_ranks_that_the_engine_does_not_have_are_left_out_of_the_next_command(upright):
@@ -130,7 +130,7 @@ def test_a_million_tokens_do_not_touch_the_next_column(upright):
 
 def test_a_way_that_does_not_fit_has_no_speed_in_the_table(upright):
     done = upright("plan", "kimi-k2.6", "--box", "2x-rtx-pro-6000-max-q-epyc-9175f", "--all")
-    rows = done.stdout.partition("\n  way ")[2].splitlines()
+    rows = done.stdout.partition("\n  configuration ")[2].splitlines()
     refused = [row for row, below in pairwise(rows) if below.startswith("    no: ")]
     assert refused
     assert all(row.split()[-4:-1] == ["-", "-", "-"] for row in refused), refused
@@ -156,7 +156,7 @@ def test_misuse_is_exit_code_two_with_a_hint(upright, tmp_path):
         (("plan", "kimi-k2.6", "--engine", "ollama"), "no engine named ollama"),
         (("plan", "kimi-k2.6", "--kv-dtype", "fp3"), "no cache type named fp3"),
         (("plan", "kimi-k2.6", "--context", "lots"), "lots"),
-        (("plan", "kimi-k2.6", "--gpu-memory-utilization", "90"), "memory fraction"),
+        (("plan", "kimi-k2.6", "--gpu-memory-utilization", "90"), "--gpu-memory-utilization is a share"),
         (("plan", str(tmp_path / "none.gguf")), "none.gguf"),
     ):
         done = upright(*words)
@@ -170,10 +170,10 @@ def test_a_number_of_gpus_with_what_the_person_knows_of_the_host(upright):
     words = ("kimi-k2.6", "--box", "4x-rtx-5090", "--host-memory", "768")
     unknown = upright("plan", *words)
     assert unknown.returncode == 0, unknown.stderr
-    assert "speed      not known: the bandwidth of system RAM is not specified: add" in unknown.stdout
+    assert "decode     not known: the bandwidth of system RAM is not specified: add" in unknown.stdout
     slow, fast = (upright("plan", *words, "--host-bandwidth", each, "--json") for each in ("90", "358"))
     speeds = [json.loads(done.stdout)["plans"][0]["speed"]["decode"]["best"] for done in (slow, fast)]
-    assert 2 < speeds[1] / speeds[0] < 4, "experts in main memory wait for it"
+    assert 2 < speeds[1] / speeds[0] < 4, "experts offloaded to CPU wait for it"
     assert fast.stderr.endswith("--box 4x-rtx-5090 --host-memory 768 --host-bandwidth 358\n")
     render = upright(*fast.stderr.removeprefix("next: upright ").split())
     assert render.returncode == 0, render.stderr

@@ -43,7 +43,7 @@ def test_every_layer_of_experts_is_on_one_device():
     assert sorted(layers) == list(range(1, 61))
     assert found.expert_places[0].layers[0] == 1
     assert found.expert_places[1].layers[-1] == 60
-    assert expert_words(found.expert_places) == ("experts of layers 1-9 on gpu0, 52-60 on gpu1, 10-51 in main memory")
+    assert expert_words(found.expert_places) == ("experts of layers 1-9 on gpu0, 52-60 on gpu1, 10-51 in system RAM")
 
 
 def test_the_seeds_two_card_box_runs_iq3_k_with_room():

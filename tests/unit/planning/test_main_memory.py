@@ -1,4 +1,4 @@
-"""vLLM's CPU build: a pool of whole blocks in main memory, told to the engine in bytes."""
+"""vLLM's CPU build: a pool of whole blocks in system RAM, told to the engine in bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experts on random boxes: nothing over its budget, nothing in main memory that still fits, as good as brute force."""
+"""Experts on random boxes: nothing over its budget, nothing in system RAM that still fits, as good as brute force."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GGUFS = [found for found in K26.values() if found.format == "gguf"]
 
 
 def machine(random_):
-    """One to eight GPUs of one of several sizes, and some main memory."""
+    """One to eight GPUs of one of several sizes, and some system RAM."""
     row = random_.choice(["rtx-pro-6000-max-q", "rtx-5090", "rtx-pro-6000-server"])
     count = random_.choice([1, 2, 3, 4, 6, 8])
     first = catalog.box_record("2x-rtx-pro-6000-max-q-epyc-9175f")
@@ -73,7 +73,7 @@ def test_as_many_bytes_as_brute_force_finds(seed):
 
 
 def filled(experts, rooms, choice):
-    """Bytes on GPUs if layer i goes to GPU choice[i], the last number being main memory; -1 if a room is too small."""
+    """Bytes on GPUs if layer i goes to GPU choice[i], the last number being system RAM; -1 if a room is too small."""
     used = [0] * (len(rooms) + 1)
     for layer, device in enumerate(choice):
         used[device] += experts[layer]

@@ -184,7 +184,7 @@ def test_kimi_k25s_pool_of_4578_tokens_was_the_memory_fraction():
     # 0.5 GiB of weights that the arithmetic does not know make the difference between 11,000 tokens and 4,578.
     assert found.kv.capacity_tokens < 12_000
     note = next(note for note in found.notes if note.code == "unused-memory")
-    assert "19.7 GiB of each GPU stay outside, room for 300,000 tokens" in note.message
+    assert "19.7 GiB of each GPU stay unused, KV cache for 300,000 tokens" in note.message
     assert note.remedy == "--gpu-memory-utilization 0.93, which SGLang calls --mem-fraction-static"
     newer = ("--engine-version", "0.5.9", "--gpu-memory-utilization", "0.93")
     assert newer in [offer.options for offer in found.nearest]
@@ -202,7 +202,7 @@ def test_the_way_up_starts_safe_and_takes_one_setting_at_a_time():
         ("vision", 65_536),
     ]
     assert not climb[0].draft
-    assert "shared by 2 ranks" in climb[3].why
+    assert "with DCP 2" in climb[3].why
 
 
 @pytest.mark.parametrize(("use", "context"), [("chat", 32_768), ("batch", 8_192), ("long-documents", 131_072)])

@@ -174,7 +174,10 @@ def test_llamacpp_is_simulated_with_the_slots_that_it_is_started_with() -> None:
 def test_a_shared_cache_that_nobody_measured_is_said_to_be_assumed(box: str, told: bool) -> None:
     machine, chosen = box_named(NamedBox(box)), artifacts_of("kimi-k2.6")
     shared, own = (plan(machine, chosen.model, Goal(decode_context_parallel=ranks))[0] for ranks in (8, 1))
-    assert any("nobody measured" in words for words in planned_service(shared, chosen.model, machine).notes) is told
+    assert (
+        any("no measurement on such boxes" in words for words in planned_service(shared, chosen.model, machine).notes)
+        is told
+    )
     assert not any("share" in words for words in planned_service(own, chosen.model, machine).notes)
 
 

@@ -207,7 +207,7 @@ def _box(row: BoxRow) -> dict[str, Any]:
     if row.cpu:
         facts.append(("processor", row.cpu))
     memory = row.memory_bytes
-    facts.append(("main memory", units.memory(memory) if memory else "not said"))
+    facts.append(("system RAM", units.memory(memory) if memory else "not said"))
     if row.memory_bandwidth_gb_s:
         facts.append(("its bandwidth", _said(row.memory_bandwidth_gb_s, "GB/s")))
     if row.numa_nodes:

@@ -108,7 +108,7 @@ class BoxRow(Row):
     cpu_flags: tuple[str, ...] = ()
     """Instruction sets that matter for inference."""
     memory_gib: Fact | None = None
-    """Main memory."""
+    """System RAM."""
     memory_kind: str | None = None
     """DDR5, LPDDR5X and so on."""
     memory_channels: int | None = None
@@ -116,7 +116,7 @@ class BoxRow(Row):
     memory_mt_s: int | None = None
     """Data rate of the memory modules."""
     memory_bandwidth_gb_s: Fact | None = None
-    """Theoretical bandwidth of main memory: channels x 8 bytes x data rate."""
+    """Theoretical bandwidth of system RAM: channels x 8 bytes x data rate."""
     numa_nodes: int | None = None
     """Memory nodes of the host."""
     gpu_numa: tuple[int, ...] = ()

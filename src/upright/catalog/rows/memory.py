@@ -68,7 +68,7 @@ class PoolRow(Row):
     tensor: int
     """Ranks of tensor parallelism."""
     decode_context: int
-    """Ranks that share one copy of the cache."""
+    """Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded."""
     draft: Literal["none", "eagle3"]
     """The draft model."""
     memory_fraction: float

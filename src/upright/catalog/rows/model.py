@@ -117,7 +117,7 @@ class Artifact(Part):
 
 
 class Draft(Part):
-    """A model that guesses ahead for this one."""
+    """A draft model for this one."""
 
     repository: str
     """Hugging Face repository; for multi-token prediction the model's own."""

@@ -29,7 +29,7 @@ class Kernels(Part):
     sparse_attention: bool = True
     """Whether it has a kernel for sparse attention here; without one a model with an indexer attends to everything."""
     upload_from_rows: int | None = None
-    """Rows an expert must get of a ubatch before experts in main memory are copied to the GPU to read a prompt."""
+    """Rows an expert must get of a ubatch before experts offloaded to CPU are copied to the GPU to read a prompt."""
     upload_from_tokens: int | None = None
     """Or tokens of the ubatch, whatever the number of experts."""
 
@@ -62,9 +62,9 @@ class Constants(Part):
     collective_gb_s: Positive = 1e9
     """Bus bandwidth of NCCL for the messages of a decode step."""
     exchange_us: float = 0.0
-    """Start of each of the three exchanges a layer by which two ranks share a cache; 3/2 - 1/n times that for n."""
+    """Start of each of the three exchanges a layer of DCP 2; 3/2 - 1/n times that for n."""
     host_efficiency: Share = 1.0
-    """Share of main memory's theoretical bandwidth at which the processor reads weights."""
+    """Share of system RAM's theoretical bandwidth at which the processor reads weights."""
     host_measured_efficiency: Share = 1.0
     """The same of its measured bandwidth, where somebody measured it."""
     upload_efficiency: Share = 1.0
@@ -74,7 +74,7 @@ class Constants(Part):
     attention_efficiency: Share = 1.0
     """The same for attention between the tokens of a prompt."""
     sparse_efficiency: Share = 1.0
-    """The same for sparse attention, which reads prompts as it decodes: every token gathers its own top-k."""
+    """The same for sparse attention, whose prefill works as its decode does: every token gathers its own top-k."""
     index_efficiency: Share = 1.0
     """The same for the indexer's scores, which every rank computes for all tokens before."""
     prompt_gb_s: Positive = 1e9

@@ -13,7 +13,7 @@ class HabitFact(Fact):
     most: float | None = None
     """Cut here; None if it is not."""
     assumed: bool = False
-    """Nobody measured it: our assumption, which you should replace by what you know of your people."""
+    """Not measured: our assumption, which you should replace by what you know of your people."""
 
 
 class UsageRow(Row):

@@ -92,7 +92,7 @@ class MeasurementRow(Row):
     cpu: str | None = None
     """Processor and memory."""
     host_bandwidth: str | None = None
-    """Bandwidth of main memory in GB/s, in the author's words."""
+    """Bandwidth of system RAM in GB/s, in the author's words."""
     gpu_expert_layers: int | None = None
     """Layers whose routed experts were on GPUs; None if all were, or if the author does not say."""
     interconnect: str | None = None

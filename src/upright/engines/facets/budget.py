@@ -31,7 +31,7 @@ class CacheForms:
 
 @dataclass(frozen=True)
 class CpuBuild:
-    """A build that keeps everything in main memory, and is told how large its cache is."""
+    """A build that keeps everything in system RAM, and is told how large its cache is."""
 
     is_build: Callable[[str | None], bool]
     """By the version."""

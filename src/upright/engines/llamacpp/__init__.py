@@ -35,7 +35,7 @@ class LlamaCpp(Engine):
     program = "llama-server"
     where_from = "Debian's llama.cpp-tools, Homebrew's llama.cpp, or https://github.com/ggml-org/llama.cpp/releases"
     standing = 2
-    # ik_llama.cpp reads prompts and decodes faster with experts in main memory (20.9 against 15.4 tok/s, 2026-04).
+    # ik_llama.cpp is faster at prefill and decode with experts offloaded to CPU (20.9 against 15.4 tok/s, 2026-04).
     standing_hybrid = 3
     http = HTTP
     budget = MARGIN

@@ -50,7 +50,7 @@ def where_it_serves(case: Case) -> tuple[Setting, ...]:
         Setting(name="--model", value=serving.model_path, reason=knowledge.artifact_words(case)),
         Setting(name="--alias", value=serving.served_name, reason="the name that clients use"),
         Setting(name="--host", value=serving.host, reason="bind loopback unless told otherwise"),
-        Setting(name="--port", value=str(serving.port), reason="where clients knock"),
+        Setting(name="--port", value=str(serving.port), reason="port of the OpenAI-compatible API"),
         Setting(
             name="--api-key-file",
             value=KEY_FILE,
@@ -97,7 +97,7 @@ def on_gpus(case: Case) -> Iterator[Setting]:
         yield Setting(
             name="--ubatch-size",
             value=str(case.plan.ubatch_tokens),
-            reason="tokens computed at once, as the plan counted them; larger reads prompts faster",
+            reason="tokens computed at once, as the plan counted them; larger is faster at prefill",
             source=LOCAL_RUN,
         )
     for place in case.plan.expert_places:
@@ -112,7 +112,7 @@ def on_gpus(case: Case) -> Iterator[Setting]:
         yield Setting(
             name="--override-tensor",
             value="exps=CPU",
-            reason="the other routed experts in main memory; the first pattern that matches wins, so this one is last",
+            reason="the other routed experts, offloaded to CPU; the first pattern that matches wins: this one is last",
             source=LOCAL_RUN,
         )
 
@@ -148,14 +148,14 @@ def conversation(case: Case) -> Iterator[Setting]:
     yield Setting(
         name="--chat-template-kwargs",
         value=json.dumps(off, separators=(",", ":")),
-        reason=f"experts in main memory decode below {knowledge.INSTANT_BELOW_TOKENS_PER_SECOND} tok/s: instant mode; "
+        reason=f"offloaded experts decode below {knowledge.INSTANT_BELOW_TOKENS_PER_SECOND} tok/s: non-thinking mode; "
         "a request can still ask for thinking",
         source=LOCAL_RUN,
     )
     for name, value in knowledge.sampling(case.row, instant=True).items():
         flag = {"temperature": "--temp", "top_p": "--top-p"}.get(name)
         if flag:
-            yield Setting(name=flag, value=f"{value:g}", reason="the maker's setting for instant mode")
+            yield Setting(name=flag, value=f"{value:g}", reason="the maker's setting for non-thinking mode")
 
 
 def shared_notes(case: Case) -> Iterator[str]:

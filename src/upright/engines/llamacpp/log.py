@@ -1,6 +1,6 @@
 """llama-server's log -> its memory, by device: llama.cpp b4000 to b11669, and ik_llama.cpp.
 
-Buffers are named by their kind: CUDA0 is on a GPU; CUDA_Host, CPU, CPU_Mapped and CPU_REPACK are in main memory.
+Buffers are named by their kind: CUDA0 is on a GPU; CUDA_Host, CPU, CPU_Mapped and CPU_REPACK are in system RAM.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _where_it_serves(case: Case) -> Iterator[Setting]:
     yield Setting(name="--model-path", value=serving.model_path, reason=knowledge.artifact_words(case))
     yield Setting(name="--served-model-name", value=serving.served_name, reason="the name that clients use")
     yield Setting(name="--host", value=serving.host, reason="bind loopback unless told otherwise")
-    yield Setting(name="--port", value=str(serving.port), reason="where clients knock")
+    yield Setting(name="--port", value=str(serving.port), reason="port of the OpenAI-compatible API")
     yield Setting(
         name="--config",
         value=KEY_CONFIG,
@@ -153,7 +153,7 @@ def _kernels(case: Case) -> Iterator[Setting]:
         yield Setting(
             name="--attention-backend",
             value="flashinfer",
-            reason="ranks that share the cache need the log-sum-exp of each part, which Triton does not return",
+            reason="DCP needs the log-sum-exp of each part, which Triton does not return",
             source="https://github.com/sgl-project/sglang/pull/31514",
         )
     elif row is not None and row.status == "works" and row.backend:
@@ -219,7 +219,7 @@ def _habits(case: Case) -> Iterator[Setting]:
         yield Setting(
             name="--default-chat-template-kwargs",
             value=json.dumps(off, separators=(",", ":")),
-            reason="too slow to think aloud: instant mode",
+            reason="too slow to think aloud: non-thinking mode",
         )
 
 
@@ -234,6 +234,6 @@ def _notes(case: Case) -> Iterator[str]:
     if plan.kv.dtype.startswith("fp8") and silicon.is_sm12(case.box) and silicon.dense_mla(case.model):
         yield "An fp8 cache with Kimi's INT4 weights was seen at 16 tok/s on SM 12.x: measure before keeping it."
     if plan.parallel.decode_context > 1 and "--dcp-size" not in case.accepted:
-        yield f"SGLang {case.accepted.version} cannot share the cache between ranks: the plan's context will not fit."
+        yield f"SGLang {case.accepted.version} has no DCP: the plan's context will not fit."
     if case.model.architecture.vision and not case.serving.vision and "--language-model-only" not in case.accepted:
         yield "This SGLang loads the vision tower too: --language-model-only came with 0.5.18."

@@ -71,7 +71,7 @@ def _where_it_serves(case: Case) -> Iterator[Setting]:
     yield model
     yield Setting(name="--served-model-name", value=serving.served_name, reason="the name that clients use")
     yield Setting(name="--host", value=serving.host, reason="bind loopback unless told otherwise")
-    yield Setting(name="--port", value=str(serving.port), reason="where clients knock")
+    yield Setting(name="--port", value=str(serving.port), reason="port of the OpenAI-compatible API")
     if case.model.revision is not None and not case.model.path:
         yield Setting(name="--revision", value=case.model.revision, reason="the commit that was read")
 
@@ -193,7 +193,7 @@ def _in_main_memory(plan: Plan) -> Iterator[Setting]:
     yield Setting(
         name="--kv-cache-memory-bytes",
         value=str(cache),
-        reason=f"room for {plan.kv.planned_tokens:,} tokens, as planned; it would take most of the machine otherwise",
+        reason=f"KV cache for {plan.kv.planned_tokens:,} tokens, as planned; else it takes most of the machine",
         source="vllm/v1/worker/cpu_worker.py at 0.32.0",
     )
     yield Setting(
@@ -279,7 +279,7 @@ def _habits(case: Case) -> Iterator[Setting]:
     off = knowledge.instant(case.row, case.plan)
     if off is not None:
         yield Setting(
-            name="--default-chat-template-kwargs", value=_json(off), reason="too slow to think aloud: instant mode"
+            name="--default-chat-template-kwargs", value=_json(off), reason="too slow to think aloud: non-thinking mode"
         )
 
 

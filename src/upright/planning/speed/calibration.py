@@ -100,7 +100,7 @@ def cell_samples(
     if chosen is None or case is None:
         raise UprightError(
             f"nothing to calibrate: bandwidths of {box.name} are not known, and constants are shares of them",
-            hint="upright probe --measure measures main memory; a GPU needs a row in the catalogue",
+            hint="upright probe --measure measures system RAM; a GPU needs a row in the catalogue",
         )
     used, left = [], []
     for number, cell in enumerate(cells, 1):

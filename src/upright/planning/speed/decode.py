@@ -13,7 +13,7 @@ from upright.catalog.rows.speed import Constants, Kernels
 from upright.planning.speed.work import BF16, Reader, Silicon, Work, busiest, distinct_experts
 
 EXCHANGES = 3
-"""By which ranks share a cache: gather queries, gather the logs of sums, scatter the outputs."""
+"""Of DCP: gather queries, gather the logs of sums, scatter the outputs."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Published runs of the llama.cpp family: with no GPU, with GPUs alone, and with experts in main memory.
+"""Published runs of the llama.cpp family: with no GPU, with GPUs alone, and with experts offloaded to CPU.
 
-Main memory's constant is fitted on a run without a GPU and the GPU's on a run without main memory: the hybrid runs are
+System RAM's constant is fitted on a run without a GPU and the GPU's on a run without system RAM: the hybrid runs are
 predicted by constants that have seen neither them nor their machine.
 """
 
@@ -62,12 +62,12 @@ MAINLINE = (
 )  # fmt: skip
 _IQ3, _Q4 = "ubergarm/Kimi-K2.6-GGUF:IQ3_K", "ubergarm/Kimi-K2.6-GGUF:Q4_X"
 SEEN_BY_NOBODY = (
-    Hybrid("m402", "ik-llamacpp", "kimi-k2.6", _IQ3, "rtx-pro-6000-max-q", 0, note="every expert in main memory"),
+    Hybrid("m402", "ik-llamacpp", "kimi-k2.6", _IQ3, "rtx-pro-6000-max-q", 0, note="every expert offloaded to CPU"),
     Hybrid("m403", "ik-llamacpp", "kimi-k2.6", _IQ3, "rtx-pro-6000-max-q", 6, note="3 + 3 layers"),
     Hybrid("m404", "ik-llamacpp", "kimi-k2.6", _IQ3, "rtx-pro-6000-max-q", 10, ubatch=4096,
            note="8 + 2 layers: their VRAM as published, 43 and 44 GiB, cannot be"),
     Hybrid("m405", "ik-llamacpp", "kimi-k2.6", _Q4, "rtx-pro-6000-max-q", 8,
-           note="8 layers: 455 GiB of experts stayed in main memory"),
+           note="8 layers: 455 GiB of experts stayed in system RAM"),
     Hybrid("m406", "llamacpp", "kimi-k2.6", _Q4, "rtx-pro-6000-max-q", 8, note="mainline; layers as with ik"),
     Hybrid("m407", "ik-llamacpp", "kimi-k2.6", _Q4, "rtx-pro-6000-workstation", 0,
            note="another machine; placement not published, none assumed"),

@@ -1,6 +1,6 @@
-"""Work + silicon + main memory -> the amounts of a step and of a prompt, for engines that put whole layers on devices.
+"""Work + silicon + system RAM -> the amounts of a step and of a prompt, for engines that put whole layers on devices.
 
-One device works at a time. What lives in main memory is read by the processor to decode, and copied to a GPU over PCIe
+One device works at a time. What lives in system RAM is read by the processor to decode, and copied to a GPU over PCIe
 to read a prompt, once for every ubatch: that is why long ubatches read faster.
 """
 
@@ -19,7 +19,7 @@ class Host:
     """The figures of a machine that hybrid speed hangs on."""
 
     bandwidth: float
-    """Bytes a second of main memory."""
+    """Bytes a second of system RAM."""
     measured: bool
     """Whether somebody measured that, or it is theoretical."""
     slot: float | None = None
@@ -32,12 +32,12 @@ class Layered:
 
     work: Work
     silicon: Silicon | None
-    """None without a GPU: then everything is in main memory."""
+    """None without a GPU: then everything is in system RAM."""
     host: Host
     expert_layers: int
     """Layers that have experts."""
     host_layers: int
-    """Those whose experts are in main memory."""
+    """Those whose experts are in system RAM."""
 
 
 def layered_step(case: Layered, *, batch: int, context: float, spread: float) -> Iterable[Amount]:

@@ -30,14 +30,14 @@ def term_words(
         sent = size(rows * work.hidden * BF16)
         return f"{2 * work.layers + 1} all-reduces of {sent} over {work.tensor} GPUs, {how}"
     if term == "exchange":
-        return f"{work.sharing} ranks share the cache: three exchanges in each of {work.layers} layers"
+        return f"DCP {work.sharing}: three exchanges in each of {work.layers} layers"
     if term == "weights":
         woken = distinct_experts(work.experts, work.active, rows, constants.expert_spread)
         on = 1.0
         if layered is not None and layered.expert_layers:
             on = 1 - layered.host_layers / layered.expert_layers
         read = work.always_bytes + on * woken * work.expert_bytes
-        experts = f", {woken:.0f} of {work.experts} experts awake" if work.experts else ""
+        experts = f", {woken:.0f} of {work.experts} active experts" if work.experts else ""
         return f"{size(read)} of weights at {constants.weight_efficiency:.0%} of the memory's bandwidth{experts}"
     if term == "cache":
         return f"{batch} x {tokens(context)} tokens of cache at {constants.cache_efficiency:.0%} of the bandwidth"
@@ -71,7 +71,7 @@ def _prompt_words(term: str, work: Work, layered: Layered | None, row: SpeedRow,
         f"{constants.compute_efficiency:.0%} of the dense bf16 throughput",
         "attention": attention,
         "indexer": f"the indexer scores every token before, at {constants.index_efficiency:.0%} of the throughput",
-        "exchange": f"{work.sharing} ranks share the cache: queries and outputs go round",
+        "exchange": f"DCP {work.sharing}: queries and outputs go round",
         "all-reduce": f"{2 * work.layers + 1} long all-reduces a chunk at {bus:.0f} GB/s",
     }
     if term == "upload" and layered is not None:

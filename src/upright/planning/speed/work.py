@@ -68,9 +68,9 @@ class Work:
     readers: tuple[Reader, ...]
     tensor: int
     sharing: int
-    """Ranks that share one copy of the cache."""
+    """Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded."""
     exchanged_bytes: int
-    """Queries and outputs of a token and layer that a rank sends to each rank it shares the cache with."""
+    """Queries and outputs of a token and layer that a rank sends to each other rank of its DCP group."""
     flops_per_token: float
     """Multiplications and additions a token, on all ranks together, cache aside."""
     attention_flops: float

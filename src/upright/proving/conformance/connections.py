@@ -1,4 +1,4 @@
-"""What clients do with connections: keys in either header, many at once, kept open, and left in the middle."""
+"""What clients do with connections: keys in either header, many at once, kept open, and left halfway."""
 
 from __future__ import annotations
 

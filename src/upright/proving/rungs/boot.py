@@ -174,4 +174,4 @@ def _logprobs(stand: Stand) -> Observation:
     return seen
 
 
-RUNG = Rung(NAME, "it serves its name, counts tokens rightly, and how fast it is", _probes)
+RUNG = Rung(NAME, "served name, token counts match, first speed", _probes)

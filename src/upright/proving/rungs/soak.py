@@ -139,7 +139,7 @@ def _latency(stand: Stand, soaked: Soaked) -> Found:
     words = f"the last third takes {found.factor:.2f} times as long as the first ({found.low:.2f} to {found.high:.2f})"
     response = _series(whole)
     if found.low <= _SLOWER:
-        return "passed", f"{words}, {units.duration(middle)} in the middle", measured, response
+        return "passed", f"{words}, median {units.duration(middle)}", measured, response
     busier = _busier(soaked.looks)
     if busier is not None:
         measured["others_more"] = busier

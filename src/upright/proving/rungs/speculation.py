@@ -1,4 +1,4 @@
-"""Does guessing ahead pay on this load? Without a candidate: what the engine offers, and how to try it.
+"""Does speculative decoding pay on this load? Without a candidate: what the engine offers, and how to try it.
 
 The trial itself starts engines again and again, so it is a step after the climb (upright.proving.speculating); its
 verdicts are this rung's observations.
@@ -96,4 +96,6 @@ def _offers(stand: Stand) -> Observation:
     return note(stand, slot, "skipped", f"{engine} offers {words}; try one with --speculate{now}")
 
 
-RUNG = Rung(NAME, "does guessing ahead pay, cell by cell, and are its answers the model's", _probes, needs_recipe=True)
+RUNG = Rung(
+    NAME, "does speculative decoding pay, cell by cell, and are its answers the model's", _probes, needs_recipe=True
+)
