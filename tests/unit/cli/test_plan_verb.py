@@ -67,7 +67,7 @@ def test_stages_that_the_box_has_no_gpus_for_are_dropped(upright):
     done = upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--tp", "8", "--pp", "2")
     assert done.returncode == 1
     assert "try --pp 1" in done.stdout
-    assert "room   " not in done.stdout, "of 16 GPUs, and the box has 8"
+    assert "KV cache   " not in done.stdout, "of 16 GPUs, and the box has 8"
     assert done.stderr == "next: upright plan kimi-k2.6 --box 8x-rtx-pro-6000-server --tp 8 --pp 1\n"
     assert upright(*done.stderr.removeprefix("next: upright ").split()).returncode == 0
 
