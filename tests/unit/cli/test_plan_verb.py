@@ -53,12 +53,11 @@ def test_a_shorter_context_is_in_the_next_command_with_all_that_was_typed(uprigh
 
 
 def test_a_larger_share_of_the_gpus_is_offered_where_it_brings_the_weights_within_reach(upright):
-    done = upright("plan", "deepseek-ai/DeepSeek-V3.2", "--box", "8x-rtx-pro-6000-server")
+    words = ("deepseek-ai/DeepSeek-V3.2", "--box", "8x-rtx-pro-6000-server", "--context", "32768")
+    done = upright("plan", *words)
     assert done.returncode == 1
     assert "No artifact" not in done.stdout
-    next_line = (
-        "next: upright plan deepseek-ai/DeepSeek-V3.2 --box 8x-rtx-pro-6000-server --gpu-memory-utilization 0.94"
-    )
+    next_line = f"next: upright plan {' '.join(words)} --gpu-memory-utilization 0.94"
     assert done.stderr.splitlines()[-1] == next_line
     assert upright(*next_line.removeprefix("next: upright ").split()).returncode == 0
 
