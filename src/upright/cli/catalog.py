@@ -26,7 +26,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "schemes": ("about",),
     "families": ("title",),
     "architectures": ("about",),
-    "transfers": ("step", "of", "about"),
     "layouts": ("engine", "piece", "about"),
     "ggml_types": ("number", "block_elements", "block_bytes", "row_bytes", "ik_only"),
     "compat": ("versions", "status", "feature"),
