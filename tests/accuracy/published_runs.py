@@ -65,8 +65,26 @@ def argv(row: MeasurementRow) -> list[str]:
     return [*words, "--json"]
 
 
+_FILES = {
+    "ggml-org/Qwen3-Coder-30B-A3B-Instruct-Q8_0": "unsloth/Qwen3-Coder-30B-A3B-Instruct-GGUF:Q8_0",
+    "ggml-org/gpt-oss-120b-GGUF": "ggml-org/gpt-oss-120b-GGUF:MXFP4_MOE",
+    "ggml-org/gpt-oss-20b-GGUF": "ggml-org/gpt-oss-20b-GGUF:MXFP4_MOE",
+    "unsloth UD-Q2_K_XL": "unsloth/DeepSeek-R1-GGUF:UD-Q2_K_XL",
+    "ubergarm IQ2_K_R4": "ubergarm/DeepSeek-V3-0324-GGUF:IQ2_K_R4",
+    "ubergarm Q2_K_R4": "ubergarm/DeepSeek-R1-GGUF:Q2_K_R4",
+    "ubergarm mix-IQ3_K": "ubergarm/Qwen3-235B-A22B-GGUF:mix-IQ3_K",
+    "Q8_0": "unsloth/Qwen3-235B-A22B-GGUF:Q8_0",
+    "unsloth Q8_0": "unsloth/Qwen3-235B-A22B-GGUF:Q8_0",
+}
+
+
 def _model(row: MeasurementRow) -> str:
-    named = (row.artifact or "").split(" ")[0]
+    """The repository; of a GGUF with the quantisation, as people name one."""
+    stated = row.artifact or ""
+    for known, name in _FILES.items():
+        if stated == known or stated.startswith(f"{known} "):
+            return name
+    named = stated.split(" ")[0]
     return named if "/" in named else row.model
 
 

@@ -29,9 +29,9 @@ def test_a_row_is_what_a_fit_gives_today(name: str):
     assert row.prompt_errors == fits.home_errors(row, prompts=True)
 
 
-@pytest.mark.parametrize("transfer", fits.TRANSFERS, ids=lambda transfer: f"{transfer.step}-{transfer.of}")
+@pytest.mark.parametrize("transfer", fits.TRANSFERS, ids=lambda transfer: transfer.id)
 def test_a_steps_cost_is_what_is_measured_today(transfer: fits.Transfer):
-    row = catalog.get("transfers", f"{transfer.step}-{transfer.of}")
+    row = catalog.get("transfers", transfer.id)
     assert isinstance(row, TransferRow)
     assert row.errors == transfer.errors()
 
@@ -91,7 +91,7 @@ def test_hybrids_are_predicted_by_constants_that_saw_no_hybrid_of_theirs(name):
     misses = [miss(hybrids.decoded(each), row.constants) for each in unseen]
     for each, off in zip(unseen, misses, strict=True):
         print(f"\n{each.id} {each.note}: {off:+.0%}")
-    assert row.errors == errors(misses, row.errors.how)
+    assert row.errors == errors(hybrids.unseen_misses(name), row.errors.how)
     assert max(abs(off) for off in misses) < 0.25
 
 

@@ -262,6 +262,10 @@ class _Search:
         return _too_slow(self._with_speed(done, model))
 
     def _with_speed(self, done: Plan, model: Model) -> Plan:
+        if any(objection.code == "pool-too-small" for objection in done.objections):
+            why = f"the KV cache does not hold {done.goal.users} x {tokens(done.context_tokens)} tokens at once"
+            note = Note(code="speed-unknown", message=f"speed is not known: {why}")
+            return done.model_copy(update={"notes": (*done.notes, note)})
         rates = speed(done, model, self._box)
         if isinstance(rates, Unknown):
             note = Note(code="speed-unknown", message=f"speed is not known: {rates.why}")

@@ -138,6 +138,12 @@ class Transfer:
     near: Callable[[Cell], bool] | None = None
     beside: tuple[str, ...] = ()
     """Further runs, which no row was fitted on."""
+    where: str = ""
+    """Set where a row has a cost of its own."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.step}-{self.of}{self.where}"
 
     def errors(self) -> Errors | None:
         misses = [off for name in self.speeds for off in self._misses(speed_row(name))]
@@ -168,6 +174,8 @@ _RANKS = ("vllm-sm120-pcie-oneshot", "vllm-nvlink", "sglang-sm120-pcie")
 TRANSFERS = (
     Transfer("model", "decode", _RANKS, "another model than the constants were fitted on, on the same engine and GPUs",
              "each model left out in turn", key=lambda cell: cell.load.shape),
+    Transfer("model", "decode", ("vllm-nvlink",), "another model, on GPUs with NVLink",
+             "each model left out in turn", key=lambda cell: cell.load.shape, where="-nvlink"),
     Transfer("model", "prompt", _RANKS[:1], "prompts of another model than the constants were fitted on",
              "each model left out in turn", key=lambda cell: cell.load.shape),
     Transfer("format", "decode", _RANKS[:1], "experts stored in another format than the constants were fitted on",

@@ -13,8 +13,8 @@ from upright.catalog.rows.base import Fact
 from upright.catalog.rows.model import Artifact
 from upright.catalog.rows.speed import Constants
 from upright.deriving.catalogued import record
-from upright.planning.speed.fits import speed_row
-from upright.planning.speed.fitting import fit
+from upright.planning.speed.fits import cells, speed_row
+from upright.planning.speed.fitting import fit, miss
 from upright.planning.speed.layered import Host, Layered
 from upright.planning.speed.published import measurements, model_record, silicon
 from upright.planning.speed.samples import LayerSample
@@ -74,6 +74,21 @@ SEEN_BY_NOBODY = (
     Hybrid("m408", "llamacpp", "kimi-k2.6", _Q4, "rtx-pro-6000-workstation", 0,
            note="the same machine, mainline"),
 )  # fmt: skip
+
+
+# Sweeps on further machines, with GPUs; the placement is the author's.
+SWEEPS = {
+    "ik-llamacpp": ("anikifoss-7975wx-5090", "ik-7965wx-a6000", "ik-7965wx-a6000-pr370", "ubergarm-7965wx-r1"),
+    "llamacpp": ("lcpp-7965wx-a6000",),
+}
+
+
+def unseen_misses(name: str) -> tuple[float, ...]:
+    """Errors of decode on every published hybrid run that the row was not fitted on."""
+    constants = speed_row(name).constants
+    swept = (cell for cell in cells(SWEEPS[name]) if not cell.is_prompt and cell.load.gpu is not None)
+    known = [miss(decoded(each), constants) for each in SEEN_BY_NOBODY if each.row == name]
+    return (*known, *(miss(cell, constants) for cell in swept))
 
 
 def decoded(hybrid: Hybrid) -> LayerSample:

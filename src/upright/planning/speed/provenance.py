@@ -54,11 +54,11 @@ def shape_name(architecture: Architecture) -> str:
 
 
 def expert_format(model: Model) -> str:
-    """How the weights that a step mostly reads are stored; a GGUF by the type that most of its experts have."""
+    """How the weights that a step mostly reads are stored; a GGUF by the bits of its experts."""
     lines = [line for line in model.weights if line.group == "routed_experts"] or list(model.weights)
     if model.format == "gguf":
-        largest = max(lines, key=lambda line: line.bytes, default=None)
-        return "gguf" if largest is None else f"gguf {largest.dtype}"
+        parameters = sum(line.parameters for line in lines)
+        return f"gguf {8 * sum(line.bytes for line in lines) / parameters:.0f} bits" if parameters else "gguf"
     stated = f"{model.quantisation or ''} {' '.join(sorted({line.dtype for line in lines}))}".lower()
     name = next((name for name in _FORMATS if name in stated), None)
     if name in ("awq", "gptq"):
@@ -75,7 +75,7 @@ def band(row: SpeedRow, load: Load, of: Literal["decode", "prompt"] = "decode") 
     """None if no error was ever measured for the row, or across one of the steps."""
     at_home = row.errors if of == "decode" else row.prompt_errors
     steps = steps_away(row, load)
-    measured = [_transfer(step, of) for step in steps]
+    measured = [_transfer(step, of, row.id) for step in steps]
     if at_home is None or any(errors is None for errors in measured):
         return None
     ends = [_ends(errors) for errors in (at_home, *measured) if errors is not None]
@@ -103,8 +103,10 @@ def _steps(row: SpeedRow, load: Load) -> Iterator[Step]:
         yield "context"
 
 
-def _transfer(step: Step, of: Literal["decode", "prompt"]) -> Errors | None:
-    return next((row.errors for row in _transfers() if (row.step, row.of) == (step, of)), None)
+def _transfer(step: Step, of: Literal["decode", "prompt"], speeds: str) -> Errors | None:
+    """As it was measured on this very row's runs, if it was."""
+    known = [row for row in _transfers() if (row.step, row.of) == (step, of)]
+    return next((row.errors for row in known if row.speeds == (speeds,)), known[0].errors if known else None)
 
 
 def _transfers() -> Iterable[TransferRow]:

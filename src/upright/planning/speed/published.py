@@ -158,12 +158,17 @@ def model_of(row: MeasurementRow) -> Model | None:
     if exact is not None:
         return exact
     if layers_of(engine_of(row)) is not None:
-        return None
+        return next((model for model in artifacts if _has_quant(named, model)), None)
     native = row.artifact is None
     for scheme in _SCHEMES:
         if any(word in named for word in scheme):
             return next((model for model in artifacts if _stored_as(model, scheme)), None)
     return artifacts[0] if native and artifacts else None
+
+
+def _has_quant(named: str, model: Model) -> bool:
+    quant = model.source.rpartition(":")[2].lower().removesuffix("_moe")
+    return model.format == "gguf" and re.search(rf"(?:^|[ -]){re.escape(quant)}(?: |$)", named) is not None
 
 
 def _stored_as(model: Model, scheme: Iterable[str]) -> bool:

@@ -42,7 +42,15 @@ def choose(
             continue
         here = row.capability == "*" or (capability is not None and versions.inside(capability, row.capability))
         wired = on == "one" or on in row.wires
-        rank = (here and wired, wired, here, row.owner == "user", len(row.patches), row.versions != "*")
+        rank = (
+            here and wired,
+            wired,
+            here,
+            row.owner == "user",
+            row.capability != "*",
+            len(row.patches),
+            row.versions != "*",
+        )
         found.append((rank, row))
     if not found:
         return None
