@@ -23,6 +23,7 @@ from upright.planning.offering import engines_for, ranks_of
 from upright.planning.ranking import NOT_KNOWN, faithful, order
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
+from upright.planning.shown import of_placement
 from upright.planning.speed.predict import Unknown, constants, image_patches, known_image, speed
 from upright.planning.understood import at_most, not_promised
 from upright.planning.unknown import missing_terms, not_known
@@ -259,7 +260,7 @@ class _Search:
             done = constrained.judged(done, rules, cache_known=bool(judged))
         if model.not_understood:
             return not_promised(done, model)
-        return _too_slow(self._with_speed(done, model))
+        return _too_slow(self._with_speed(of_placement(done), model))
 
     def _with_speed(self, done: Plan, model: Model) -> Plan:
         if any(objection.code == "pool-too-small" for objection in done.objections):
