@@ -57,8 +57,8 @@ VERBS: dict[str, tuple[str, ...]] = {
     "fetch": ("fetch", "{text}", "--dry-run"),
     "read": ("read", "{text}"),
 }
-NARROW = ("logs", "ps-json", "render", "render-yaml", "restart")
-"""The log itself, line by line; JSON, which is whole, however long; and tables that break words in a narrow column."""
+NARROW = ("logs", "ps-json")
+"""The log itself, line by line; JSON, which is whole, however long."""
 
 
 def sample() -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -96,7 +97,7 @@ def recipe_page(console: Console, recipe: Recipe, command: Sequence[str] | None 
         source = f" [{setting.source}]" if setting.source else ""
         words = " ".join(filter(None, (setting.name, setting.value)))
         table.add_row(Text(on_one_line(words, LONGEST_NAME)), Text(setting.reason + source))
-    console.print(table)
+    console.print(Padding(table, (0, 0, 0, 2)))  # where a value is broken, no line begins with what it says
 
 
 def objections_page(console: Console, plan: Plan) -> None:
