@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -50,6 +51,18 @@ def test_every_artifact_has_a_size_and_a_cache_or_says_why_not(row: ModelRow) ->
         assert model.tensor_bytes > 0
         shape = cache_shape(model.architecture, "bf16", storage=Storage(artifact.engines[0]))
         assert shape.bytes_per_token > 0
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_configuration_alone_is_planned_and_read(engine: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(catalog.configuration("moonshotai--Kimi-K3")))
+    for named in (file, tmp_path):
+        planned = CliRunner().invoke(cli, ["plan", str(named), "--engine", engine, "--box", "hgx-b200", "--json"])
+        assert planned.exit_code in (0, 1), planned.stderr
+        assert json.loads(planned.stdout)["plans"][0]["kv"]["bytes_per_token"] == 27_648
+        told = CliRunner().invoke(cli, ["read", str(named), "--json"])
+        assert json.loads(told.stdout)["not_understood"] == []
 
 
 @pytest.mark.parametrize(("typed", "row"), SPELLINGS.items())

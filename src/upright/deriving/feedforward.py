@@ -264,7 +264,9 @@ def _named_layers(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ..
     if isinstance(named, str):
         named = [int(each) for each in named.split(",") if each.strip().isdigit()]
     if not isinstance(named, list | tuple):
-        first = int(settings.get("first", 3))
+        first = keys.integer("first_k_dense_replace")
+        if first is None:
+            first = int(settings.get("first", 3))
         keys.assume("moe_layers_enum", f"from layer {first} on", "the library's own pattern")
         return tuple(index >= first for index in range(layers))
     return tuple(index in named for index in range(layers))

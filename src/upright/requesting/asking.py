@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from upright.records.residuals import Residuals
 
 
+_LARGEST_CONFIGURATION_BYTES = 64 * 2**20
+
+
 class NamedBox(NamedTuple):
     """Which box, and what its owner says of it."""
 
@@ -132,7 +135,23 @@ def kernel_verdicts(path: Path | None) -> Sequence[KernelVerdict]:
 
 
 def _is_record(text: str) -> bool:
-    return Path(text).suffix in {".json", ".yaml", ".yml"} and Path(text).is_file()
+    """A model's config.json is no record, whatever it is called."""
+    path = Path(text)
+    return path.suffix in {".json", ".yaml", ".yml"} and path.is_file() and not _is_configuration(path)
+
+
+def _is_configuration(path: Path) -> bool:
+    if path.suffix != ".json" or path.stat().st_size > _LARGEST_CONFIGURATION_BYTES:
+        return False
+    import json
+
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return (
+        isinstance(content, dict) and "record" not in content and bool({"architectures", "model_type"} & set(content))
+    )
 
 
 def _read(source: str) -> Model:
