@@ -21,6 +21,7 @@ def from_yaml(text: str) -> Any:
     """ValueError, too, of what is nested too deeply, or becomes too many values by names for parts of itself."""
     import yaml
 
+    _refuse_deep(text)
     try:
         loader = _loader()(text)
         node = loader.get_single_node()
@@ -47,6 +48,7 @@ def lines_of(text: str) -> dict[tuple[int | str, ...], int]:
             for number, value in enumerate(node.value):
                 walk(value, (*path, number))
 
+    _refuse_deep(text)
     try:
         node = yaml.compose(text, Loader=_loader())
         _weigh(node, {}, 0)
@@ -54,6 +56,17 @@ def lines_of(text: str) -> dict[tuple[int | str, ...], int]:
     except RecursionError:
         raise yaml.YAMLError(_TOO_DEEP) from None
     return found
+
+
+def _refuse_deep(text: str) -> None:
+    """Before nodes are made of it: the composer in C calls itself a level, and ends the process at some depth."""
+    import yaml
+
+    level = 0
+    for event in yaml.parse(text, Loader=_loader()):
+        level += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if level > DEEPEST:
+            raise yaml.YAMLError(_TOO_DEEP)
 
 
 def _weigh(node: Any, known: dict[int, int], level: int) -> int:
