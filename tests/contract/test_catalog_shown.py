@@ -41,8 +41,9 @@ def test_every_row_is_listed_shown_and_explained(kind: str) -> None:
     assert rows, f"no rows of {kind}"
     listed = page()
     verb._rows(listed, kind, rows)
+    listing = text(listed)
     for row in rows:
-        assert row.id in text(listed)
+        assert row.id in listing
         shown = page()
         verb._row(shown, row)
         assert row.id in text(shown)

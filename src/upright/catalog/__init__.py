@@ -219,11 +219,10 @@ def model(name: str) -> ModelRow:
 @cache
 def configuration(name: str) -> Mapping[str, Any]:
     """A recorded config.json, as its maker wrote it."""
-    import json
-
+    from upright.bounds.values import decoded
     from upright.catalog.loader import OURS
 
-    content: Mapping[str, Any] = json.loads((OURS / "configurations" / f"{name}.json").read_text(encoding="utf-8"))
+    content: Mapping[str, Any] = decoded((OURS / "configurations" / f"{name}.json").read_text(encoding="utf-8"))
     return content
 
 

@@ -64,13 +64,18 @@ def choice(text: str, read: Callable[[str], Model]) -> Choice:
     return Choice(model, others=others)
 
 
+_TRIED_FOR_SPEED = 10
+"""The smallest models of the catalogue: where these are too slow, larger ones are, and each takes a while to plan."""
+
+
 def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
     """Plans of the largest other models of the catalogue that fit the box, as fast as is asked."""
     found: list[Plan] = []
     known = [row for row in catalog.models() if (row.parameters.value or 0) < 0.9 * than.parameters]
     speed = goal.minimum_tokens_per_second
     wanted = Goal(context_tokens=goal.context_tokens, users=goal.users, use=goal.use, minimum_tokens_per_second=speed)
-    for row in sorted(known, key=lambda row: -(row.parameters.value or 0)):
+    largest = sorted(known, key=lambda row: -(row.parameters.value or 0))
+    for row in largest if speed is None else largest[-_TRIED_FOR_SPEED:]:
         models = tuple(Lazy(row, row.artifacts))
         if models:
             best = plan(box, models[0], wanted, choose_from=models[1:])[0]

@@ -143,11 +143,11 @@ def _is_record(text: str) -> bool:
 def _is_configuration(path: Path) -> bool:
     if path.suffix != ".json" or path.stat().st_size > _LARGEST_CONFIGURATION_BYTES:
         return False
-    import json
+    from upright.bounds.values import decoded
 
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        content = decoded(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return False
     return (
         isinstance(content, dict) and "record" not in content and bool({"architectures", "model_type"} & set(content))

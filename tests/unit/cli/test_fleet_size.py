@@ -40,7 +40,7 @@ def test_the_page_fits_in_80_columns(upright):
 def test_a_box_is_planned_for_as_many_at_once_as_need_the_fewest_boxes(upright, tmp_path):
     box = ("--box", "8x-rtx-pro-6000-server")
     done = upright("fleet", "size", "kimi-k2.6", *box, "--users", "20")
-    assert "1 box (1 to 1) and 1 spare" in done.stdout, "planned for one at once it would be three"
+    assert "1 box (1 to 2) and 1 spare" in done.stdout, "planned for one at once it would be three"
     assert done.stderr.splitlines()[-1] == f"next: upright plan kimi-k2.6 {' '.join(box)} --users 8"
     file = tmp_path / "plan.json"
     assert upright("plan", "kimi-k2.6", *box, "-o", file).returncode == 0
