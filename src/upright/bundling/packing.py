@@ -107,7 +107,7 @@ def _take(contents: _Contents, folder: Path, path: Path) -> None:
             contents.add(f"{name}.txt", "text", _text(contents, path), path.stat().st_size)
     elif path.suffix in _TEXT or ".log." in path.name:
         contents.add(name, "text", _text(contents, path), path.stat().st_size)
-    else:
+    elif not path.name.startswith("."):  # a file that only holds space on the disk is nobody's
         contents.left_out.append(name)
 
 

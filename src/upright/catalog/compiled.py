@@ -11,6 +11,7 @@ import io
 import os
 import pickle
 import sys
+import zlib
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -41,8 +42,17 @@ def kept_rows(path: Path, text: str) -> tuple[Row, ...] | None:
     if content[:_KEY_BYTES] != _key(path, text):
         return None
     try:
-        rows: tuple[Row, ...] = _Reader(io.BytesIO(content[_KEY_BYTES:])).load()
-    except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, ValueError, TypeError):
+        rows: tuple[Row, ...] = _Reader(io.BytesIO(zlib.decompress(content[_KEY_BYTES:]))).load()
+    except (
+        zlib.error,
+        pickle.UnpicklingError,
+        EOFError,
+        AttributeError,
+        ImportError,
+        IndexError,
+        ValueError,
+        TypeError,
+    ):
         return None  # torn, or of other classes than ours are now
     return rows
 
@@ -55,7 +65,7 @@ def keep_rows(path: Path, text: str, rows: tuple[Row, ...], *, anyway: bool = Fa
     part = place.with_name(f"{place.name}.{os.getpid()}")
     try:
         place.parent.mkdir(exist_ok=True)
-        part.write_bytes(_key(path, text) + pickle.dumps(rows, protocol=4))
+        part.write_bytes(_key(path, text) + zlib.compress(pickle.dumps(rows, protocol=4), 9))
         part.replace(place)
     except OSError:
         with suppress(OSError):
