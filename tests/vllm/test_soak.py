@@ -16,6 +16,7 @@ from upright.proving.prompts import prompt_set
 from upright.proving.rung import SoakWish, Target
 
 
+@pytest.mark.usefixtures("quiet")
 def test_half_a_minute_of_soak(standing: Standing):
     soak(standing, "30s", "30s", FAILS_OFTEN)
 

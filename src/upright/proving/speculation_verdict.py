@@ -172,7 +172,7 @@ def _cell(
         marked = base.marks if base.marked else with_it.marks
         reason = marked[0] if marked else "no repeat is clean in both"
         return SpeculationCell(shape=shape, verdict="not measurable", reason=reason, published=published)
-    verdict = _VERDICTS[output.better]
+    verdict = _VERDICTS[output.better] if output.ratio.low is not None else "not measurable"  # one pair never tells
     worse = [name for name in ("ttft", "tpot") if name in found and found[name].better == "a" and verdict == "wins"]
     factor = _factor(output)
     assert factor is not None

@@ -66,7 +66,7 @@ def test_what_was_not_measured_says_why() -> None:
 
 def test_one_pair_is_never_a_win() -> None:
     (only,) = tried(measured(1, (200.0,), (100.0,))).cells
-    assert (only.verdict, only.pairs) == ("no difference", 1)
+    assert (only.verdict, only.pairs) == ("not measurable", 1)
 
 
 @pytest.mark.parametrize(
