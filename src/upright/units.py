@@ -86,6 +86,10 @@ def parse_bandwidth(text: str) -> float:
     return float(match[1]) * (1000 if (match[2] or "").lower() == "t" else 1)
 
 
+MEASURES = {"memory": parse_memory, "bandwidth": parse_bandwidth}
+"""What a person types of a quantity -> GiB, GB/s."""
+
+
 def parse_duration(text: str) -> float:
     """`90`, `90s`, `30m`, `2h`, `50ms` in seconds."""
     match = _SECONDS.fullmatch(text.strip())

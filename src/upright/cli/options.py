@@ -52,45 +52,22 @@ class Tokens(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-class _Measured(click.ParamType[float]):
-    """A number with its unit, at least 1 of what it is counted in."""
+class Measure(click.ParamType[float]):
+    """A number with its unit, of a quantity that `units` parses."""
 
-    @staticmethod
-    def parse(text: str) -> float:
-        raise NotImplementedError
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from upright.units import MEASURES
+
         try:
-            number = value if isinstance(value, float) else self.parse(str(value))
+            number = value if isinstance(value, float) else MEASURES[self.name](str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if not 0 < number < _LARGEST:
             self.fail(f"{value} is out of range", param, ctx)
         return number
-
-
-class Gibibytes(_Measured):
-    """512GB or 512GiB; a bare number is GiB."""
-
-    name = "size"
-
-    @staticmethod
-    def parse(text: str) -> float:
-        from upright.units import parse_memory
-
-        return parse_memory(text)
-
-
-class Bandwidth(_Measured):
-    """460GB/s or 8xDDR5-6400; a bare number is GB/s."""
-
-    name = "bandwidth"
-
-    @staticmethod
-    def parse(text: str) -> float:
-        from upright.units import parse_bandwidth
-
-        return parse_bandwidth(text)
 
 
 class EngineName(click.ParamType[str]):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.options import RANKS, Bandwidth, Gibibytes, Number, engine_option, goal_options, port_option, said
+from upright.cli.options import RANKS, Measure, Number, engine_option, goal_options, port_option, said
 
 if TYPE_CHECKING:
     from upright.records.plan import Goal
@@ -51,14 +51,14 @@ def box_options(function: F) -> F:
     for option in (
         click.option(
             "--host-bandwidth",
-            type=Bandwidth(),
+            type=Measure("bandwidth"),
             help="Bandwidth of system RAM, where the box does not say: 460GB/s, or 8xDDR5-6400.",
         ),
         click.option(
             "--ram",
             "--host-memory",
             "host_memory",
-            type=Gibibytes(),
+            type=Measure("memory"),
             help="System RAM, where the box does not say: 512GB.",
         ),
         click.option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.options import Gibibytes, engine_option, given, goal_options, model_argument, port_option
+from upright.cli.options import Measure, engine_option, given, goal_options, model_argument, port_option
 from upright.cli.output import Output, output_options, page_width, say
 
 if TYPE_CHECKING:
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 @goal_options
 @port_option
 @click.option(
-    "--ram", "--host-memory", "host_memory", type=Gibibytes(), help="As if this machine had so much system RAM: 512GB."
+    "--ram",
+    "--host-memory",
+    "host_memory",
+    type=Measure("memory"),
+    help="As if this machine had so much system RAM: 512GB.",
 )
 @engine_option
 @output_options
