@@ -9,7 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from threading import Timer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ from tests.ports import free_port
 from upright import store
 from upright.errors import LaunchError
 from upright.launching import launch, logs, restart, status, stop
-from upright.launching.locks import supervising, trying
+from upright.launching.locks import handing_over, is_supervised, supervising, trying
 from upright.launching.processes import identify
 from upright.records.deployment import Deployment, Keeping
 from upright.records.recipe import Recipe
@@ -257,6 +260,37 @@ def test_a_log_is_followed_over_starts(engine: Scripted, monkeypatch: pytest.Mon
         else:
             state = Deployment.model_construct(state="stopped")
     assert got == "one\ntwo\nthree\n"
+
+
+def test_a_log_is_followed_while_the_next_start_is_slow(engine: Scripted, monkeypatch: pytest.MonkeyPatch):
+    """A restart is stopped and planned for as long as the machine needs to start a supervisor: its lock is held."""
+    held = ExitStack()
+    looks: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: None,
+        lambda: engine.directory.log.write_text("one\nlast words\n"),
+        lambda: (logs.set_aside(engine.directory), engine.directory.log.write_text("two\n")),
+        held.close,
+    ]
+    state = Deployment.model_construct(state="planned")
+    monkeypatch.setattr(logs, "status", lambda directory: state)
+    monkeypatch.setattr(logs, "_GONE_SECONDS", 0)
+    monkeypatch.setattr(
+        logs, "time", SimpleNamespace(sleep=lambda _: looks and looks.pop(0)(), monotonic=time.monotonic)
+    )
+    engine.directory.log.write_text("one\n")
+    held.enter_context(supervising(engine.directory))
+    assert "".join(logs.follow(engine.directory)) == "one\nlast words\ntwo\n"
+    assert looks == []
+
+
+def test_a_look_at_the_lock_does_not_refuse_a_start(engine: Scripted):
+    """`ps` and `logs` ask who has the lock by taking it for a moment."""
+    looking = ExitStack()
+    looking.enter_context(supervising(engine.directory))
+    Timer(0.2, looking.close).start()
+    with handing_over(engine.directory):
+        assert is_supervised(engine.directory)
 
 
 @pytest.mark.parametrize("allowed", [1, 2])

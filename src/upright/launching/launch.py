@@ -23,7 +23,7 @@ from upright.engines.advisories import refuse
 from upright.errors import LaunchError, StoreError
 from upright.host import Host, LocalHost, SshHost, handed_on
 from upright.host.environment import To
-from upright.launching.locks import handing_over, supervising
+from upright.launching.locks import handing_over, is_supervised, supervising
 from upright.launching.places import place_of
 from upright.launching.processes import alive, boot_id, end_group, send
 from upright.launching.runtimes import RUNTIMES
@@ -164,7 +164,7 @@ def stop(directory: DeploymentDir, *, patience_seconds: float = 120) -> Deployme
     """Ask the supervisor to end the engine, and wait for it: even after its last word it has the lock until it ends."""
     killed = False
     deadline = time.monotonic() + patience_seconds
-    while (deployment := status(directory)).state == "planned" and _is_supervised(directory):
+    while (deployment := status(directory)).state == "planned" and is_supervised(directory):
         if time.monotonic() > deadline:  # it holds the lock, and does not begin
             break
         time.sleep(0.05)
@@ -266,12 +266,12 @@ def _remove_container(deployment: Deployment) -> None:
 
 def _taken_up(directory: DeploymentDir) -> Deployment:
     """An engine on another machine does not die with its supervisor here: a new one takes it up."""
-    if not _is_supervised(directory):
+    if not is_supervised(directory):
         try:
             with handing_over(directory) as lock:
                 _start_supervisor(directory, lock)
         except LaunchError:
-            if not _is_supervised(directory):  # else somebody else was quicker, and all is well
+            if not is_supervised(directory):  # else somebody else was quicker, and all is well
                 raise
     return directory.read(Deployment)
 
@@ -318,7 +318,7 @@ def _supervisors_environment(directory: DeploymentDir) -> dict[str, str]:
 def _wait_until_ready(directory: DeploymentDir, on_change: Progress | None) -> Deployment:
     seen: Deployment | None = None
     while True:
-        supervised = _is_supervised(directory)
+        supervised = is_supervised(directory)
         deployment = directory.read(Deployment)
         if on_change is not None and deployment != seen:
             on_change(deployment)
@@ -329,8 +329,3 @@ def _wait_until_ready(directory: DeploymentDir, on_change: Progress | None) -> D
             reason = status(directory).reason or "the supervisor ended"
             raise LaunchError(f"{directory.name} did not come up: {reason}", hint=f"upright diagnose {directory.name}")
         time.sleep(0.05)
-
-
-def _is_supervised(directory: DeploymentDir) -> bool:
-    with supervising(directory) as ours:
-        return not ours

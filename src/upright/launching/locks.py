@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from upright.errors import LaunchError
 from upright.store import DeploymentDir
+
+_A_LOOK_SECONDS = 1.0
+"""Whoever only asks for a lock has it for a moment; whoever has it for longer keeps it."""
 
 
 @contextmanager
@@ -25,12 +29,23 @@ def supervising(directory: DeploymentDir) -> Iterator[bool]:
 @contextmanager
 def handing_over(directory: DeploymentDir) -> Iterator[int]:
     """The same lock as a descriptor that a supervisor inherits: whoever starts one may be killed, and it is held."""
+    deadline = time.monotonic() + _A_LOOK_SECONDS
     with _opened(directory.path / "lock") as descriptor:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LaunchError(f"{directory.name} is being started by somebody else", hint="upright ps") from None
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    name = directory.name
+                    raise LaunchError(f"{name} is being started by somebody else", hint="upright ps") from None
+            time.sleep(0.02)
         yield descriptor
+
+
+def is_supervised(directory: DeploymentDir) -> bool:
+    with supervising(directory) as ours:
+        return not ours
 
 
 @contextmanager

@@ -6,16 +6,20 @@ first) and on, the newest few of them kept.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from upright.engines.progress import Pull, lines, reading, timed
 from upright.launching.launch import status
+from upright.launching.locks import is_supervised
 from upright.records.deployment import RUNNING, Progress
 from upright.store import DeploymentDir
 
 KEPT = 5
+_PIECE_BYTES = 1 << 20
 _GONE_SECONDS = 3.0
 """A deployment that is down for so long is not being restarted."""
 
@@ -38,28 +42,31 @@ def previous(directory: DeploymentDir) -> list[Path]:
 
 def follow(directory: DeploymentDir, position: int = 0) -> Iterator[str]:
     """Pieces of the log as they come, from `position` on, until the deployment is down and stays down."""
-    log = directory.log
-    held: int | None = None
     down_since: float | None = None
-    while True:
-        size, inode = _size(log)
-        if (held is not None and inode != held) or size < position:
-            position = 0  # a new start has a new log
-        held = inode
-        if size > position:
-            with log.open("rb") as file:
-                file.seek(position)
-                text = file.read(1 << 20)
-            position += len(text)
-            yield text.decode(errors="replace")
-            continue
-        if status(directory).state in RUNNING:
-            down_since = None
-        else:
-            down_since = down_since or time.monotonic()
-            if time.monotonic() - down_since > _GONE_SECONDS:
-                return
-        time.sleep(0.3)
+    log: BinaryIO | None = None
+    try:
+        while True:
+            if log is None and (log := _opened(directory.log)) is not None:
+                log.seek(position if os.fstat(log.fileno()).st_size >= position else 0)
+            if log is not None and (text := log.read(_PIECE_BYTES)):
+                yield text.decode(errors="replace")
+                continue
+            if log is not None and _is_another(directory.log, log):
+                rest = log.read()  # what the last start wrote between our last look and its end
+                log.close()
+                log, position = None, 0
+                yield rest.decode(errors="replace")
+                continue
+            if status(directory).state in RUNNING or is_supervised(directory):
+                down_since = None
+            else:
+                down_since = down_since or time.monotonic()
+                if time.monotonic() - down_since > _GONE_SECONDS:
+                    return
+            time.sleep(0.3)
+    finally:
+        if log is not None:
+            log.close()
 
 
 class ProgressReader:
@@ -74,11 +81,12 @@ class ProgressReader:
         self._phase_began = time.monotonic()
 
     def read(self) -> Progress | None:
-        size, _ = _size(self.log)
-        if size > self._position:
-            with self.log.open("rb") as file:
-                file.seek(self._position)
-                text = file.read()
+        if (log := _opened(self.log)) is None:
+            return self.latest
+        with log:
+            log.seek(self._position)
+            text = log.read()
+        if text:
             self._position += len(text)
             joined = self._line + text.decode(errors="replace")
             found = lines(joined)
@@ -95,12 +103,20 @@ class ProgressReader:
         self.latest = timed(said, time.monotonic() - self._phase_began)
 
 
-def _size(log: Path) -> tuple[int, int]:
+def _opened(log: Path) -> BinaryIO | None:
     try:
-        found = log.stat()
+        return log.open("rb")
     except FileNotFoundError:
-        return 0, 0
-    return found.st_size, found.st_ino
+        return None
+
+
+def _is_another(path: Path, log: BinaryIO) -> bool:
+    """A start sets the log of the last one aside; an emptied log begins anew."""
+    try:
+        present, held = path.stat(), os.fstat(log.fileno())
+    except FileNotFoundError:
+        return False  # set aside, and the next is not there yet
+    return present.st_ino != held.st_ino or present.st_size < log.tell()
 
 
 def _number(path: Path) -> int:
