@@ -54,13 +54,18 @@ def record(row: ModelRow, artifact: Artifact) -> Model | None:
         files=(),
         weights=weights,
         quantisation=artifact.scheme,
-        ik_only=artifact.engines == ("ik_llama.cpp",),
+        ik_only=only_the_fork_loads(artifact),
     )
 
 
 def architecture(row: ModelRow) -> Architecture | None:
     """What the row's tensors form; None if only headline figures are known."""
     return None if row.shape is None else _architecture(row, row.shape)
+
+
+def only_the_fork_loads(artifact: Artifact) -> bool:
+    """Whether its tensors have types that mainline refuses."""
+    return artifact.engines == ("ik_llama.cpp",)
 
 
 def row_of(model: Model) -> ModelRow | None:

@@ -63,7 +63,7 @@ def _derived(row_text: str, artifact_text: str) -> Model | None:
     source = f"{artifact.repository}:{artifact.quant}" if artifact.quant else artifact.repository
     model = model_of(config, name=name, source=source)
     update: dict[str, Any] = {"format": artifact.format, "quantisation": artifact.scheme}
-    update["ik_only"] = artifact.engines == ("ik_llama.cpp",)
+    update["ik_only"] = model_records.only_the_fork_loads(artifact)
     if artifact.format == "gguf":
         bits = _bits(artifact, scheme)
         if bits is None:

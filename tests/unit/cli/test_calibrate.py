@@ -92,3 +92,14 @@ def test_rows_that_cannot_be_used_are_named(own):
 def test_misuse(own):
     with pytest.raises(UsageError, match="no file"):
         command.main([str(own / "nothing.csv")], standalone_mode=False)
+
+
+def test_without_a_row_it_starts_from_what_a_plan_for_such_runs_would_take(own):
+    done = run(measured(own / "mine.csv", slower=1.5), "--gpu", "rtx-pro-6000-server", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "from speeds/vllm-sm120-pcie" in done.stdout, done.output
+
+
+def test_runs_of_an_engine_without_constants_ask_for_a_row_to_start_from(own):
+    with pytest.raises(UsageError, match="the catalogue has no constants of exllama"):
+        CliRunner().invoke(command, [measured(own / "mine.csv", engine="exllama")], catch_exceptions=False)

@@ -157,6 +157,8 @@ class SpeedRow(Row):
     """Whether runs with a shared cache were among those that were fitted: only then is it shared for speed."""
     fitted_on: tuple[str, ...] = ()
     """Measurements that it was fitted on, as ids or spans of ids: a test fits it again."""
+    unseen: tuple[str, ...] = ()
+    """Measurements that it was not fitted on and is held against, as groups."""
     fits: tuple[str, ...] = ()
     """The constants that were fitted on decode; the others are assumed, or another row's."""
     prompt_fits: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Literal
 
 from upright import catalog
-from upright.catalog.rows.speed import Constants, Errors, Home, SpeedRow, Step
+from upright.catalog.rows.speed import Constants, Errors, Home, SpeedRow, Step, TransferRow
 from upright.catalog.rows.words import MeasurementRow
 from upright.planning.speed.decode import Amount
 from upright.planning.speed.fitting import errors, fit, miss
@@ -130,7 +130,6 @@ class Transfer:
 
     step: Step
     of: Literal["decode", "prompt"]
-    speeds: tuple[str, ...]
     about: str
     how: str
     key: Callable[[Cell], str] | None = None
@@ -144,6 +143,13 @@ class Transfer:
     @property
     def id(self) -> str:
         return f"{self.step}-{self.of}{self.where}"
+
+    @property
+    def speeds(self) -> tuple[str, ...]:
+        """Rows of constants whose runs are on both sides of the step, as the transfer's own row names them."""
+        row = catalog.get("transfers", self.id)
+        assert isinstance(row, TransferRow)
+        return row.speeds
 
     def errors(self) -> Errors | None:
         misses = [off for name in self.speeds for off in self._misses(speed_row(name))]
@@ -170,29 +176,28 @@ def _march(cell: Cell) -> bool:
 
 
 FEW_USERS, SHORT_CONTEXT = 8, 32_768
-_RANKS = ("vllm-sm120-pcie-oneshot", "vllm-nvlink", "sglang-sm120-pcie")
 TRANSFERS = (
-    Transfer("model", "decode", _RANKS, "another model than the constants were fitted on, on the same engine and GPUs",
+    Transfer("model", "decode", "another model than the constants were fitted on, on the same engine and GPUs",
              "each model left out in turn", key=lambda cell: cell.load.shape),
-    Transfer("model", "decode", ("vllm-nvlink",), "another model, on GPUs with NVLink",
+    Transfer("model", "decode", "another model, on GPUs with NVLink",
              "each model left out in turn", key=lambda cell: cell.load.shape, where="-nvlink"),
-    Transfer("model", "prompt", _RANKS[:1], "prompts of another model than the constants were fitted on",
+    Transfer("model", "prompt", "prompts of another model than the constants were fitted on",
              "each model left out in turn", key=lambda cell: cell.load.shape),
-    Transfer("format", "decode", _RANKS[:1], "experts stored in another format than the constants were fitted on",
+    Transfer("format", "decode", "experts stored in another format than the constants were fitted on",
              "each format left out in turn", key=lambda cell: cell.load.expert_format),
-    Transfer("format", "prompt", _RANKS[:1], "prompts with experts stored in another format",
+    Transfer("format", "prompt", "prompts with experts stored in another format",
              "each format left out in turn", key=lambda cell: cell.load.expert_format),
-    Transfer("gpu", "decode", ("vllm-nvlink",), "another GPU of the same kind of architecture and interconnect",
+    Transfer("gpu", "decode", "another GPU of the same kind of architecture and interconnect",
              "each GPU left out in turn", key=lambda cell: cell.load.gpu or ""),
-    Transfer("version", "decode", ("vllm-sm120-pcie-before-0.19",), "another engine version than the measured ones",
+    Transfer("version", "decode", "another engine version than the measured ones",
              "builds of March 2026 by constants of the builds after", near=lambda cell: not _march(cell),
              beside=EARLIER_BUILDS),
-    Transfer("users", "decode", _RANKS[:1], "a higher concurrency than was fitted",
+    Transfer("users", "decode", "a higher concurrency than was fitted",
              f"fitted on at most {FEW_USERS} users, tested above", near=lambda cell: cell.load.users <= FEW_USERS),
-    Transfer("context", "decode", _RANKS[:1], "a longer context than was fitted",
+    Transfer("context", "decode", "a longer context than was fitted",
              f"fitted on at most {SHORT_CONTEXT} tokens, tested above",
              near=lambda cell: cell.load.context_tokens <= SHORT_CONTEXT),
-    Transfer("context", "prompt", _RANKS[:1], "prompts longer than were fitted",
+    Transfer("context", "prompt", "prompts longer than were fitted",
              f"fitted on at most {SHORT_CONTEXT} tokens, tested above",
              near=lambda cell: cell.load.context_tokens <= SHORT_CONTEXT),
 )  # fmt: skip

@@ -122,9 +122,9 @@ _GPU_NAMES = {
 }
 
 
-def row_of(row: MeasurementRow) -> SpeedRow | None:
-    """The row of constants that a plan for this run would take."""
-    gpu = gpu_of(row)
+def row_of(row: MeasurementRow, gpu: str | None = None) -> SpeedRow | None:
+    """The row of constants that a plan for this run would take, on the GPU that the row names or on another name's."""
+    gpu = gpu or gpu_of(row)
     capability = catalog.gpu(gpu).compute_capability if gpu else None
     patches = ("pcie-allreduce",) if _one_shot(row) else ()
     chosen = choose(engine_of(row), version_of(row), capability, _wires(row), patches)
