@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from upright.deriving.keys import Keys
+from upright.deriving.layers import Layer, grouped
 from upright.records.model import Attention, GqaAttention, MlaAttention
-
-if TYPE_CHECKING:
-    from upright.deriving.configuration import Layer
 
 Bounds = tuple[tuple[Attention, ...] | None, tuple[Attention, ...] | None]
 _OF_WEIGHTS = re.compile(r"expert|moe|router|intermediate|ffn|mlp|feed")
@@ -30,8 +28,6 @@ _FAMILY = frozenset({"architectures", "model_type"})
 
 
 def bounds(keys: Keys, stack: tuple[Layer, ...], refused: Mapping[str, str], told: tuple[str, ...]) -> Bounds:
-    from upright.deriving.configuration import grouped
-
     read = grouped(stack)
     if all(_OF_WEIGHTS.search(name) for name in told):
         return read, read

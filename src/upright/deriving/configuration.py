@@ -6,10 +6,9 @@ read it. What they leave over and what they refuse makes the reading "not unders
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
@@ -20,15 +19,15 @@ from upright.deriving.bounds import bounds
 from upright.deriving.feedforward import FeedForward, feedforward
 from upright.deriving.keys import MOST_LAYERS, Keys
 from upright.deriving.latent import LATENT
+from upright.deriving.layers import Configured, Layer, grouped
 from upright.deriving.library import library_type
 from upright.deriving.patterns import FULL, pattern
 from upright.deriving.recurrent import RECURRENT
 from upright.deriving.stack import text_tensors
 from upright.deriving.strictness import telling
 from upright.deriving.tables import tables
-from upright.deriving.tensors import Tensor
 from upright.errors import ReadError
-from upright.records.model import Architecture, Attention, Experts, LibraryDefault, RopeScaling
+from upright.records.model import Architecture, Experts, RopeScaling
 
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "text_model_config")
 SIGHT_PARTS = ("vision_config", "visual_config", "visual", "vit_config", "img_processor", "vision_tower_config")
@@ -39,34 +38,6 @@ _PLAIN = {
 }
 _ALL_BUILDERS: Mapping[str, Builder] = {**BUILDERS, **LATENT, **RECURRENT}
 _DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer of the stack."""
-
-    kind: str
-    attention: tuple[Attention, ...]
-    feedforward: FeedForward
-
-
-@dataclass(frozen=True)
-class Configured:
-    """What a configuration says."""
-
-    architecture: Architecture
-    not_understood: tuple[str, ...]
-    why: Mapping[str, str]
-    """For some of them, what was wrong."""
-    assumed: tuple[LibraryDefault, ...]
-    layers: tuple[Layer, ...]
-    row: ArchitectureRow | None
-    keys: Keys
-    """Of the text part, for what is still to be asked: weights."""
-    tied: bool | None = None
-    """Whether the output shares the embedding, where the outer part of the file says so."""
-    tensors: tuple[Tensor, ...] = ()
-    """Every tensor of the text model, by shape."""
 
 
 def configured(config: Mapping[str, Any], file: str = "config.json") -> Configured:
@@ -138,19 +109,6 @@ def _families() -> tuple[dict[str | None, ArchitectureRow], dict[Any, Architectu
     rows = cast("list[ArchitectureRow]", list(catalog.rows("architectures").values()))
     by_class: dict[str | None, ArchitectureRow] = {name: row for row in rows for name in row.architectures}
     return by_class, {name: row for row in rows for name in row.model_types}
-
-
-def grouped(stack: tuple[Layer, ...]) -> tuple[Attention, ...]:
-    """Layers that are alike, counted: recurrent ones, then those that see everything, then windows."""
-    counts = Counter(kind for layer in stack for kind in layer.attention)
-    kinds = sorted(counts, key=lambda kind: (kind.kind == "shared", kind.kind != "linear", _bounded(kind)))
-    return tuple(kind.model_copy(update={"layers": counts[kind]}) for kind in kinds)
-
-
-def _bounded(kind: Attention) -> int:
-    if kind.kind == "compressed":
-        return kind.ratio
-    return 0 if kind.kind in ("linear", "shared") else getattr(kind, "window_tokens", None) or 0
 
 
 def rope_scaling(part: Mapping[str, Any]) -> RopeScaling | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from upright.deriving.configuration import Configured, configured, text_part
+from upright.deriving.configuration import configured, text_part
+from upright.deriving.layers import Configured
 from upright.deriving.quantised import Scheme, StoredTensor
 from upright.deriving.towers import tower_tensors
 from upright.records.model import Group, Model, Table, WeightLine

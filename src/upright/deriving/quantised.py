@@ -13,7 +13,7 @@ from math import ceil, prod
 from typing import Any
 
 from upright.deriving.modules import LeftAlone, Targets, bare, targets_of
-from upright.deriving.tensors import Tensor
+from upright.deriving.shelf import Tensor
 from upright.records.model import LibraryDefault
 
 _TYPES = {"bfloat16": ("BF16", 2), "float16": ("F16", 2), "float32": ("F32", 4)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from upright.deriving.tensors import Shelf, Sizes
+from upright.deriving.shelf import Shelf, Sizes
 from upright.records.model import LinearAttention
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from upright.deriving.feedforward import FeedForward
+from upright.deriving.layers import Configured, Layer
+from upright.deriving.shelf import Shelf, Sizes, Tensor
 from upright.deriving.tensors import (
-    Shelf,
-    Sizes,
-    Tensor,
     attention,
     attention_residuals,
     feed,
@@ -18,9 +16,6 @@ from upright.deriving.tensors import (
     outer,
 )
 from upright.records.model import CompressedAttention, LinearAttention, MlaAttention
-
-if TYPE_CHECKING:
-    from upright.deriving.configuration import Configured, Layer
 
 
 def text_tensors(configuration: Configured) -> tuple[Tensor, ...]:

@@ -6,74 +6,13 @@ count. Names are those of Hugging Face checkpoints, without the prefix that a wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from math import prod
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from upright.deriving.feedforward import FeedForward, Mixture
 from upright.deriving.keys import Keys
+from upright.deriving.recurrent_tensors import RULES
+from upright.deriving.shelf import Shelf, Sizes, Tensor
 from upright.records.model import Attention, CompressedAttention, GqaAttention, Group, LinearAttention, MlaAttention
-
-Traits = Mapping[str, int | str | bool]
-
-
-_FORMS = frozenset({"independent"})
-
-
-class Tensor(NamedTuple):
-    """One tensor, or `copies` alike."""
-
-    group: Group
-    layer: int | None
-    name: str
-    shape: tuple[int, ...]
-    copies: int = 1
-
-    @property
-    def parameters(self) -> int:
-        return prod(self.shape) * self.copies
-
-    @property
-    def linear(self) -> bool:
-        """A matrix that is multiplied with, which quantisation may store in fewer bits."""
-        if len(self.shape) != 2 or self.group in ("embedding", "norm", "tables"):
-            return False
-        return not any(
-            part in self.name for part in ("conv", "embed_tokens", "shared_head", "hc.", "_norm", "layernorm")
-        )
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What every tensor's shape is made of."""
-
-    keys: Keys
-    traits: Traits
-    hidden: int
-    tied: bool = False
-
-    def trait(self, name: str) -> bool:
-        """True, False, or as a key of the configuration says."""
-        answer = self.traits.get(name, False)
-        return self.keys.flag(answer) if isinstance(answer, str) and answer not in _FORMS else bool(answer)
-
-
-class Shelf:
-    """Makes the tensors of one layer."""
-
-    def __init__(self, layer: int | None) -> None:
-        self.layer = layer
-        self.tensors: list[Tensor] = []
-
-    def add(self, group: Group, name: str, *shape: int, count: int = 1) -> None:
-        if all(shape) and count:
-            self.tensors.append(Tensor(group, self.layer, name, shape, count))
-
-    def linear(self, group: Group, name: str, rows: int, columns: int, *, bias: bool = False, count: int = 1) -> None:
-        self.add(group, f"{name}.weight", rows, columns, count=count)
-        if bias:
-            self.add(group, f"{name}.bias", rows, count=count)
 
 
 def gqa(shelf: Shelf, kind: GqaAttention, sizes: Sizes) -> None:
@@ -306,12 +245,7 @@ def hyper_connections(shelf: Shelf, sizes: Sizes) -> None:
         shelf.add("norm", f"{name}.scale", scales)
 
 
-AttentionTensors = Callable[[Shelf, Attention, Sizes], None]
-
-
 def attention(shelf: Shelf, kind: Attention, sizes: Sizes) -> None:
-    from upright.deriving.recurrent_tensors import RULES
-
     if isinstance(kind, GqaAttention):
         gqa(shelf, kind, sizes)
     elif isinstance(kind, MlaAttention):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from upright.deriving.tensors import Tensor
+from upright.deriving.shelf import Tensor
 
 SIGHT = ("vision_config", "visual_config", "visual", "vit_config", "vision_tower_config")
 SOUND = ("audio_config", "speech_config", "sound_config")
