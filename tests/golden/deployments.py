@@ -13,6 +13,7 @@ from upright.rendering import render
 from upright.rendering.recipe import Wishes
 
 COMMUNITY_IMAGE = "voip-glm-kimi-canonical-20260514"
+NIGHTLY = "vllm-cu130-nightly"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ PUBLISHED = {
     "kimi-k26-community-docker": Published(
         "Kimi-K2.6",
         "8x-rtx-pro-6000-server-dual-socket",
-        Goal(engine="vllm", engine_version="0.20.0", kv_dtype="fp8", decode_context_parallel=8, image=COMMUNITY_IMAGE),
+        Goal(engine="vllm", kv_dtype="fp8", decode_context_parallel=8, image=COMMUNITY_IMAGE),
         ("compose", "kubernetes", "quadlet"),
         port=5000,
         wishes=_wishes(image=COMMUNITY_IMAGE),
@@ -69,10 +70,10 @@ PUBLISHED = {
     "kimi-k26-b200-eagle3": Published(
         "Kimi-K2.6",
         "synthetic-hgx-b200",
-        Goal(engine="vllm", engine_version="0.32.0", kv_dtype="fp8", draft=True, users=32, context_tokens=16_384),
+        Goal(engine="vllm", image=NIGHTLY, kv_dtype="fp8", draft=True, users=32, context_tokens=16_384),
         ("docker", "kubernetes"),
         port=8001,
-        wishes=_wishes(served_name="kimi-k2.6", vision=True),
+        wishes=_wishes(image=NIGHTLY, served_name="kimi-k2.6", vision=True),
     ),
     "kimi-k2-thinking-nvfp4-sglang": Published(
         "Kimi-K2-Thinking-NVFP4",

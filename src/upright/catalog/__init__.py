@@ -42,6 +42,7 @@ __all__ = [
     "constraints",
     "failures",
     "find_gpu",
+    "find_image",
     "flags",
     "get",
     "ggml_types",
@@ -163,6 +164,14 @@ def constraints(engine: str | None = None) -> tuple[ConstraintRow, ...]:
 def images(engine: str | None = None) -> tuple[ImageRow, ...]:
     found = cast("tuple[ImageRow, ...]", tuple(rows("images").values()))
     return tuple(row for row in found if engine in (None, row.engine))
+
+
+def find_image(name: str) -> ImageRow | None:
+    """By the row's id, the whole reference, or its tag."""
+    for row in images():
+        if name in (row.id, row.reference, row.reference.rpartition(":")[2]):
+            return row
+    return None
 
 
 def failures(engine: str | None = None) -> tuple[FailureRow, ...]:

@@ -78,6 +78,8 @@ def on_of(wanted: dict[str, Any], keeping: Keeping | None = None) -> On:
         raise UsageError(f"{wanted['host']} is no machine", hint="write --host ssh:HOST")
     if not machine and (given("remote_port") or given("model_path")):
         raise UsageError("--remote-port and --model-path are about another machine", hint="add --host ssh:HOST")
+    if wanted["image"] and wanted["runtime"] == "process":
+        raise UsageError("an image runs in a container", hint="add --runtime podman, or --runtime docker")
     return On(
         machine=machine or None,
         port=wanted["port"],

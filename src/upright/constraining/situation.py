@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 
-from upright.catalog import find, images
+from upright.catalog import find, find_image
 from upright.catalog.model_records import row_of
 from upright.catalog.recorded_flags import recorded_versions
-from upright.catalog.rows.engine import ImageRow
 from upright.catalog.rows.hardware import GpuRow
 from upright.engines import engine_named
 from upright.records.box import Box
@@ -113,7 +111,7 @@ def circumstances(model: Model, box: Box, image: str | None = None, patches: Ite
     shape = model.architecture
     experts, row = shape.experts, row_of(model)
     weight_format, block = expert_format(model)
-    known = image_row(image) if image else None
+    known = find_image(image) if image else None
     indexers = [kind.indexer_top_k for kind in shape.attention if isinstance(kind, MlaAttention) and kind.sparse]
     heads = [kind.kv_heads for kind in shape.attention if isinstance(kind, GqaAttention)]
     latent = any(isinstance(kind, MlaAttention | CompressedAttention) for kind in shape.attention)
@@ -141,13 +139,6 @@ def unified(box: Box) -> bool:
     """Whether GPU and system share one memory."""
     rows = (find("gpus", gpu.row) for gpu in box.gpus if gpu.row)
     return any(isinstance(row, GpuRow) and row.unified_memory for row in rows)
-
-
-@cache
-def image_row(image: str) -> ImageRow | None:
-    """By the row's name, the whole reference, or its tag."""
-    names = ((row, (row.id, row.reference, row.reference.rpartition(":")[2])) for row in images())
-    return next((row for row, known in names if image in known), None)
 
 
 def attention_name(kind: Attention) -> AttentionName:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from upright.catalog import advisories
+from upright.catalog import advisories, find_image
 from upright.catalog.rows.advisory import AdvisoryRow, Affected
 from upright.errors import EngineError
 from upright.records.recipe import Recipe
@@ -33,9 +33,10 @@ class Run:
     @classmethod
     def of(cls, recipe: Recipe) -> Run:
         settings = (*recipe.arguments, *recipe.environment)
+        image = find_image(recipe.circumstances.image) if recipe.circumstances and recipe.circumstances.image else None
         return cls(
             engine=recipe.engine,
-            version=recipe.engine_version,
+            version=(image and image.near_version) or recipe.engine_version,
             host=recipe.host,
             nodes=recipe.nodes,
             words=frozenset(setting.name for setting in settings),

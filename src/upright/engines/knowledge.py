@@ -51,6 +51,12 @@ def speculation(case: Case) -> tuple[Candidate, str] | None:
     return Candidate(found.method, where), source
 
 
+def draft_path(case: Case) -> str | None:
+    """The draft's weights, which are fetched as the model's are; None if it brings them itself, or has none."""
+    wanted = speculation(case)
+    return wanted[0].draft if wanted else None
+
+
 def experts_in_memory(plan: Plan) -> bool:
     return any(place.device == "host" for place in plan.expert_places) and any(
         budget.device != "host" for budget in plan.budgets

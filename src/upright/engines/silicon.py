@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from upright import catalog
-from upright.catalog.rows.engine import CompatRow
+from upright.catalog.rows.engine import CompatRow, ImageRow
 from upright.records.box import Box, Link
 from upright.records.model import MlaAttention, Model
 from upright.records.plan import Plan
 from upright.records.recipe import Setting
 
+PCIE_ALL_REDUCE = "pcie-allreduce"
+"""The patch that brings an all-reduce of its own over PCIe."""
 _NCCL = "NCCL environment variables, NCCL_P2P_LEVEL: levels are words; integers differ between its own documents"
 _NO_PEERS = "local-inference-lab/rtx6kpro optimization/nccl-tuning.md: boxes without peer access"
 # The way that nvidia-smi names -> the level up to which NCCL must allow peer access.
@@ -87,9 +89,16 @@ def nccl(plan: Plan, box: Box) -> tuple[Setting, ...]:
     )
 
 
-def custom_all_reduce_is_off(plan: Plan, box: Box, flag: str) -> tuple[Setting, ...]:
-    """With more than two GPUs on PCIe the custom kernel is refused or slow."""
+def peers_refused(plan: Plan, box: Box) -> bool:
+    """Whether the driver is known to refuse peer access between GPUs that are used."""
+    return any(link.peer_access not in (None, "OK") for link in _links(box, gpus_used(plan, box)))
+
+
+def custom_all_reduce_is_off(plan: Plan, box: Box, flag: str, image: ImageRow | None = None) -> tuple[Setting, ...]:
+    """With more than two GPUs on PCIe upstream's custom kernel is refused or slow; some images carry another one."""
     if not over_pcie(plan, box) or gpus_used(plan, box) <= 2:
+        return ()
+    if image is not None and PCIE_ALL_REDUCE in image.patches and not peers_refused(plan, box):
         return ()
     # Guard: without true BAR1 peer access the custom kernel took decode from 104 to 26 tok/s on 8 RTX PRO 6000.
     return (

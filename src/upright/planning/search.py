@@ -194,7 +194,7 @@ class _Search:
             self._references[model.source] = model.reference
         made_from = (self._box_reference, self._references[model.source])
         for engine, problem in engines_for(model, goal):
-            version = goal.engine_version or _installed(self._box, engine)
+            version = goal.engine_version or _version_of(goal.image, self._box, engine)
             taught = self._lessons(engine, version)
             for made in self._of_engine(_Wanted(at_most(model), goal, engine, version, context, made_from, taught)):
                 yield _objecting(taught.noted(made) if taught else made, (problem,) if problem else ())
@@ -364,5 +364,9 @@ def _within_reach(plan: Plan) -> bool:
     )
 
 
-def _installed(box: Box, engine: str) -> str | None:
-    return next((found.version for found in box.engines if found.engine == engine), None)
+def _version_of(image: str | None, box: Box, engine: str) -> str | None:
+    """What the image holds, or without one what is installed on the box."""
+    if image is not None:
+        row = known_image(image)
+        return row.version if row and row.engine == engine else None
+    return next((install.version for install in box.engines if install.engine == engine), None)

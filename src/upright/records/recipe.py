@@ -89,17 +89,24 @@ def _from_2(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _from_3(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 3 took an image for a release: its commit, program, packages and draft stay unknown."""
+    return content
+
+
 class Recipe(Record):
     """Nothing left to decide."""
 
     kind: ClassVar[str] = "recipe"
-    schema_version: ClassVar[int] = 3
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
+    schema_version: ClassVar[int] = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3}
 
     engine: FitName
     """Which engine."""
     engine_version: FitName | None
     """The version it was written for."""
+    engine_commit: FitName | None = None
+    """The commit that the image was built from; None for a release."""
     circumstances: Circumstances | None = None
     """What it was written for; None if nobody wrote that down."""
     runtime: Runtime
@@ -112,6 +119,10 @@ class Recipe(Record):
     """The container image that holds this engine; None if none is known."""
     image_about: str | None = None
     """Who builds the image, and what to know of it."""
+    image_program: FitName | None = None
+    """Where the engine's program is inside the image; None for one on its PATH."""
+    packages: tuple[FitName, ...] = ()
+    """Python packages that are installed into the container before the engine starts: `name==version`."""
     key_way: KeyWay = "file"
     """How the engine is given the API key."""
     arguments: tuple[Setting, ...]
@@ -120,6 +131,8 @@ class Recipe(Record):
     """Variables set for the engine."""
     model_path: FitName
     """The file, directory or repository that the engine loads."""
+    draft: FitName | None = None
+    """The draft model that it loads besides, for speculative decoding; None without one."""
     served_name: FitName
     """The name that clients use."""
     host: FitName

@@ -7,7 +7,8 @@ file, the port not open to the world. Caches of compiled kernels live in a volum
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -29,9 +30,10 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104  inside the container only
 ON_LOOPBACK = "the port is published on loopback alone"
 
 _CACHED = re.compile(r"(?P<repository>.*/models--[^/]+)/(?P<below>snapshots/.+)")
+_EXEC = 'exec "$0" "$@"'
 _START = {
-    "environment": f'export {{name}}="$(cat {KEY_MOUNT})"; exec "$0" "$@"',
-    "config": f'umask 077; printf "api-key: %s\\n" "$(cat {KEY_MOUNT})" > {KEY_CONFIG_PATH}; exec "$0" "$@"',
+    "environment": f'export {{name}}="$(cat {KEY_MOUNT})"; {_EXEC}',
+    "config": f'umask 077; printf "api-key: %s\\n" "$(cat {KEY_MOUNT})" > {KEY_CONFIG_PATH}; {_EXEC}',
 }
 
 
@@ -80,7 +82,8 @@ def in_container(recipe: Recipe, image: str | None = None, *, reached: str = ON_
         )
     mount, path = _model(recipe)
     by_module = bool(recipe.arguments) and recipe.arguments[0].name == "-m"
-    program = "python3" if by_module else program_inside(PurePosixPath(recipe.program).name)
+    inside = recipe.image_program if chosen == recipe.image else None
+    program = "python3" if by_module else inside or program_inside(PurePosixPath(recipe.program).name)
     return Container(
         image=chosen,
         image_about=one_line(recipe.image_about) if recipe.image_about else None,
@@ -121,10 +124,20 @@ def label_of(slug: str) -> str:
 
 
 def _entrypoint(recipe: Recipe, program: str) -> tuple[str, ...]:
-    if recipe.key_way == "file":
+    if recipe.key_way == "file" and not recipe.packages:
         return (program,)
     name = next((setting.name for setting in recipe.environment if setting.value == KEY), "")
-    return ("/bin/sh", "-c", _START[recipe.key_way].replace("{name}", name), program)
+    start = _START.get(recipe.key_way, _EXEC).replace("{name}", name)
+    return ("/bin/sh", "-c", _installing(recipe.packages) + start, program)
+
+
+def _installing(packages: Sequence[str]) -> str:
+    """Into the folder of caches: the root is read-only, and what is there already is not fetched again."""
+    if not packages:
+        return ""
+    wanted = " ".join(shlex.quote(package) for package in packages)
+    where = f"export PYTHONUSERBASE={CACHE_MOUNT}/python PIP_BREAK_SYSTEM_PACKAGES=1"
+    return f"{where}; pip install -q --user {wanted} || exit 1; "
 
 
 def _model(recipe: Recipe) -> tuple[Mount, str]:

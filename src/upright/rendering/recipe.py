@@ -13,12 +13,20 @@ from upright.constraining import refuse as refuse_forbidden
 from upright.engines import advisories, engine_named
 from upright.engines.facets.flags import Case, Serving, accepted
 from upright.engines.facets.releases import Releases
+from upright.engines.knowledge import draft_path
 from upright.errors import EngineError
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import PASSED, Recipe, Runtime, Setting
-from upright.rendering.image import SM12_CACHE_PATCH, Image, image_named
+from upright.rendering.image import (
+    SM12_CACHE_PATCH,
+    Image,
+    image_named,
+    image_notes,
+    with_arguments,
+    with_variables,
+)
 
 LOOPBACK = "127.0.0.1"
 
@@ -48,11 +56,15 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
     """The command for this plan, with the engine that is installed on this box, or by its bare name."""
     wishes = wishes or Wishes()
     engine = engine_named(plan.engine)
-    install = next((found for found in box.engines if found.engine == plan.engine), None)
-    if install is None and wishes.must_be_installed:
+    named = wishes.image or plan.goal.image
+    install = None if named else next((found for found in box.engines if found.engine == plan.engine), None)
+    if install is None and wishes.must_be_installed and not named:
         raise EngineError(f"{plan.engine} is not on {box.name}", hint=f"get it from {engine.where_from}")
     version = plan.engine_version or next(reversed(recorded_versions(plan.engine)), None)
-    image = _image(wishes, _upstream(engine.releases, version))
+    image = image_named(named) if named else _upstream(engine.releases, version)
+    row = image.row if image else None
+    if row is not None:
+        version = plan.engine_version or row.version
     serving = Serving(
         model_path=model_path,
         served_name=wishes.served_name or model.name,
@@ -60,27 +72,31 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         port=port,
         vision=wishes.vision,
         patched=wishes.patched or (image is not None and image.patched),
+        image=row,
         draft_path=wishes.draft_path,
         node=wishes.node,
         leader=wishes.leader,
     )
-    case = Case(plan, model, box, serving, row_of(model), accepted(plan.engine, version, box), install)
+    known = accepted(plan.engine, (row and row.near_version) or version, None if named else box)
+    case = Case(plan, model, box, serving, row_of(model), known, install)
     made = Recipe(
         made_from=(plan.reference, model.reference, box.reference),
         engine=plan.engine,
         engine_version=version,
-        circumstances=circumstances(
-            model, box, wishes.image or plan.goal.image, (SM12_CACHE_PATCH,) if serving.patched else ()
-        ),
-        runtime=wishes.runtime,
+        engine_commit=row.commit if row else None,
+        circumstances=circumstances(model, box, named, (SM12_CACHE_PATCH,) if serving.patched else ()),
+        runtime="docker" if named and wishes.runtime == "process" else wishes.runtime,
         program=install.program if install else engine.program,
         installed=install is not None,
         image=image.reference if image else None,
         image_about=image.about if image else None,
+        image_program=row.program if row else None,
+        packages=row.packages if row else (),
         key_way=engine.http.key_way,
-        arguments=engine.flags.arguments(case),
-        environment=engine.flags.environment(case),
+        arguments=with_arguments(engine.flags.arguments(case), case),
+        environment=with_variables(engine.flags.environment(case), case),
         model_path=model_path,
+        draft=draft_path(case),
         served_name=serving.served_name,
         host=serving.host,
         port=port,
@@ -92,11 +108,15 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         memory_limit_bytes=_memory_limit(plan, box),
         nodes=plan.parallel.nodes,
         node=wishes.node,
-        notes=engine.flags.notes(case),
+        notes=(*engine.flags.notes(case), *_draft_notes(draft_path(case)), *image_notes(row)),
     )
     advisories.refuse(made)
     refuse_forbidden(made)
     return made.model_copy(update={"notes": (*made.notes, *advisories.notes(made), *constraint_notes(made))})
+
+
+def _draft_notes(draft: str | None) -> tuple[str, ...]:
+    return (f"The draft model is loaded besides: fetch it too (upright fetch {draft}).",) if draft else ()
 
 
 def passing(recipe: Recipe, names: Sequence[str]) -> Recipe:
@@ -120,11 +140,6 @@ def _gpus(plan: Plan, box: Box) -> int:
     return min(len(box.gpus), plan.parallel.tensor * plan.parallel.pipeline // plan.parallel.nodes)
 
 
-def _upstream(releases: Releases | None, version: str | None) -> str | None:
-    return releases.image(version) if version and releases and releases.image else None
-
-
-def _image(wishes: Wishes, upstream: str | None) -> Image | None:
-    if wishes.image is not None:
-        return image_named(wishes.image)
-    return Image(upstream, "upstream's release; pin the digest of what you pulled") if upstream else None
+def _upstream(releases: Releases | None, version: str | None) -> Image | None:
+    reference = releases.image(version) if version and releases and releases.image else None
+    return Image(reference, "upstream's release; pin the digest of what you pulled") if reference else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from upright.records.recipe import ELSEWHERE, PASSED, Recipe
@@ -19,7 +20,7 @@ def run_script(recipe: Recipe, runtime: str, *, drafted: Recipe | None = None, d
     inside = in_container(recipe, image)
     lines = script.heading(recipe, f", in a container of {runtime}")
     lines += script.variables(recipe.model_copy(update={"arguments": inside.settings}), draft)
-    lines += _image(recipe) + _model(inside)
+    lines += _image(recipe) + _model(inside, filter(None, (recipe.model_path, recipe.draft)))
     lines += ["CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}", *script.key_file()]
     lines += ['mkdir -p "$CACHE_FOLDER"']
     lines += ["", "options=(", *(f"  {line}" for line in _options(inside, runtime, recipe.gpus)), ")"]
@@ -41,12 +42,11 @@ def _image(recipe: Recipe) -> list[str]:
     return [*about, f"IMAGE=${{IMAGE:-{shell_word(recipe.image)}}}"]
 
 
-def _model(inside: Container) -> list[str]:
+def _model(inside: Container, wanted: Iterable[str]) -> list[str]:
     mount = inside.mounts[0]
     if mount.target == HUB_MOUNT:
-        return [
-            "HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: upright fetch REPOSITORY"
-        ]
+        commands = "; ".join(f"upright fetch {shell_word(name)}" for name in wanted)
+        return [one_line(f"# Fetch first, into HF_HOME: {commands}"), "HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}"]
     if mount.source == ELSEWHERE:
         return [
             f"MODEL_FOLDER=${{MODEL_FOLDER:?name the folder of the weights on the host}}  # mounted as {MODEL_MOUNT}"

@@ -25,8 +25,9 @@ _VARIABLES = {
 
 def title(recipe: Recipe, how: str = "") -> list[str]:
     version = f" {recipe.engine_version}" if recipe.engine_version else ""
+    commit = f" at commit {recipe.engine_commit}" if recipe.engine_commit else ""
     lines = [
-        f"# Serves {recipe.served_name} with {recipe.engine}{version}{how}.",
+        f"# Serves {recipe.served_name} with {recipe.engine}{version}{commit}{how}.",
         "# Written by `upright render`; every flag says why it is there and [where that was learned].",
         *(f"# Note: {note}" for note in recipe.notes),
     ]

@@ -24,6 +24,8 @@ _API_PATH = re.compile(r"/[A-Za-z0-9._/-]{0,200}")
 _HALVES = re.compile("[\ud800-\udfff]")
 _LONGEST_WORD = 32_000
 """Characters; Linux ends a word at 128 KiB."""
+_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}==[A-Za-z0-9][A-Za-z0-9.+!]{0,60}")
+_INSIDE = re.compile(r"/[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}")
 _PROGRAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
 
 
@@ -65,3 +67,7 @@ def _formed(recipe: Recipe) -> Iterator[tuple[str, re.Pattern[str], str]]:
     yield "path of an API", _API_PATH, recipe.health_path
     if recipe.image is not None:
         yield "image", _IMAGE, recipe.image
+    if recipe.image_program is not None:
+        yield "program inside an image", _INSIDE, recipe.image_program
+    for package in recipe.packages:
+        yield "package with its version", _PACKAGE, package

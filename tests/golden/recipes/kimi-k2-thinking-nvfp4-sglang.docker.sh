@@ -12,7 +12,8 @@ GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.848}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
 # upstream's release; pin the digest of what you pulled
 IMAGE=${IMAGE:-lmsysorg/sglang:v0.5.23}
-HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: upright fetch REPOSITORY
+# Fetch first, into HF_HOME: upright fetch nvidia/Kimi-K2-Thinking-NVFP4
+HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}
 CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}
 
 if [ ! -s "$KEY_FILE" ]; then

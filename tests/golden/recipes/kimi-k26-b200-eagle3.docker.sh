@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Serves kimi-k2.6 with vllm 0.32.0, in a container of docker.
+# Serves kimi-k2.6 with vllm, in a container of docker.
 # Written by `upright render`; every flag says why it is there and [where that was learned].
 # Note: The model's own code is run and no revision is pinned: fetch a revision that you trust (upright fetch OWNER/NAME@REVISION) and serve that.
+# Note: The draft model is loaded besides: fetch it too (upright fetch lightseekorg/kimi-k2.6-eagle3).
+# Note: Image vllm-cu130-nightly: newer transformers read Kimi's tokenizer differently: keep 4.57.6.
 set -euo pipefail
 
 MODEL_PATH=${MODEL_PATH:-moonshotai/Kimi-K2.6}
@@ -10,9 +12,10 @@ PORT=${PORT:-8001}
 MAX_MODEL_LEN=${MAX_MODEL_LEN:-16384}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.9}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
-# upstream's release; pin the digest of what you pulled
-IMAGE=${IMAGE:-vllm/vllm-openai:v0.32.0}
-HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}  # fetch the model into it first: upright fetch REPOSITORY
+# What Lambda's guide runs Kimi-K2.6 with on HGX B200, with transformers pinned to 4.57.6 inside. A nightly: two pulls are two engines.
+IMAGE=${IMAGE:-vllm/vllm-openai:cu130-nightly}
+# Fetch first, into HF_HOME: upright fetch moonshotai/Kimi-K2.6; upright fetch lightseekorg/kimi-k2.6-eagle3
+HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}
 CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}
 
 if [ ! -s "$KEY_FILE" ]; then
@@ -97,4 +100,4 @@ arguments=(
   --enable-prompt-tokens-details
 )
 
-exec docker run "${options[@]}" "$IMAGE" -c 'export VLLM_API_KEY="$(cat /run/secrets/upright-key)"; exec "$0" "$@"' vllm "${arguments[@]}"
+exec docker run "${options[@]}" "$IMAGE" -c 'export PYTHONUSERBASE=/cache/python PIP_BREAK_SYSTEM_PACKAGES=1; pip install -q --user transformers==4.57.6 || exit 1; export VLLM_API_KEY="$(cat /run/secrets/upright-key)"; exec "$0" "$@"' vllm "${arguments[@]}"

@@ -162,7 +162,14 @@ def _image(row: ImageRow) -> dict[str, Any]:
         ("silicon", row.compute_capability),
         ("contains", ", ".join(row.contains)),
     ]
+    facts += [("version", row.version)] if row.version else []
+    facts += [("commit", row.commit)] if row.commit else []
     facts += [("patches", ", ".join(row.patches))] if row.patches else []
+    facts += [("packages", ", ".join(row.packages))] if row.packages else []
+    facts += [("memory", row.profiler)] if row.profiler else []
+    facts += [("variable", f"{setting.name}={setting.value}: {setting.reason}") for setting in row.variables]
+    facts += [("flag", f"{setting.name} {setting.value or ''}: {setting.reason}") for setting in row.arguments]
+    facts += [("breaks", sentence) for sentence in row.breaks]
     return {
         "what": row.about, "matters": row.caution, "facts": tuple(facts), "see": row.models,
         "do": ("pin the digest of what you pulled: tags move",),

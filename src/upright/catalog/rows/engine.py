@@ -8,6 +8,7 @@ from pydantic import Field
 
 from upright.catalog import versions
 from upright.catalog.rows.base import Range, Row, Words
+from upright.records.base import Part
 
 Engine = Words
 """An engine's name, as people type it; a test holds ours against the engines that there are."""
@@ -43,8 +44,23 @@ class CompatRow(Row):
         )
 
 
+class ImageSetting(Part):
+    """A variable or a flag that an image is run with."""
+
+    name: Words
+    """`NCCL_PROTO`, or `--compilation-config`."""
+    value: str | None = None
+    """None for a flag that stands alone; an empty variable is an empty string."""
+    reason: Words
+    """Why it is there."""
+    models: tuple[str, ...] = ()
+    """Only for these rows of the catalogue's models; empty for all."""
+    needs_peer_access: bool = False
+    """Only where GPUs reach each other's memory over PCIe."""
+
+
 class ImageRow(Row):
-    """A container image, and what is in it."""
+    """A container image: an engine of its own, and what is in it."""
 
     reference: Words
     """What `docker pull` takes; tags move, so pin the digest of what you pulled."""
@@ -62,6 +78,24 @@ class ImageRow(Row):
     """What it has that upstream has not."""
     models: tuple[str, ...] = ()
     """Model rows that it was made for or published with."""
+    version: str | None = None
+    """What the engine inside says of itself; None if that is not known, or moves with the tag."""
+    commit: str | None = None
+    """The commit that it was built from."""
+    near_version: str | None = None
+    """The release before it: its flags, constraints and advisories are taken where the image's own are not known."""
+    program: str | None = None
+    """Where the engine's program is inside; None for one on the PATH."""
+    variables: tuple[ImageSetting, ...] = ()
+    """Environment that its maker runs it with."""
+    arguments: tuple[ImageSetting, ...] = ()
+    """Flags that its maker runs it with, beyond what a plan decides."""
+    packages: tuple[str, ...] = ()
+    """Python packages that are installed into it before the engine starts: `name==version`."""
+    profiler: str | None = None
+    """What its memory profiler counts, where that is not what upstream's does."""
+    breaks: tuple[str, ...] = ()
+    """What it is known to break, each in a sentence."""
     about: Words
     """What it is for."""
     caution: str | None = None

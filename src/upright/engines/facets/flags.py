@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from upright.catalog.recorded_flags import nearest_flags
+from upright.catalog.rows.engine import ImageRow
 from upright.catalog.rows.model import ModelRow
 from upright.records.box import Box, EngineInstall
 from upright.records.model import Model
@@ -29,6 +30,8 @@ class Serving:
     """Serve images too; the safe start is text only."""
     patched: bool = False
     """The image or build carries the community's SM120 patches."""
+    image: ImageRow | None = None
+    """The container image that holds the engine, as the catalogue knows it."""
     draft_path: str | None = None
     """Another draft model than the catalogue's."""
     node: int = 0
@@ -82,9 +85,10 @@ class Flags(Protocol):
         ...
 
 
-def accepted(engine: str, version: str | None, box: Box) -> Accepted:
-    """What the installed engine says itself, else what was recorded of its version or its nearest older one."""
-    installed = next((found for found in box.engines if found.engine == engine and found.flags), None)
+def accepted(engine: str, version: str | None, box: Box | None) -> Accepted:
+    """What the engine on the box says itself, else what was recorded of its version or its nearest older one."""
+    engines = box.engines if box else ()
+    installed = next((found for found in engines if found.engine == engine and found.flags), None)
     if installed is not None and installed.flags:
         return Accepted(frozenset(installed.flags), installed.version)
     recorded = nearest_flags(engine, version)

@@ -95,7 +95,7 @@ def _spread(case: Case) -> Iterator[Setting]:
             reason="where the boxes find each other",
             source="sglang/srt/server_args.py at 0.5.23",
         )
-    yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce")
+    yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce", case.serving.image)
 
 
 def _memory(case: Case) -> Iterator[Setting]:

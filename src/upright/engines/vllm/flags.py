@@ -105,7 +105,7 @@ def _spread(case: Case) -> Iterator[Setting]:
         )
     if parallel.nodes > 1:
         yield from _nodes(case)
-    yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce")
+    yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce", case.serving.image)
 
 
 def _nodes(case: Case) -> Iterator[Setting]:
@@ -290,7 +290,8 @@ def _notes(case: Case) -> Iterator[str]:
         row = silicon.known("vllm", version or None, case.box, "fp8 KV with dense MLA", patched=case.serving.patched)
         if row is not None and row.status != "works":
             yield f"fp8 cache: {row.about} {row.instead or ''}".strip()
-    if knowledge.needs_own_code(case.row) and versions.inside(version, "<0.25"):
+    own = case.serving.image is None  # an image brings its own transformers
+    if own and knowledge.needs_own_code(case.row) and versions.inside(version, "<0.25"):
         yield (
             "Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently "
             f"({_TRANSFORMERS}; {_LAMBDA})."

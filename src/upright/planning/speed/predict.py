@@ -149,9 +149,7 @@ def image_patches(image: str | None) -> tuple[str, ...]:
 
 
 def known_image(image: str) -> ImageRow | None:
-    """By the row's name, the whole reference, or its tag."""
-    names = ((row, (row.id, row.reference, row.reference.rpartition(":")[2])) for row in catalog.images())
-    return next((row for row, known in names if image in known), None)
+    return catalog.find_image(image)
 
 
 class _Rates:
