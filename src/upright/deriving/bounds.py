@@ -3,7 +3,7 @@
 The most is every layer attending to everything with the widest heads that the file allows. The least depends on what is
 not understood: keys of experts leave attention as it was read, keys of indexes and draft layers only add to it, a layer
 of an unknown kind is left out. Any other key may make windows, recurrences or shared caches of layers: one vector of
-one layer is certain where a model has heads, and nothing at all where windows are in sight.
+one layer is certain where a model has heads; where windows are in sight, only if a layer keeps every token for certain.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from upright.records.model import Attention, GqaAttention, MlaAttention
 
 Bounds = tuple[tuple[Attention, ...] | None, tuple[Attention, ...] | None]
 _OF_WEIGHTS = re.compile(r"expert|moe|router|intermediate|ffn|mlp|feed")
+_OF_ATTENTION = re.compile(r"attn|attention|kv|cache|head|window|sliding|latent|state|mixer|linear")
 _ADDS = re.compile(r"index|draft|mtp|nextn|engram|ngram|(^|_)ple(_|$)")
 _CUTS = re.compile(r"window|sliding|chunk|local|swa|share|reuse|source|skip|compress|stride")
 _WINDOWS = re.compile(r"window|sliding|chunk|local|swa|recurr|mamba|ssm|rwkv|state")
 _WIDTH = re.compile(r"head_dim|head_size|head_width|kv_channels|key_dim|value_dim")
+_LAYERS = re.compile(r"layer|pattern|type|hybrid|recurr|linear|mamba|ssm|state|delta|block|memor|loop|repeat|depth|cycle")
 _UNKNOWN_KIND = "is no kind of layer that is known here"
 _MOST_COMPRESSED = 128
 _FAMILY = frozenset({"architectures", "model_type"})
@@ -29,7 +31,7 @@ _FAMILY = frozenset({"architectures", "model_type"})
 
 def bounds(keys: Keys, stack: tuple[Layer, ...], refused: Mapping[str, str], told: tuple[str, ...]) -> Bounds:
     read = grouped(stack)
-    if all(_OF_WEIGHTS.search(name) for name in told):
+    if all(_OF_WEIGHTS.search(name) and not _OF_ATTENTION.search(name) for name in told):
         return read, read
     return _least(keys, read, refused, told), _most(keys, read, len(stack))
 
@@ -44,11 +46,25 @@ def _least(
     present = keys.values
     window = any(_WINDOWS.search(name) and entry for name, entry in present.items())
     heads, width = present.get("num_attention_heads"), present.get("kv_lora_rank") or present.get("head_dim")
-    if window or not _whole(heads) or not heads or not _whole(width) or not width:
+    if not _whole(heads) or not heads or (window and not _grows(keys, read, told)):
+        return ()
+    if width is None and _whole(present.get("hidden_size")):
+        width = present["hidden_size"] // heads
+    if not _whole(width) or not width:
         return ()
     # Guard: a vector of compressed attention may stand for 128 tokens (DeepSeek V4's HCA).
     vector = max(1, width // _MOST_COMPRESSED)
     return (MlaAttention(layers=1, heads=heads, kv_lora_rank=vector, rope_head_dim=0),)
+
+
+def _grows(keys: Keys, read: tuple[Attention, ...], told: tuple[str, ...]) -> bool:
+    """Whether a layer keeps every token for certain: the file lists one, or it was read and nothing speaks of layers."""
+    listed = keys.values.get("layer_types")
+    if isinstance(listed, list) and "full_attention" in listed and not any(_LAYERS.search(name) for name in told):
+        return True
+    if _FAMILY & set(told) or any(_LAYERS.search(name) or _CUTS.search(name) for name in told):
+        return False
+    return any(isinstance(kind, MlaAttention | GqaAttention) and kind.window_tokens is None for kind in read)
 
 
 def _most(keys: Keys, read: tuple[Attention, ...], layers: int) -> tuple[Attention, ...] | None:

@@ -6,7 +6,7 @@ read it. What they leave over and what they refuse makes the reading "not unders
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -24,7 +24,7 @@ from upright.deriving.library import library_type
 from upright.deriving.patterns import FULL, pattern
 from upright.deriving.recurrent import RECURRENT
 from upright.deriving.stack import text_tensors
-from upright.deriving.strictness import telling
+from upright.deriving.strictness import telling, twins
 from upright.deriving.tables import tables
 from upright.errors import ReadError
 from upright.records.model import Architecture, Experts, RopeScaling
@@ -51,7 +51,7 @@ def configured(config: Mapping[str, Any], file: str = "config.json") -> Configur
     if len(stack) > MOST_LAYERS:
         raise ReadError(f"{file} is broken: {len(stack)} layers")
     architecture = Architecture(
-        name=name or str(part.get("model_type") or config.get("model_type")),
+        name=_built(keys, row, name if part is config else None) or name or str(_type(config, part)),
         family=None,
         layers=len(stack),
         hidden_size=keys.required("hidden_size"),
@@ -61,8 +61,8 @@ def configured(config: Mapping[str, Any], file: str = "config.json") -> Configur
         experts=_experts(stack),
         intermediate_size=next((each.feedforward.dense_width for each in stack if each.feedforward.dense_width), None),
         rope_scaling=rope_scaling(part),
-        draft_layers=_drafts(keys, row),
-        vision=any(isinstance(config.get(sight), Mapping) for sight in SIGHT_PARTS),
+        draft_layers=_drafts(keys),
+        vision=any(isinstance(around.get(sight), Mapping) for around in wrappers(config) for sight in SIGHT_PARTS),
         tables=tables(keys),
     )
     tied = config.get("tie_word_embeddings") if part is not config else None
@@ -90,6 +90,16 @@ def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(inner, Mapping) and inner:
             return text_part(inner)
     return config
+
+
+def wrappers(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The configuration and the parts around the text model: towers stand in any of them."""
+    yield config
+    for name in TEXT_PARTS:
+        inner = config.get(name)
+        if isinstance(inner, Mapping) and inner:
+            yield from wrappers(inner)
+            return
 
 
 def family(config: Mapping[str, Any], part: Mapping[str, Any]) -> ArchitectureRow | None:
@@ -188,6 +198,18 @@ def _layer(
     return Layer(kind, builder(keys, Place(index, len(kinds), kinds, settings)), feed)
 
 
+def _built(keys: Keys, row: ArchitectureRow | None, name: str | None) -> str | None:
+    """The class that engines build where the file's own is of nobody's, and its type says the family."""
+    if row is None or name is None or not row.architectures or name in _families()[0]:
+        return None
+    keys.assume("architectures", row.architectures[0], f"{name[:60]} is no class that an engine has; its model_type is")
+    return row.architectures[0]
+
+
+def _type(config: Mapping[str, Any], part: Mapping[str, Any]) -> Any:
+    return part.get("model_type") or config.get("model_type")
+
+
 def _experts(stack: tuple[Layer, ...]) -> Experts | None:
     placed = [(index, layer.feedforward.mixture) for index, layer in enumerate(stack) if layer.feedforward.mixture]
     if not placed:
@@ -203,7 +225,12 @@ def _experts(stack: tuple[Layer, ...]) -> Experts | None:
     )
 
 
-def _drafts(keys: Keys, row: ArchitectureRow | None) -> int:
+def _drafts(keys: Keys) -> int:
+    """A checkpoint has draft layers if its file says so: the library's default speaks of the library's own model."""
+    if not any(name in keys.values or keys.other_names.get(name) in keys.values for name in _DRAFTS):
+        keys.ignore(*_DRAFTS)
+        keys.absent.setdefault(_DRAFTS[0], keys.decides)
+        return 0
     drafts = keys.get(*_DRAFTS)
     return drafts if type(drafts) is int and 0 <= drafts <= 64 else 0
 
@@ -213,7 +240,7 @@ def _told(
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """What was refused, and every key to tell of: refused ones first, then leftovers of the text part and around it."""
     refused = keys.all_refused()
-    told = [*refused, *telling(keys.left_over(), layers, known=row is not None)]
+    told = [*refused, *telling(keys.left_over(twins()), layers, known=row is not None)]
     if row is None:
         told.insert(0, "architectures" if _name(config) or _name(part) else "model_type")
     if part is not config:

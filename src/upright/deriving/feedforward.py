@@ -92,6 +92,13 @@ def _gemma4(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, .
     return (FeedForward(dense, _mixture(keys, settings, dense)),) * layers
 
 
+def _residual(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
+    """Grok: a mixture in every layer, and a dense part beside it if a switch says so (SGLang srt/models/grok.py)."""
+    dense = dense_width(keys, settings)
+    mixture = _mixture(keys, settings, dense)
+    return (FeedForward(dense if keys.flag("residual_moe") else None, mixture),) * layers
+
+
 def _longcat(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
     """Two dense parts a layer, and a mixture across them."""
     dense = dense_width(keys, settings)
@@ -129,6 +136,7 @@ _WHOLE: Mapping[str, Callable[[Keys, int, Settings], tuple[FeedForward, ...]]] =
     "none": _none,
     "gemma4": _gemma4,
     "longcat": _longcat,
+    "residual": _residual,
     "dbrx": _dbrx,
     "deci": _deci,
 }
@@ -198,21 +206,23 @@ def _everywhere(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]
     return (True,) * layers
 
 
+# Lists with a switch a layer: MiMo-V2's and K-EXAONE's.
+_LISTS = ("moe_layer_freq", "is_moe_layer")
+
+
 def _first_dense(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]:
     """DeepSeek and kin: dense up to `first_k_dense_replace`, then every `moe_layer_freq` layers; or a list."""
     listed = keys.kinds("mlp_layer_types", layers)
     if listed is not None:
-        keys.ignore("first_k_dense_replace", "moe_layer_freq")
+        keys.ignore("first_k_dense_replace", "moe_layer_freq", "is_moe_layer")
         if unknown := set(listed) - {"dense", "sparse", "moe", "hash_moe"}:
             keys.refuse("mlp_layer_types", f"{str(min(unknown, key=str))[:30]} is not known")
         return tuple(kind != "dense" for kind in listed)
-    every = keys.get("moe_layer_freq")
-    if isinstance(every, list | tuple):
-        if len(every) < layers:
-            keys.refuse("moe_layer_freq", f"{len(every)} entries for {layers} layers")
-            return (True,) * layers
-        keys.ignore("first_k_dense_replace")
-        return tuple(bool(entry) for entry in every[:layers])
+    name = next((name for name in _LISTS if isinstance(keys.values.get(name), list)), None)
+    if name is not None:
+        placed = keys.kinds(name, layers)
+        keys.ignore("first_k_dense_replace", "moe_layer_freq")
+        return (True,) * layers if placed is None else tuple(bool(entry) for entry in placed)
     first = keys.integer(str(settings.get("first_key", "first_k_dense_replace")))
     if first is None:
         first = int(settings.get("first", 0))

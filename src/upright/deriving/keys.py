@@ -59,9 +59,11 @@ class Keys:
         """The first of these names that the configuration has; else the library's default for one of them."""
         for name in names:
             self.asked.add(name)
-            if name in self.values:
-                return self.values[name]
             other = self.other_names.get(name)
+            if name in self.values:
+                if other is not None and other in self.values and self.values[other] == self.values[name]:
+                    self.asked.add(other)  # said twice, and the same
+                return self.values[name]
             if other is not None and other in self.values:
                 self.asked.add(other)
                 return self.values[other]
@@ -159,13 +161,15 @@ class Keys:
         """Keys that this family has and that do not decide memory."""
         self.asked.update(names)
 
-    def left_over(self) -> Iterable[tuple[str, Any]]:
-        """Keys that no reader asked for, with their values; inner parts included."""
+    def left_over(self, twins: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
+        """Keys that no reader asked for, with their values; inner parts included, those that repeat a twin not."""
         for name, entry in self.values.items():
-            if name not in self.asked:
+            twin = twins.get(name)
+            repeated = twin in self.asked and twin in self.values and self.values[twin] == entry
+            if name not in self.asked and not repeated:
                 yield f"{self.path}{name}", entry
         for part in self.parts.values():
-            yield from part.left_over()
+            yield from part.left_over(twins)
 
     def all_assumed(self) -> tuple[LibraryDefault, ...]:
         """Defaults first, then keys that are absent and taken as none, then those of inner parts."""

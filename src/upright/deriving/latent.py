@@ -13,7 +13,10 @@ from upright.records.model import Attention, CompressedAttention, GqaAttention, 
 def mla(keys: Keys, place: Place) -> tuple[Attention, ...]:
     rank = keys.integer("kv_lora_rank")
     if not rank:
-        if "kv_lora_rank" in keys.values and keys.integer("qk_nope_head_dim") is None:
+        widths = [keys.integer(name) for name in ("qk_nope_head_dim", "qk_rope_head_dim")]
+        if "kv_lora_rank" in keys.values and not any(widths):
+            # vLLM 0.32.0 models/deepseek_v2.py:1280 (no widths of latent heads: plain heads, as DeepSeek-OCR has them)
+            keys.ignore("q_lora_rank", "v_head_dim", "use_mla")
             return gqa(keys, place)
         keys.refuse("kv_lora_rank", "absent")
         return ()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from upright.deriving.configuration import configured, text_part
+from upright.deriving.configuration import configured, text_part, wrappers
 from upright.deriving.layers import Configured
 from upright.deriving.quantised import Scheme, StoredTensor
 from upright.deriving.towers import tower_tensors
-from upright.records.model import Group, Model, Table, WeightLine
+from upright.records.model import Architecture, Group, Model, Table, WeightLine
 
 _ORDER: tuple[Group, ...] = (
     "embedding", "attention", "indexer", "dense_ffn", "router", "routed_experts", "shared_experts", "norm", "output",
@@ -31,7 +31,7 @@ def model_of(config: Mapping[str, Any], *, name: str, source: str, file: str = "
         basis="derived",
         not_understood=told,
         assumed=(*configuration.assumed, *scheme.assumed),
-        architecture=_bounded(configuration, told),
+        architecture=bounded(configuration.architecture, told),
         files=(),
         weights=weights,
         quantisation=scheme.method,
@@ -40,7 +40,9 @@ def model_of(config: Mapping[str, Any], *, name: str, source: str, file: str = "
 
 def weight_lines(config: Mapping[str, Any], configuration: Configured, scheme: Scheme) -> tuple[WeightLine, ...]:
     """Every tensor, added up by group, layer and format."""
-    tensors = (*configuration.tensors, *tower_tensors(config, configuration.architecture.hidden_size))
+    hidden = configuration.architecture.hidden_size
+    towers = (tower for around in wrappers(config) for tower in tower_tensors(around, hidden))
+    tensors = (*configuration.tensors, *towers)
     tables = {table.name.lower().replace(" ", "_"): table for table in configuration.architecture.tables}
     sums: dict[tuple[Group, int | None, str], list[int]] = {}
     for stored in scheme.stored(tensors):
@@ -61,9 +63,8 @@ def _table_bytes(stored: StoredTensor, tables: Mapping[str, Table]) -> int:
     return table.rows * table.row_bytes if table is not None else stored.bytes
 
 
-def _bounded(configuration: Configured, told: tuple[str, ...]) -> Any:
+def bounded(architecture: Architecture, told: tuple[str, ...]) -> Architecture:
     """Where only the weights' format is not understood the layers are what they are."""
-    architecture = configuration.architecture
     if told and architecture.attention_at_least is None:
         kinds = architecture.attention
         return architecture.model_copy(update={"attention_at_least": kinds, "attention_at_most": kinds})

@@ -23,6 +23,9 @@ _PARTS = (
     (re.compile(r"\bin_proj_(qkv|z)$"), "in_proj_qkvz"),
     (re.compile(r"\bin_proj_[ab]$"), "in_proj_ba"),
     (re.compile(r"\bindex_([qk]_proj)\b"), r"indexer.\1"),
+    # Nemotron-H calls whatever a block has its mixer.
+    (re.compile(r"\bmixer\.(?=(experts|shared_experts|gate|up_proj|down_proj|fc[12]_latent_proj)(?:[.*]|$))"), "mlp."),
+    (re.compile(r"\bmixer\.(?=[qkvo]_proj(?:[.*]|$))"), "self_attn."),
     (re.compile(r"\bw1$"), "gate_proj"),
     (re.compile(r"\bw2$"), "down_proj"),
     (re.compile(r"\bw3$"), "up_proj"),

@@ -52,6 +52,7 @@ class Scheme:
         self._groups = _groups(self.declared)
         self._by_layer = _by_layer(self.declared)
         self.experts = _word(self.declared, "expert_dtype") or _word(text, "expert_dtype")
+        self._experts_apart = _word(self.declared, "store_dtype")
         self.assumed = _assumed(self, dtype)
         self._named: set[str] = set()
         self.unknown = None if self._is_known() else "quantization_config"
@@ -115,7 +116,8 @@ class Scheme:
         if self.method == "mxfp4":
             return MXFP4 if tensor.group == "routed_experts" else None
         if self.method == "fp8":
-            if self.experts == "fp4" and (tensor.group == "routed_experts" or ".experts." in tensor.name):
+            routed = tensor.group == "routed_experts" or ".experts." in tensor.name
+            if routed and (self.experts == "fp4" or self._experts_apart == "mxfp4"):
                 return MXFP4
             return fp8(self.declared, narrow=self.experts is not None)
         if self.method in ("awq", "gptq"):
@@ -128,6 +130,8 @@ class Scheme:
             return not self.declared
         if not self._left_alone.understood:
             return False
+        if self._experts_apart not in (None, "mxfp4"):
+            return False  # vLLM 0.32.0 quantization/fp8.py:199: routed experts are stored otherwise than the rest
         if self.method in ("fp8", "mxfp4", "awq", "gptq"):
             return True
         if self.method in ("compressed-tensors", "modelopt", "modelopt_fp4", "modelopt_mixed"):

@@ -108,6 +108,11 @@ def _around(configuration: Configured, sizes: Sizes) -> Iterator[Tensor]:
         rows = configuration.architecture.vocabulary_size
         for index in range(min(hashed, layers)):
             yield Tensor("router", index, "mlp.gate.tid2eid", (rows, active))
+    if parts := keys.integer("emb_split_num") if "ngram_vocab_size_ratio" in keys.values else 0:
+        count = parts * ((keys.integer("emb_neighbor_num") or 1) - 1)
+        if count > 0:
+            width = sizes.hidden // count
+            yield Tensor("norm", None, "ngram_embeddings.post_projs.weight", (sizes.hidden, width), count)
     for table in configuration.architecture.tables:
         yield Tensor("tables", None, f"{table.name.lower().replace(' ', '_')}.weight", (table.rows, table.width))
 
@@ -117,7 +122,7 @@ def _drafts(configuration: Configured, sizes: Sizes) -> Iterator[Tensor]:
     count = configuration.architecture.draft_layers
     if not count or not configuration.layers or sizes.traits.get("drafts") is False:
         return
-    last = _draft_model(configuration)
+    last = _draft_model(configuration, sizes)
     for index in range(count):
         number, hidden = len(configuration.layers) + index, sizes.hidden
         for tensor in _layer(last, number, sizes):
@@ -131,9 +136,14 @@ def _drafts(configuration: Configured, sizes: Sizes) -> Iterator[Tensor]:
             yield Tensor("draft", number, "shared_head.head.weight", (rows, hidden))
 
 
-def _draft_model(configuration: Configured) -> Layer:
-    """The last layer that attends to everything, with the last mixture."""
+def _draft_model(configuration: Configured, sizes: Sizes) -> Layer:
+    """The last layer that attends to everything, with the last mixture; some families draft with small dense layers."""
     layers = configuration.layers
+    if sizes.trait("dense_drafts"):
+        width = next((layer.feedforward.dense_width for layer in layers if layer.feedforward.dense_width), None)
+        slides = [layer for layer in layers if sizes.trait("window_drafts") and _recurrent_or_window(layer)]
+        like = (slides or list(layers))[-1]
+        return type(like)(kind=like.kind, attention=like.attention, feedforward=FeedForward(dense_width=width))
     whole = [layer for layer in layers if layer.attention and not _recurrent_or_window(layer)]
     last = (whole or list(layers))[-1]
     mixed = next((layer.feedforward for layer in reversed(layers) if layer.feedforward.mixture), last.feedforward)

@@ -43,9 +43,21 @@ def _layered(entry: Any, layers: int) -> bool:
 
 
 @cache
+def twins() -> Mapping[str, str]:
+    """Keys that are another name for a key."""
+    names: dict[str, str] = _rows()["twins"]
+    return names
+
+
+@cache
+def _rows() -> dict[str, Any]:
+    content: dict[str, Any] = from_yaml((OURS / "keys.yaml").read_text(encoding="utf-8"))
+    return content
+
+
+@cache
 def _lists() -> tuple[frozenset[str], re.Pattern[str], re.Pattern[str]]:
-    text = (OURS / "keys.yaml").read_text(encoding="utf-8")
-    content = from_yaml(text)
+    content = _rows()
     return (
         frozenset(name for group in content["inert"] for name in group["keys"]),
         re.compile("|".join(content["endings"])),

@@ -9,10 +9,11 @@ from upright.deriving.keys import Keys
 from upright.records.model import Table
 
 _ENGRAM_BLOCK = 32
+_MOST_VOCABULARIES = 10_000
 
 
 def tables(keys: Keys) -> tuple[Table, ...]:
-    return (*_engram(keys), *_ngrams(keys))
+    return (*_engram(keys), *_ngrams(keys), *_neighbours(keys))
 
 
 def _engram(keys: Keys) -> tuple[Table, ...]:
@@ -57,5 +58,27 @@ def _ngrams(keys: Keys) -> tuple[Table, ...]:
             row_bytes=2 * (width // lookups),
             rows_per_token=lookups * len(places),
             exact=False,
+        ),
+    )
+
+
+def _neighbours(keys: Keys) -> tuple[Table, ...]:
+    """LongCat: tables for the last few tokens, `emb_split_num` for each length, each of about as many rows as so many
+    vocabularies (vLLM 0.32.0 models/longcat_flash_ngram.py:63-92)."""
+    ratio = keys.get("ngram_vocab_size_ratio") if "ngram_vocab_size_ratio" in keys.values else None
+    if not ratio:
+        return ()
+    lookups = (keys.integer("emb_split_num") or 0) * ((keys.integer("emb_neighbor_num") or 1) - 1)
+    if not isinstance(ratio, int | float) or isinstance(ratio, bool) or not 0 < ratio < _MOST_VOCABULARIES or lookups < 1:
+        keys.refuse("ngram_vocab_size_ratio", "no size of the tables")
+        return ()
+    first, width = int(ratio * keys.required("vocab_size")), keys.required("hidden_size") // lookups
+    return (
+        Table(
+            name="n-gram embeddings",
+            rows=sum(first + 2 * index + 1 for index in range(lookups)),
+            width=width,
+            row_bytes=2 * width,
+            rows_per_token=lookups,
         ),
     )

@@ -22,7 +22,7 @@ def stated_cache(
 ) -> KvCache:
     figure: int | float | None = shape.figure
     low, high, formula = figure, figure, shape.formula
-    if model.not_understood:
+    if model.not_understood and not model.architecture.attention_is_known:
         least, most = bounded_shapes(model.architecture, dtype, storage=storage)
         figure, low, high = None, least.figure, most.figure if most else None
         formula = f"not understood: {', '.join(model.not_understood)}; at most {most.formula if most else 'not known'}"

@@ -37,6 +37,9 @@ def words(done: Plan, model: Model) -> str:
     named = ", ".join(model.not_understood[:_MOST_NAMED])
     more = f" and {len(model.not_understood) - _MOST_NAMED} more" if len(model.not_understood) > _MOST_NAMED else ""
     kv = done.kv
+    if model.architecture.attention_is_known:
+        verb = "is" if len(model.not_understood) == 1 else "are"
+        return f"not known, because the configuration's {named}{more} {verb} not understood: weights may take more or less"
     if kv.high_bytes_per_token is None:
         return f"not known, because the configuration's {named}{more} are not understood: nothing bounds the cache"
     between = f"between {kv.low_bytes_per_token or 0:,} and {kv.high_bytes_per_token:,} B a token"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from upright.deriving.model import model_of
+from upright.deriving.model import bounded, model_of
 from upright.errors import ReadError
 from upright.reading.config import CONFIG_LIMIT_BYTES, parse_config
 from upright.reading.names import with_family
@@ -29,7 +29,7 @@ def read_configuration(place: Place, file: str, *, source: str, name: str) -> Mo
     return model.model_copy(
         update={
             "revision": place.revision,
-            "architecture": with_family(model.architecture),
+            "architecture": with_family(bounded(model.architecture, told)),
             "not_understood": told,
         }
     )

@@ -268,6 +268,11 @@ class Architecture(Part):
     tables: tuple[Table, ...] = ()
     """Lookup tables that need not be in VRAM."""
 
+    @property
+    def attention_is_known(self) -> bool:
+        """Whether the layers are what they are, however much else of the configuration is not understood."""
+        return self.attention_at_least is not None and self.attention_at_least == self.attention_at_most
+
 
 class UnknownName(Part):
     """Tensors that no pattern of the family knows; they are classed by their shape, or else in the group `other`."""
