@@ -248,8 +248,6 @@ def _hunyuan(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Cross-layer attention is a switch of older files; no engine of today builds it from them."""
     if keys.flag("use_cla"):
         keys.refuse("use_cla", "layers share keys and values")
-    if not keys.get("use_mla"):
-        keys.ignore("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
     return _uniform_window(keys, layers, settings)
 
 

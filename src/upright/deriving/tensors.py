@@ -23,7 +23,11 @@ def gqa(shelf: Shelf, kind: GqaAttention, sizes: Sizes) -> None:
     biased = keys.flag("attention_bias", False) or sizes.trait("qkv_bias")
     out_biased = sizes.trait("o_bias") if "o_bias" in sizes.traits else biased
     gated = 2 if sizes.trait("q_gate") else 1
-    shelf.linear("attention", "self_attn.q_proj", gated * kind.heads * width, hidden, bias=biased)
+    rank = keys.integer(str(sizes.traits["query_rank"])) if "query_rank" in sizes.traits else None
+    if rank:  # Step-3: queries through a narrow matrix, with a norm between
+        shelf.linear("attention", "self_attn.q_down_proj", rank, hidden)
+        shelf.add("attention", "self_attn.inter_norm.weight", rank)
+    shelf.linear("attention", "self_attn.q_proj", gated * kind.heads * width, rank or hidden, bias=biased)
     shelf.linear("attention", "self_attn.k_proj", kind.kv_heads * width, hidden, bias=biased)
     if not (sizes.trait("k_eq_v") and keys.flag("attention_k_eq_v") and kind.window_tokens is None):
         shelf.linear("attention", "self_attn.v_proj", kind.kv_heads * kind.value_head_dim, hidden, bias=biased)
