@@ -23,7 +23,9 @@ _ADDS = re.compile(r"index|draft|mtp|nextn|engram|ngram|(^|_)ple(_|$)")
 _CUTS = re.compile(r"window|sliding|chunk|local|swa|share|reuse|source|skip|compress|stride")
 _WINDOWS = re.compile(r"window|sliding|chunk|local|swa|recurr|mamba|ssm|rwkv|state")
 _WIDTH = re.compile(r"head_dim|head_size|head_width|kv_channels|key_dim|value_dim")
-_LAYERS = re.compile(r"layer|pattern|type|hybrid|recurr|linear|mamba|ssm|state|delta|block|memor|loop|repeat|depth|cycle")
+_LAYERS = re.compile(
+    r"layer|pattern|type|hybrid|recurr|linear|mamba|ssm|state|delta|block|memor|loop|repeat|depth|cycle"
+)
 _UNKNOWN_KIND = "is no kind of layer that is known here"
 _MOST_COMPRESSED = 128
 _FAMILY = frozenset({"architectures", "model_type"})
@@ -58,7 +60,7 @@ def _least(
 
 
 def _grows(keys: Keys, read: tuple[Attention, ...], told: tuple[str, ...]) -> bool:
-    """Whether a layer keeps every token for certain: the file lists one, or it was read and nothing speaks of layers."""
+    """Whether a layer keeps every token for certain: the file lists one, or it was read and no key speaks of layers."""
     listed = keys.values.get("layer_types")
     if isinstance(listed, list) and "full_attention" in listed and not any(_LAYERS.search(name) for name in told):
         return True

@@ -69,7 +69,12 @@ def _neighbours(keys: Keys) -> tuple[Table, ...]:
     if not ratio:
         return ()
     lookups = (keys.integer("emb_split_num") or 0) * ((keys.integer("emb_neighbor_num") or 1) - 1)
-    if not isinstance(ratio, int | float) or isinstance(ratio, bool) or not 0 < ratio < _MOST_VOCABULARIES or lookups < 1:
+    if (
+        not isinstance(ratio, int | float)
+        or isinstance(ratio, bool)
+        or not 0 < ratio < _MOST_VOCABULARIES
+        or lookups < 1
+    ):
         keys.refuse("ngram_vocab_size_ratio", "no size of the tables")
         return ()
     first, width = int(ratio * keys.required("vocab_size")), keys.required("hidden_size") // lookups

@@ -39,7 +39,9 @@ def words(done: Plan, model: Model) -> str:
     kv = done.kv
     if model.architecture.attention_is_known:
         verb = "is" if len(model.not_understood) == 1 else "are"
-        return f"not known, because the configuration's {named}{more} {verb} not understood: weights may take more or less"
+        return (
+            f"not known, because the configuration's {named}{more} {verb} not understood: weights may take more or less"
+        )
     if kv.high_bytes_per_token is None:
         return f"not known, because the configuration's {named}{more} are not understood: nothing bounds the cache"
     between = f"between {kv.low_bytes_per_token or 0:,} and {kv.high_bytes_per_token:,} B a token"
