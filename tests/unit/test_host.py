@@ -75,7 +75,8 @@ def test_the_script_that_travels_is_plain_sh_and_frames_every_answer():
     commands = [["printf", "%s", "a b"], ["sh", "-c", "echo err >&2; exit 5"], ["no-such-command"]]
     text = _script(commands, "upright-mark", 10)
     noise = "Welcome to the machine\n"
-    done = subprocess.run(["sh"], input=text.encode(), capture_output=True, check=True)
+    plain = {"PATH": "/usr/bin:/bin"}  # a folder of it that this user may not enter would make it "not allowed"
+    done = subprocess.run(["sh"], input=text.encode(), capture_output=True, check=True, env=plain)
     results = _frames(noise.encode() + done.stdout, "upright-mark", 3)
     assert results[0] == Result(0, "a b", "")
     assert results[1] == Result(5, "", "err\n")

@@ -99,4 +99,6 @@ def _taken(parameter: click.Parameter, lists: dict[str, tuple[str, ...]]) -> str
         if isinstance(parameter.type, kind):
             return name
     wanted = {parameter.name, (parameter.metavar or "").strip("[]").rpartition("|")[2].lower()}
+    if isinstance(parameter, click.Option):
+        wanted.discard("name")  # of a variable, not of a deployment
     return next((name for name in _BY_NAME if wanted & _BY_NAME[name]), "")

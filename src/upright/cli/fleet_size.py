@@ -26,7 +26,7 @@ _ENOUGH = {True: "enough", False: "too few"}
 _ENGINE = ("engine", "engine_version", "kv_dtype", "image")
 _ASKED = (
     "users", "use", "evidence", *MACHINE, "context", *_ENGINE, "streams", "pool_tokens", "usage", "price", "host_watts",
-    "seed",
+    "spares", "exact", "seed",
 )  # fmt: skip
 """Everything of a call but its promise."""
 
@@ -93,6 +93,12 @@ class Pairs(click.ParamType[dict[str, float]]):
 @click.option("--usage", type=Pairs(), default={}, help="What your people do instead: turns=40,thinking_seconds=2m,...")
 @click.option("--price", type=Pairs("hour", "kwh", "box"), default={}, help="Money: hour=12.5,kwh=0.3,box=90000.")
 @click.option("--host-watts", type=Number(min=0), help="What a box takes beside its GPUs.")
+@click.option(
+    "--spares", type=click.IntRange(0), help="Boxes beside those needed.  [default: by failures; 0 below 3 boxes]"
+)
+@click.option(
+    "--exact", is_flag=True, help="Simulate every box of a large fleet instead of a part: minutes, not seconds."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the simulation.")
 @click.option("--why", is_flag=True, help="Where every figure of what people do comes from.")
 @output_options
@@ -108,7 +114,9 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
     from upright.showing.sizing_page import sizing_page
 
     promise, habits, prices = _promise(wanted["slo"]), wanted["usage"], wanted["price"]
-    request = SizeRequest(users, use, promise, habits, prices, wanted["host_watts"], wanted["seed"])
+    request = SizeRequest(
+        users, use, promise, habits, prices, wanted["host_watts"], wanted["seed"], wanted["spares"], wanted["exact"]
+    )
     sized = size_request(request, _ways(model, use, wanted), on_trial=_tell)
     made, serving = sized.sizing, sized.serving
     if made is None:
@@ -124,7 +132,8 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
         output.next("render", model, *given(*MACHINE))
     else:
         at_once = ["--users", str(serving.at_once)] if serving.at_once > 1 else []
-        output.next("plan", model, *given(*MACHINE, "use", "context", *_ENGINE), *at_once)
+        context = ["--context", str(serving.context_tokens)] if wanted["context"] is None else given("context")
+        output.next("plan", model, *given(*MACHINE, "use", *_ENGINE), *context, *at_once)
 
 
 def _tell_unused(serving: Serving, wanted: Mapping[str, Any]) -> None:

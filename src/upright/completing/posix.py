@@ -42,7 +42,7 @@ def _options(verb: VerbWords) -> str:
 
 
 def _looked_up(completion: Completion) -> str:
-    """A list by its name; deployments are folders whose names a shell may repeat."""
+    """A list by its name; deployments are folders whose names a shell may repeat, by the letters of no language."""
     lists = "\n".join(f'    {quoted(name)}) printf %s "${variable(name)}" ;;' for name in completion.lists)
     folder = quoted(completion.deployments_folder)
     return f"""_upright_list() {{
@@ -50,6 +50,6 @@ def _looked_up(completion: Completion) -> str:
 {lists}
     {quoted(DEPLOYMENTS)})
       local folder=${{UPRIGHT_HOME:+$UPRIGHT_HOME/deployments}}
-      command ls -1 -- "${{folder:-{folder}}}" 2>/dev/null | command grep -E '^[A-Za-z0-9][A-Za-z0-9._-]*$' ;;
+      command ls -1 -- "${{folder:-{folder}}}" 2>/dev/null | LC_ALL=C command grep -E '^[A-Za-z0-9][A-Za-z0-9._-]*$' ;;
   esac
 }}"""

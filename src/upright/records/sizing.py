@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from upright.records.base import Basis, Figure, Part, Record
+from upright.records.base import Basis, Figure, Part, Record, Upgrade
 from upright.records.plan import Use
 
 Binds = Literal["nothing", "first-token", "kv-pool", "streams", "rate"]
@@ -96,10 +97,17 @@ class Cost(Part):
     """Where it comes from."""
 
 
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 did not measure what a simulated part of a fleet may be off by."""
+    return content
+
+
 class Sizing(Record):
     """So many people, so many boxes."""
 
     kind: ClassVar[str] = "sizing"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     users: int
     """People who use it at once, thinking included."""
@@ -134,10 +142,12 @@ class Sizing(Record):
     seen: Seen
     """With `boxes`."""
     fewer: Seen | None
-    """With one box fewer; None if one is enough."""
+    """With one box fewer, or as few fewer as trials of a large fleet can tell; None if one is enough."""
     failing: Seen
     """With `boxes` and `spares`, one of which fails early, for as long as `usage` says that a repair takes."""
     costs: tuple[Cost, ...] = ()
     """Watts, and money if prices were given."""
     simulated_boxes: int
     """Fewer than `boxes` where the fleet is large: a part of it, with its share of the users."""
+    error_boxes: int | None = None
+    """By how many boxes the answer differs where the simulation draws other turns; 0 if every box was simulated."""

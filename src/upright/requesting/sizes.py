@@ -35,6 +35,10 @@ class SizeRequest:
     prices: Mapping[str, float] = field(default_factory=dict)
     host_watts: float | None = None
     seed: int = 0
+    spares: int | None = None
+    """Boxes beside those that are needed; None: what failures ask for, none where fewer than three serve."""
+    exact: bool = False
+    """Every box is simulated, however many."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ def size_request(request: SizeRequest, ways: Iterable[Serving], *, on_trial: OnT
     remaining = iter(ways)
     first = next(remaining)
     usage = usage_of(row, figures, first.context_tokens)
-    demand = Demand(request.users, usage, request.promise, request.seed)
+    demand = Demand(request.users, usage, request.promise, request.seed, exact=request.exact)
     serving, size = best_way(demand, chain([first], remaining), on_trial=on_trial)
     if size is None:
         return Sized(demand, serving, None)
@@ -74,6 +78,7 @@ def size_request(request: SizeRequest, ways: Iterable[Serving], *, on_trial: OnT
         prices=request.prices,
         host_watts=request.host_watts,
         found=size,
+        asked_spares=request.spares,
         on_trial=on_trial,
     )
     return Sized(demand, serving, made)
@@ -84,6 +89,8 @@ def planned_ways(request: PlanRequest, *, streams: int | None = None, as_it_is: 
 
     For `streams` at once only, where they are given; `as_it_is` for those of the goal only.
     """
+    if request.goal.context_tokens is None:
+        request = _with_the_uses_context(request)
     tried = AT_ONCE if streams is None and not as_it_is else (streams or request.goal.users,)
     why = "which needs the fewest of those tried" if len(tried) > 1 else "as asked"
     known: list[tuple[Parallel, int]] = []
@@ -106,3 +113,13 @@ def planned_ways(request: PlanRequest, *, streams: int | None = None, as_it_is: 
         if way not in known:
             known.append(way)
             yield planned_way(best, planned.artifact, request.box, at_once, why)
+
+
+def _with_the_uses_context(request: PlanRequest) -> PlanRequest:
+    """What conversations of this use grow to; what the plan begins with where that does not fit."""
+    row = get("usages", request.goal.use)
+    assert isinstance(row, UsageRow)
+    limit = request.choice.model.architecture.context_limit_tokens
+    wanted = int(row.context_tokens.value or 0)
+    asked = replace(request, goal=request.goal.model_copy(update={"context_tokens": min(wanted, limit or wanted)}))
+    return asked if plan_request(asked).best.fits else request

@@ -18,7 +18,13 @@ def sizing_page(made: Sizing, width: int, *, why: bool = False) -> str:
 
 def _lines(made: Sizing, width: int) -> Iterator[str]:
     what = f" of {made.model}" if made.model else ""
-    yield f"{made.users:,} {made.use} user{'s' if made.users > 1 else ''}{what}: {_boxes(made)}"
+    people = f"{made.users:,} {made.use} user{'s' if made.users > 1 else ''}"
+    head, verdict = f"{people}{what}, {tokens(made.context_tokens)} tokens of context:", _boxes(made)
+    yield from (
+        [f"{head} {style(verdict, bold=True)}"]
+        if len(head) + len(verdict) < width
+        else (head, f"  {style(verdict, bold=True)}")
+    )
     promise = made.promise
     yield from _pair(
         "promise",
@@ -36,8 +42,9 @@ def _lines(made: Sizing, width: int) -> Iterator[str]:
     yield f"  {'':<20}{'p50':>11}{'p95':>11}{'p50':>7}{'p5':>7}"
     yield _row(f"{made.boxes:,} boxes" if made.boxes > 1 else "1 box", made.seen)
     if made.fewer is not None:
-        yield _row("one fewer", made.fewer)
-    yield _row("with spares, 1 fails", made.failing)
+        missing = made.boxes - made.fewer.boxes
+        yield _row("one fewer" if missing == 1 else f"{missing:,} fewer", made.fewer)
+    yield _row("with spares, 1 fails" if made.spares else "1 fails", made.failing)
     if cut := made.failing.cut:
         yield f"  {'':<20}  it cuts {cut:,} stream{', which is' if cut == 1 else 's, which are'} asked again elsewhere"
     yield ""
@@ -60,16 +67,23 @@ def _habits(made: Sizing, width: int, why: bool) -> Iterator[str]:
     for name, figure in made.usage.items():
         source = f" {figure.source}" if why else ""
         yield from _pair("", f"{figure.value:g} [{figure.basis}]{source}", width, f"  {name:<23}")
-    part = f" on {made.simulated_boxes:,} boxes, with their share of the users"
-    yield f"  Simulated: {made.seen.turns:,} turns{part if made.simulated_boxes < made.boxes else ''}."
+    yield from _pair("", _simulated(made), width, "")
+
+
+def _simulated(made: Sizing) -> str:
+    if made.simulated_boxes >= made.boxes:
+        return f"Simulated: {made.seen.turns:,} turns."
+    error = "" if made.error_boxes is None else f"; other draws answer within {made.error_boxes:,} boxes of it"
+    part = f"on {made.simulated_boxes:,} boxes with their share of the users"
+    return f"Simulated: {made.seen.turns:,} turns {part}{error} (--exact: all)."
 
 
 def _boxes(made: Sizing) -> str:
-    count = style(f"{made.boxes:,} box{'es' if made.boxes > 1 else ''}", bold=True)
+    count = f"{made.boxes:,} box{'es' if made.boxes > 1 else ''}"
     if made.curve.basis != "measured":
         top = f"{made.high_boxes:,}" if made.high_boxes is not None else "no number"
         count += f" ({made.low_boxes:,} to {top})"
-    return f"{count} and {made.spares} spare{'s' if made.spares > 1 else ''}"
+    return f"{count} and {made.spares or 'no'} spare{'' if made.spares == 1 else 's'}"
 
 
 def _row(name: str, seen: Seen) -> str:

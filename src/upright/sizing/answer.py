@@ -10,13 +10,14 @@ from upright.records.base import Figure
 from upright.records.box import Box
 from upright.records.plan import Use
 from upright.records.sizing import Binds, Curve, Promised, Seen, Sizing
-from upright.sizing.capacity import PART, Demand, Size, down_share, size, spares, trial_of_failure
+from upright.sizing.capacity import Demand, Size, down_share, roughly, sampling_error, size, spares, trial_of_failure
 from upright.sizing.costs import costs
 from upright.sizing.outcome import Outcome
 from upright.sizing.service import Service
 
 OnTrial = Callable[[str, int, bool], None]
 """Hears what is tried, on how many boxes, and whether they are enough."""
+_IN_VAIN = 2
 _MUCH, _MOST = 0.05, 0.4
 """Of turns, or of the tokens that are read, from which a cause is named, and from which it is the cause."""
 
@@ -44,19 +45,23 @@ def best_way(
 ) -> tuple[Serving, Size | None]:
     """The way to serve that needs the fewest boxes, and how many: the first of them, unless a later one saves a box.
 
-    Ways come in order of room for people; one that needs more boxes than the one before ends the search.
+    Ways come in order of room for people; two in a row that save none end the search.
     """
-    chosen, found = None, None
+    chosen: Serving | None = None
+    fewest: int | None = None
+    in_vain = 0
     for way in ways:
-        size_of = size(demand, way.service, on_trial=_heard(on_trial, _planned_words(way)))
-        if chosen is None or (size_of is not None and (found is None or size_of.boxes < found.boxes)):
-            chosen, found = way, size_of
-        elif size_of is None or found is None or size_of.boxes > found.boxes:
-            break
-        if found is not None and found.boxes == 1:
+        rough = roughly(demand, way.service, near=fewest)
+        if on_trial is not None and rough is not None:
+            on_trial(f"{_planned_words(way)}, roughly", rough, True)
+        if chosen is None or (rough is not None and (fewest is None or rough < fewest)):
+            chosen, fewest, in_vain = way, rough, 0
+        else:
+            in_vain += 1
+        if in_vain == _IN_VAIN or fewest == 1:
             break
     assert chosen is not None, "there is a way, or an error said why not"
-    return chosen, found
+    return chosen, size(demand, chosen.service, near=fewest, on_trial=_heard(on_trial, _planned_words(chosen)))
 
 
 def curve_of(service: Service, **rest: object) -> Curve:
@@ -82,16 +87,18 @@ def sizing(
     prices: Mapping[str, float] | None = None,
     host_watts: float | None = None,
     found: Size | None = None,
+    asked_spares: int | None = None,
     on_trial: OnTrial | None = None,
 ) -> Sizing | None:
     """None if one user alone on a box already breaks the promise. `found` is the size, if it is known already."""
     best = found or size(demand, serving.service, on_trial=_heard(on_trial, _planned_words(serving)))
     if best is None:
         return None
-    low = size(demand, serving.fast, on_trial=_heard(on_trial, "if faster")) if serving.fast else best
-    high = size(demand, serving.slow, on_trial=_heard(on_trial, "if slower")) if serving.slow else best
+    faster, slower = serving.fast, serving.slow
+    low = _end(demand, faster, best, "if faster", on_trial) if faster else best
+    high = _end(demand, slower, best, "if slower", on_trial) if slower else best
     hours, repair = (float(figures[name].value or 0) for name in ("hours_between_failures", "repair_seconds"))
-    more = spares(best.boxes, hours, repair)
+    more = asked_spares if asked_spares is not None else spares(best.boxes, hours, repair)
     failing = trial_of_failure(demand, serving.service, best.boxes + more, repair)
     binds, why = _binds(best, demand)
     down = (best.boxes + more) * down_share(hours, repair)
@@ -113,16 +120,32 @@ def sizing(
         low_boxes=min(best.boxes, low.boxes) if low else best.boxes,
         high_boxes=max(best.boxes, high.boxes) if high else None,
         spares=more,
-        spares_why=f"{down:{'.2g' if down < 1 else ',.1f'}} boxes are down on average; more than {more:,} at once for "
-        "less than a thousandth of the time, and a roll takes one",
+        spares_why=_spares_why(best.boxes, more, down, asked_spares),
         binds=binds,
         binds_why=why,
         seen=_seen(best.boxes, best.outcome),
-        fewer=_seen(best.boxes - 1, best.fewer) if best.fewer else None,
+        fewer=_seen(best.fewer_boxes, best.fewer) if best.fewer else None,
         failing=_seen(best.boxes + more, failing),
         costs=tuple(costs(best.boxes + more, demand.users, serving.box, prices or {}, host_watts)),
-        simulated_boxes=min(best.boxes, PART),
+        simulated_boxes=best.simulated_boxes,
+        error_boxes=sampling_error(demand, serving.service, best),
     )
+
+
+def _end(demand: Demand, service: Service, best: Size, what: str, on_trial: OnTrial | None) -> Size | None:
+    """At one end of the band."""
+    near = roughly(demand, service, near=best.boxes)
+    return size(demand, service, near=near or best.boxes, on_trial=_heard(on_trial, what))
+
+
+def _spares_why(boxes: int, more: int, down: float, asked: int | None) -> str:
+    average = f"{down:{'.2g' if down < 1 else ',.1f'}} boxes are down on average"
+    if asked is not None:
+        return f"as asked; {average}"
+    if more == 0:
+        share = "nobody is served" if boxes == 1 else "half are served"
+        return f"{average}; while one fails or is restarted, {share} (--spares 1)"
+    return f"{average}; more than {more:,} at once for less than a thousandth of the time, and a roll takes one"
 
 
 def _planned_words(serving: Serving) -> str:

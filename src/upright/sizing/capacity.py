@@ -1,7 +1,8 @@
 """Users + how a box serves + what they do -> the fewest boxes that keep a promise, by simulating them.
 
 Conversations stay with their box, so that boxes hardly know of each other: of a large fleet a part is simulated, with
-its share of the users.
+its share of the users, as large as the turns that a trial counts need. What that may be off by is measured by asking
+again with other seeds.
 """
 
 from __future__ import annotations
@@ -16,10 +17,20 @@ from upright.sizing.setting import Setting
 from upright.sizing.simulation import simulate
 from upright.sizing.usage import Usage
 
-PART = 48
-"""Boxes that stand for a large fleet."""
-_CYCLES = 6
-_WARM_CYCLES = 8
+_PART = 4
+"""Boxes that stand for a large fleet, at least: a new conversation goes to the less loaded of two."""
+_FAILING_PART = 12
+"""The same where one of them fails: of six it would be too large a share."""
+_CYCLES = 2
+"""Turns that a user of a trial takes at least, in time,"""
+_TURNS_EACH = 6
+"""and where a part of the users gives as many as are counted."""
+_WARM_CYCLES = 0.5
+_FINE = 200
+"""No finer than this part of a large fleet: the sampling error is larger."""
+_OTHER_SEEDS = (1, 2)
+_ROUGH = 6
+_SPARES_FROM = 3
 _FAILS_AFTER = 0.1
 """Of the time that counts, when a box fails: streams that it cuts were asked within it."""
 _DOWN = 1e-3
@@ -48,10 +59,12 @@ class Promise:
 
 @dataclass(frozen=True)
 class Size:
-    """The fewest boxes, what their users see, and what one box fewer would break."""
+    """The fewest boxes, what their users see, and what fewer would break."""
 
     boxes: int
     outcome: Outcome
+    fewer_boxes: int
+    """The most of those tried that are too few; 0 if one box is enough."""
     fewer: Outcome | None
     """None if one box is enough."""
     broken: tuple[str, ...]
@@ -68,38 +81,73 @@ class Demand:
     seed: int = 0
     turns: int = 8_000
     """Turns that a trial counts at least."""
+    exact: bool = False
+    """Every box and every user is simulated, however many."""
 
 
-def size(demand: Demand, service: Service, *, on_trial: OnTrial | None = None) -> Size | None:
-    """By doubling, then by halves; None if one user alone on a box already breaks the promise."""
-    seen: dict[int, Outcome] = {}
+class _Search:
+    """Trials of one demand on one kind of box."""
 
-    def kept(boxes: int) -> bool:
-        seen[boxes] = trial(demand, service, boxes)
-        good = not demand.promise.broken(seen[boxes])
-        if on_trial is not None:
-            on_trial(boxes, good)
-        return good
+    def __init__(self, demand: Demand, service: Service, on_trial: OnTrial | None) -> None:
+        self.demand, self.service, self.on_trial = demand, service, on_trial
+        self.seen: dict[int, Outcome] = {}
 
-    bad, good = 0, max(1, min(_least(demand, service), demand.users))
-    while not kept(good):
-        if good == demand.users:
-            return None
-        bad, good = good, min(2 * good, demand.users)
-    while bad == 0 and good > 1:
-        if kept(good // 2):
-            good //= 2
-        else:
-            bad = good // 2
-    while good - bad > 1:
-        middle = (good + bad) // 2
-        if kept(middle):
-            good = middle
-        else:
-            bad = middle
-    fewer = seen.get(good - 1)
+    def kept(self, boxes: int) -> bool:
+        if boxes not in self.seen:
+            self.seen[boxes] = trial(self.demand, self.service, boxes)
+            if self.on_trial is not None:
+                self.on_trial(boxes, not self.demand.promise.broken(self.seen[boxes]))
+        return not self.demand.promise.broken(self.seen[boxes])
+
+    def fewest(self, near: int) -> tuple[int, int] | None:
+        """The most that are too few and the fewest that are enough, as close as trials can tell.
+
+        From the guess in strides that double, then by halves: a good guess is two trials.
+        """
+        users = self.demand.users
+        bad, good = 0, max(1, min(near, users))
+        stride = finest = max(1, good // _FINE)
+        while not self.kept(good):
+            if good == users:
+                return None
+            bad, good, stride = good, min(good + stride, users), 2 * stride
+        while bad == 0 and good > 1:
+            lower = max(1, good - stride)
+            good, bad, stride = (lower, 0, 2 * stride) if self.kept(lower) else (good, lower, stride)
+        while good - bad > (1 if self.demand.exact else finest):
+            middle = (good + bad) // 2
+            bad, good = (bad, middle) if self.kept(middle) else (middle, good)
+        return bad, good
+
+
+def size(demand: Demand, service: Service, *, near: int | None = None, on_trial: OnTrial | None = None) -> Size | None:
+    """From a guess up or down, then by halves; None if one user alone on a box already breaks the promise."""
+    search = _Search(demand, service, on_trial)
+    ends = search.fewest(near or _least(demand, service))
+    if ends is None:
+        return None
+    bad, good = ends
+    fewer = search.seen.get(bad)
     broken = demand.promise.broken(fewer) if fewer else ()
-    return Size(good, seen[good], fewer, broken, min(good, PART))
+    return Size(good, search.seen[good], bad, fewer, broken, search.seen[good].boxes)
+
+
+def roughly(demand: Demand, service: Service, *, near: int | None = None) -> int | None:
+    """The fewest by short trials: enough to tell one way to serve from another, and where to look closely."""
+    rough = size(replace(demand, turns=demand.turns // _ROUGH, exact=False), service, near=near)
+    return rough.boxes if rough else None
+
+
+def sampling_error(demand: Demand, service: Service, size_found: Size) -> int:
+    """By how many boxes the answer differs where other turns are drawn; 0 where every box is simulated."""
+    if size_found.simulated_boxes >= size_found.boxes:
+        return 0
+    error = 0
+    for seed in _OTHER_SEEDS:
+        other = size(replace(demand, seed=demand.seed + seed), service, near=size_found.boxes)
+        if other is not None:
+            error = max(error, abs(other.boxes - size_found.boxes))
+    return max(error, size_found.boxes - size_found.fewer_boxes - 1)
 
 
 def trial(demand: Demand, service: Service, boxes: int) -> Outcome:
@@ -108,8 +156,8 @@ def trial(demand: Demand, service: Service, boxes: int) -> Outcome:
 
 def trial_of_failure(demand: Demand, service: Service, boxes: int, repair_seconds: float) -> Outcome:
     """One of the boxes fails, so early that most of what is counted comes after."""
-    setting = _setting(demand, service, boxes)
-    fails_at = setting.warm_up_seconds + _FAILS_AFTER * setting.seconds
+    setting = _setting(demand, service, boxes, least_part=_FAILING_PART)
+    fails_at = _FAILS_AFTER * setting.seconds
     return simulate(replace(setting, fails_at_seconds=fails_at, repair_seconds=repair_seconds))
 
 
@@ -120,7 +168,11 @@ def down_share(hours_between_failures: float, repair_seconds: float) -> float:
 
 
 def spares(boxes: int, hours_between_failures: float, repair_seconds: float) -> int:
-    """The fewest that keep `boxes` up all but a thousandth of the time; one at least, for a roll."""
+    """The fewest that keep `boxes` up all but a thousandth of the time, and one at least, for a roll; none for one box
+    or two, where a spare is half of the money or more: who wants one asks for it.
+    """
+    if boxes < _SPARES_FROM:
+        return 0
     down = down_share(hours_between_failures, repair_seconds)
     more = max(1, int(boxes * down / (1 - down)))  # as many as are down on average
     while _more_than(more, boxes + more, down) > _DOWN:
@@ -146,9 +198,12 @@ def _dealt(setting: Setting, parts: int) -> list[Setting]:
     ]
 
 
-def _setting(demand: Demand, service: Service, boxes: int) -> Setting:
-    part = min(boxes, PART)
-    users = max(1, round(demand.users * part / boxes))
+def _setting(demand: Demand, service: Service, boxes: int, *, least_part: int = _PART) -> Setting:
+    users_of_a_box = demand.users / boxes
+    part = (
+        boxes if demand.exact else min(boxes, max(least_part, math.ceil(demand.turns / _TURNS_EACH / users_of_a_box)))
+    )
+    users = max(1, round(users_of_a_box * part))
     cycle = _cycle_seconds(demand.usage, service)
     return Setting(
         service,
@@ -157,6 +212,7 @@ def _setting(demand: Demand, service: Service, boxes: int) -> Setting:
         users=users,
         seconds=cycle * max(_CYCLES, demand.turns / users),
         warm_up_seconds=_WARM_CYCLES * cycle,
+        settle_seconds=cycle,
         seed=demand.seed,
     )
 

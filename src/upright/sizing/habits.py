@@ -9,12 +9,15 @@ from difflib import get_close_matches
 from upright.catalog.rows.usage import HabitFact, UsageRow
 from upright.errors import UsageError
 from upright.records.base import Figure
-from upright.sizing.usage import Habit, Usage
+from upright.sizing.usage import Habit, Usage, cut_mean
 
 NAMES = (
     "shared_tokens", "opening_tokens", "turn_tokens", "answer_tokens", "turns", "turns_a_request", "tool_seconds",
     "thinking_seconds", "hours_between_failures", "repair_seconds",
 )  # fmt: skip
+
+_WIDEST = 4.0
+"""No habit of people spreads more than this sigma: the mean would be three thousand medians."""
 
 
 def figures_of(row: UsageRow, said: Mapping[str, float]) -> dict[str, Figure]:
@@ -31,14 +34,13 @@ def figures_of(row: UsageRow, said: Mapping[str, float]) -> dict[str, Figure]:
 
 
 def usage_of(row: UsageRow, figures: Mapping[str, Figure], longest_tokens: int) -> Usage:
-    """What is said instead of the row's mean keeps the row's spread."""
+    """What is said instead of the row's mean scales what the row says, its spread and its longest included."""
 
     def habit(name: str) -> Habit:
         fact: HabitFact = getattr(row, name)
-        sigma = 0.0
-        if fact.median and fact.value and fact.value > fact.median:
-            sigma = math.sqrt(2 * math.log(fact.value / fact.median))
-        return Habit(_value(figures, name), sigma, fact.most or math.inf)
+        mean = _value(figures, name)
+        most = fact.most * mean / fact.value if fact.most and fact.value else math.inf
+        return Habit(mean, spread(fact), most) if mean else Habit(0.0)
 
     return Usage(
         shared_tokens=min(int(_value(figures, "shared_tokens")), longest_tokens // 2),
@@ -51,6 +53,19 @@ def usage_of(row: UsageRow, figures: Mapping[str, Figure], longest_tokens: int) 
         turns_a_request=_value(figures, "turns_a_request"),
         longest_tokens=longest_tokens,
     )
+
+
+def spread(fact: HabitFact) -> float:
+    """The sigma of a log-normal with this median that has this mean once it is cut at the most."""
+    if not fact.median or not fact.value or fact.value <= fact.median:
+        return 0.0
+    if fact.most is None:
+        return math.sqrt(2 * math.log(fact.value / fact.median))
+    low, high = 1e-6, _WIDEST
+    for _ in range(60):
+        sigma = (low + high) / 2
+        low, high = (sigma, high) if cut_mean(math.log(fact.median), sigma, fact.most) < fact.value else (low, sigma)
+    return (low + high) / 2
 
 
 def _figure(row: UsageRow, name: str, said: Mapping[str, float]) -> Figure:

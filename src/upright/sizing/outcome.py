@@ -27,6 +27,8 @@ class Outcome:
     """Turns that waited because the cache was full."""
     waited_for_stream: int = 0
     """Turns that waited because the engine ran as many as it can."""
+    answer_seconds: float = 0.0
+    """From being asked to the last token, over all turns."""
     queued_seconds: float = 0.0
     """From being asked to being admitted, over all turns."""
     cut: int = 0
@@ -63,5 +65,5 @@ class Outcome:
 
 _ADDED = (
     "boxes", "turns", "answered_tokens", "prompt_tokens", "reused_tokens", "reread_tokens", "waited_for_room",
-    "waited_for_stream", "queued_seconds", "cut", "failures", "busy_seconds", "events",
+    "waited_for_stream", "answer_seconds", "queued_seconds", "cut", "failures", "busy_seconds", "events",
 )  # fmt: skip

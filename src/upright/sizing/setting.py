@@ -24,6 +24,8 @@ class Setting:
     """Simulated time that counts."""
     warm_up_seconds: float = 0.0
     """Simulated before that, and forgotten."""
+    settle_seconds: float = 0.0
+    """After the warm-up, windows of this length are forgotten too until answers take no longer than before; 0: none."""
     arrivals_per_second: float | None = None
     """Conversations that begin at random times (Poisson) and end after their turns; None: only the users."""
     trace: tuple[tuple[float, int], ...] = ()
@@ -33,7 +35,7 @@ class Setting:
     hours_between_failures: float | None = None
     """Mean time until a box fails by chance; None: never."""
     fails_at_seconds: float | None = None
-    """When the box with most to lose fails, warm-up included; None: only by chance."""
+    """When the box with most to lose fails, from the time on that counts; None: only by chance."""
     repair_seconds: float = 900.0
     """Until a failed box serves again, loading included."""
     seed: int = 0

@@ -13,8 +13,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from upright.sizing.deck import DECK, Deck, at_least_one
+from upright.sizing.in_service import answering_of
 from upright.sizing.outcome import Outcome
 from upright.sizing.setting import Setting
+from upright.sizing.settling import Settling
 
 _RETRY_SECONDS = 5.0
 _FREE, _NO_STREAM, _NO_ROOM = range(3)
@@ -79,6 +82,8 @@ class _Run:
         self.usage = setting.usage
         self.random = Random(setting.seed)  # noqa: S311 (a simulation, no secrets)
         self.decode = [setting.service.decode_seconds(count) for count in range(setting.service.streams + 1)]
+        self.pauses = Deck(setting.usage.pauses(DECK), self.random)
+        self.turns = Deck(at_least_one(setting.usage.turns.steps(DECK), setting.usage.turns.mean), self.random)
         # What everybody begins with is in a cache once.
         self.shared = setting.usage.shared_tokens
         self.pool = max(1, setting.service.pool_tokens - self.shared)
@@ -88,14 +93,14 @@ class _Run:
         self.talks = 0
         self.turn_of = 0
         self.now = 0.0
-        self.counts_from = setting.warm_up_seconds
+        self.counts_from = math.inf if setting.settle_seconds else setting.warm_up_seconds
+        self.end = self.counts_from + setting.seconds
+        self.warm = Settling()
         self.outcome = Outcome(simulated_seconds=setting.seconds, boxes=setting.boxes)
 
     def run(self) -> Outcome:
         setting = self.setting
-        spread = self.usage.mean_pause_seconds or 1.0
-        for _ in range(setting.users):
-            self._put(self.random.random() * spread, self._ask, self._in_the_middle())
+        self._meet_users()
         if setting.arrivals_per_second is not None:
             self._put(self.random.expovariate(setting.arrivals_per_second), self._arrive, None)
         for at, number in setting.trace:
@@ -105,19 +110,30 @@ class _Run:
         if setting.hours_between_failures is not None:
             for box in self.boxes:
                 self._put(self._until_failure(), self._fail, box)
-        if setting.fails_at_seconds is not None:
-            self._put(setting.fails_at_seconds, self._fail_where_most_is, None)
-        end = setting.warm_up_seconds + setting.seconds
+        if setting.settle_seconds:
+            self._put(setting.warm_up_seconds, self._look, None)
+        elif setting.fails_at_seconds is not None:
+            self._put(self.counts_from + setting.fails_at_seconds, self._fail_where_most_is, None)
         calendar, pop = self.calendar, heapq.heappop
-        while calendar and calendar[0][0] <= end:
+        while calendar and calendar[0][0] <= self.end:
             self.now, _, what, version, who = pop(calendar)
             what(who, version)
-        self.now = end
+        self.now = self.end
         for box in self.boxes:
             if box.step:
                 self._count_busy(box)
         self.outcome.events = self.order - len(calendar)
         return self.outcome
+
+    def _look(self, _: Any, __: int) -> None:
+        """At the end of a window of the warm-up: what follows counts, once answers take no longer than before."""
+        setting = self.setting
+        if not self.warm.settled():
+            self._put(self.now + setting.settle_seconds, self._look, None)
+            return
+        self.counts_from, self.end = self.now, self.now + setting.seconds
+        if setting.fails_at_seconds is not None:
+            self._put(self.now + setting.fails_at_seconds, self._fail_where_most_is, None)
 
     def _put(self, at: float, what: Callable[[Any, int], None], who: Any, version: int = 0) -> None:
         self.order += 1
@@ -129,11 +145,34 @@ class _Run:
         self.talks += 1
         return _Talk(self.talks, stays)
 
-    def _in_the_middle(self) -> _Talk:
-        """A user as one meets them: somewhere in a conversation."""
-        usage, random, talk = self.usage, self.random, self._fresh(stays=True)
-        turns = usage.turns.whole_by_length(random)
-        behind = random.randrange(turns)
+    def _meet_users(self) -> None:
+        """As they are at a moment that nobody chose: being answered, or in the middle of a pause; most of them in the
+        middle of a conversation, and whoever was answered last has the freshest prefix in a cache. Pauses of an hour
+        would take hours to forget a start that is not so.
+        """
+        users, random = self.setting.users, self.random.random
+        if not users:
+            return
+        talks = [self._in_the_middle(int(turns + random())) for turns in self.turns.met(users)]
+        held = sum(talk.prefix for talk in talks) / users
+        answering = answering_of(self.service, self.usage, users / len(self.boxes), held)
+        met: list[tuple[float, _Talk]] = []
+        for talk, pause in zip(talks, self.pauses.met(users), strict=True):
+            paused, left = 0.0, random() * answering.seconds
+            if random() >= answering.share:
+                left = random() * pause
+                paused = pause - left
+            met.append((paused, talk))
+            self._put(left, self._ask, talk)
+        for place, (_, talk) in enumerate(sorted(met, key=lambda pair: -pair[0])):
+            if talk.opened:
+                talk.box = self.boxes[place % len(self.boxes)]
+                self._keep(talk.box, talk.number, talk.prefix - self.shared)
+
+    def _in_the_middle(self, turns: int) -> _Talk:
+        """A user as one meets them: somewhere in a conversation of so many turns."""
+        usage, talk = self.usage, self._fresh(stays=True)
+        behind = self.random.randrange(turns)
         if behind:
             growth = usage.turn_tokens.mean + usage.answer_tokens.mean
             room = max(1.0, usage.longest_tokens - usage.shared_tokens)
@@ -174,7 +213,7 @@ class _Run:
         talk.opened = True
         if talk.stays:
             talk.box = None
-        talk.prefix, talk.turns_left = self.shared, self.usage.turns.whole(self.random)
+        talk.prefix, talk.turns_left = self.shared, self.turns.whole()
         return talk
 
     def _send(self, talk: _Talk, _: int) -> None:
@@ -222,12 +261,12 @@ class _Run:
         if not self.usage.answers_stay:
             own -= talk.answer
         talk.prefix = talk.need
-        box.cached[talk.number] = own
-        box.cached_tokens += own
-        self._make_room(box)
+        self._keep(box, talk.number, own)
+        self.warm.add(self.now - talk.asked_at)
         if talk.asked_at >= self.counts_from:
             outcome = self.outcome
             outcome.turns += 1
+            outcome.answer_seconds += self.now - talk.asked_at
             outcome.answered_tokens += talk.answer
             outcome.last_seconds = self.now
             outcome.first_token_seconds.add(talk.first_at - talk.asked_at + self.service.answer_seconds)
@@ -238,7 +277,7 @@ class _Run:
             if talk.answer > 1 and self.now > talk.first_at:
                 outcome.tokens_per_second.add((talk.answer - 1) / (self.now - talk.first_at))
         if talk.stays or talk.turns_left > 0:
-            self._put(self.now + self.usage.pause(self.random), self._ask, talk)
+            self._put(self.now + self.pauses.draw(), self._ask, talk)
 
     # --- boxes
 
@@ -347,6 +386,11 @@ class _Run:
             outcome.reused_tokens += reused
             outcome.reread_tokens += max(0, talk.prefix - reused)
             outcome.queued_seconds += self.now - talk.asked_at
+
+    def _keep(self, box: _Box, number: int, prefix_tokens: int) -> None:
+        box.cached[number] = prefix_tokens
+        box.cached_tokens += prefix_tokens
+        self._make_room(box)
 
     def _make_room(self, box: _Box) -> None:
         """Prefixes longest unused are dropped first."""

@@ -170,6 +170,7 @@ def test_starts_take_what_they_take_and_none_of_the_budget(
     assert not record.skipped
 
 
+@pytest.mark.timing
 def test_the_knee_is_where_the_slots_are(place: DeploymentDir):
     with scheduled(command(Schedule(ttft_seconds=0.02, itl_seconds=0.02, slots=4))) as url:
         record = measured(url, place, asked("knee", concurrency=(1, 2, 4, 8, 16), repeats=1))

@@ -19,14 +19,15 @@ def test_json_holds_every_number_with_its_basis(upright):
     assert answer["record"] == "sizing"
     assert answer["boxes"] >= 1
     assert answer["low_boxes"] <= answer["boxes"] <= answer["high_boxes"]
-    assert answer["spares"] >= 1
+    assert answer["spares"] == 0, "a spare for one box is asked for"
+    assert answer["context_tokens"] == 32_768
     assert answer["curve"]["basis"] == "derived"
     assert answer["usage"]["thinking_seconds"] == {"value": 120.0, "basis": "assumed", "source": "as you say"}
     assert answer["usage"]["answer_tokens"]["basis"] == "catalog"
     assert {cost["name"] for cost in answer["costs"]} == {
         "watts at full load", "rent a month", "energy a month", "a month and user",
     }  # fmt: skip
-    assert done.stderr.splitlines()[-1] == "next: upright plan kimi-k2.6 --use chat --box hgx-b200"
+    assert done.stderr.splitlines()[-1] == "next: upright plan kimi-k2.6 --use chat --box hgx-b200 --context 32768"
 
 
 def test_the_page_fits_in_80_columns(upright):
@@ -40,12 +41,13 @@ def test_the_page_fits_in_80_columns(upright):
 def test_a_box_is_planned_for_as_many_at_once_as_need_the_fewest_boxes(upright, tmp_path):
     box = ("--box", "8x-rtx-pro-6000-server")
     done = upright("fleet", "size", "kimi-k2.6", *box, "--users", "20")
-    assert "1 box (1 to 2) and 1 spare" in done.stdout, "planned for one at once it would be three"
-    assert done.stderr.splitlines()[-1] == f"next: upright plan kimi-k2.6 {' '.join(box)} --users 8"
+    assert "1 box (1 to 2) and no spares" in done.stdout, "planned for one at once it would be three"
+    assert "131,072 tokens of context" in done.stdout.splitlines()[0]
+    assert done.stderr.splitlines()[-1] == f"next: upright plan kimi-k2.6 {' '.join(box)} --context 131072 --users 8"
     file = tmp_path / "plan.json"
     assert upright("plan", "kimi-k2.6", *box, "-o", file).returncode == 0
     sized = upright("fleet", "size", file, "--users", "20")
-    assert "3 boxes (3 to 4) and 1 spare" in sized.stdout, "a plan is sized as it is, on its own box"
+    assert "3 boxes (3 to 5) and 1 spare" in sized.stdout, "a plan is sized as it is, on its own box"
     assert sized.stderr.splitlines()[-1] == f"next: upright render {file}"
     assert upright("render", file).returncode == 0
 

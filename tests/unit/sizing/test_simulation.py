@@ -172,7 +172,7 @@ def test_a_failing_box_cuts_its_own_streams_and_the_rest_goes_on() -> None:
 
 
 def test_the_box_with_most_to_lose_fails_when_it_is_said_and_comes_back() -> None:
-    setting = replace(SETTING, boxes=2, users=8, seconds=2_000.0, fails_at_seconds=1_000.0)
+    setting = replace(SETTING, boxes=2, users=24, seconds=2_000.0, fails_at_seconds=1_000.0)
     gone, back = simulate(replace(setting, repair_seconds=1e9)), simulate(replace(setting, repair_seconds=60.0))
     assert gone.failures == back.failures == 1
     assert gone.cut == back.cut > 0
@@ -188,8 +188,7 @@ def test_all_boxes_down_is_waited_out() -> None:
 def test_an_agent_pauses_for_tools_and_a_person_for_thought() -> None:
     agent = replace(USAGE, turns_a_request=10, tool_seconds=Habit(1), thinking_seconds=Habit(100))
     assert agent.mean_pause_seconds == pytest.approx(10.9)
-    capped = Habit(768, 2.09, most=3600)
-    assert 300 < capped.typical < 600
+    assert sum(agent.pauses(1000)) / 1000 == pytest.approx(10.9)
 
 
 def test_the_same_seed_gives_the_same_answer() -> None:
@@ -200,10 +199,11 @@ def test_the_same_seed_gives_the_same_answer() -> None:
 
 
 def test_parts_of_a_fleet_add_up() -> None:
+    varied = replace(SETTING, users=3, usage=replace(USAGE, thinking_seconds=Habit(10, 0.5)), seconds=4000.0)
     whole = Outcome()
     for seed in (1, 2):
-        whole.merge(simulate(replace(SETTING, users=3, seed=seed)))
-    alone = simulate(replace(SETTING, users=3, seed=1))
+        whole.merge(simulate(replace(varied, seed=seed)))
+    alone = simulate(replace(varied, seed=1))
     assert whole.boxes == 2
     assert whole.turns == pytest.approx(2 * alone.turns, rel=0.1)
     assert whole.simulated_seconds == alone.simulated_seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -22,8 +23,9 @@ from upright.records.plan import Goal, Plan
 from upright.records.sizing import Sizing
 from upright.requesting.asking import NamedBox, artifacts_of, box_named
 from upright.sizing.answer import Serving, best_way, curve_of, sizing
-from upright.sizing.capacity import Demand, Promise, in_parts, size, spares, trial
+from upright.sizing.capacity import Demand, Promise, in_parts, sampling_error, size, spares, trial
 from upright.sizing.costs import costs, unused
+from upright.sizing.deck import DECK, Deck, at_least_one
 from upright.sizing.habits import NAMES, figures_of, usage_of
 from upright.sizing.measured import measured_service
 from upright.sizing.planned import planned_service
@@ -80,7 +82,8 @@ def test_a_large_fleet_is_simulated_in_part() -> None:
 
 
 def test_spares_follow_the_binomial() -> None:
-    assert spares(1, 6335, 14_400) == 1
+    assert spares(1, 6335, 14_400) == spares(2, 6335, 14_400) == 0  # asked for, not compulsory
+    assert spares(3, 6335, 14_400) == 1
     assert spares(4, 6335, 14_400) == 1
     # 10,000 boxes, 6.3 of them down on average; Poisson's 99.9 % is 15.
     assert spares(10_000, 6335, 14_400) == pytest.approx(15, abs=1)
@@ -219,7 +222,9 @@ def test_the_way_that_needs_the_fewest_boxes_is_taken() -> None:
     assert chosen is roomy
     assert found is not None
     assert found.boxes == size(demand(60), roomy.service).boxes < size(demand(60), tight.service).boxes  # type: ignore[union-attr]
-    assert list(dict.fromkeys(heard)) == [f"planned for {count} at once" for count in (1, 2, 4)], "then it got worse"
+    rough = [f"planned for {count} at once, roughly" for count in (1, 2, 4)]
+    assert [what for what in heard if "roughly" in what] == [rough[0], rough[1], rough[0]], "of one there is no size"
+    assert heard[-1] == "planned for 2 at once"
     assert best_way(demand(60), [roomy, tight])[0] is roomy
     never = way(1, prompt_token_seconds=1.0)
     assert best_way(demand(60), [never]) == (never, None)
@@ -276,12 +281,76 @@ def test_what_was_said_in_vain_is_named() -> None:
     assert unused(None, {"hour": 3}, None) == ()
 
 
-def test_habits_vary_as_their_mean_says() -> None:
-    from random import Random
+@pytest.mark.parametrize("mean", [1.5, 20.0, 600.0, 3000.0])
+@pytest.mark.parametrize("name", ["thinking_seconds", "tool_seconds", "turns", "answer_tokens"])
+def test_the_mean_that_is_said_is_the_mean_that_is_drawn(name: str, mean: float) -> None:
+    """thinking_seconds=600 drew 357: what was cut at an hour was not given back."""
+    habit = getattr(usage_of(row(), figures_of(row(), {name: mean}), 65_536), name)
+    assert sum(habit.steps(4096)) / 4096 == pytest.approx(mean, rel=1e-6)
+    whole = Deck(at_least_one(habit.steps(DECK), mean), Random(1))
+    assert sum(whole.whole() for _ in range(10 * DECK)) / (10 * DECK) == pytest.approx(mean, rel=0.01)
+    if name == "answer_tokens":  # drawn one by one, not dealt
+        drawn = [habit.draw(random) for random in [Random(2)] for _ in range(400_000)]
+        assert sum(drawn) / len(drawn) == pytest.approx(mean, rel=0.01)
 
-    random = Random(1)
-    habit = Habit(100, 1.0)
-    assert sum(habit.draw(random) for _ in range(20_000)) / 20_000 == pytest.approx(100, rel=0.05)
+
+def test_a_pause_that_is_met_is_a_long_one() -> None:
+    deck = Deck(Habit(100, 1.0).steps(DECK), Random(1))
+    met = deck.met(5000)
+    assert sum(met) / len(met) == pytest.approx(100 * math.e, rel=0.03)  # E[X^2] / E[X] of a log-normal
+
+
+def law_settings() -> Iterator[tuple[str, dict[str, float], int]]:
+    """Boxes that are busy for 4 to 95 % of their time."""
+    for name, users in (("coding-agent", (20, 60)), ("chat", (20, 60, 150)), ("long-documents", (20, 60))):
+        for said in ({}, {"thinking_seconds": 600.0}, {"answer_tokens": 200.0}):
+            for count in users:
+                yield name, said, count
+
+
+@pytest.mark.parametrize(("name", "said", "users"), list(law_settings()))
+def test_the_interactive_law_holds(name: str, said: dict[str, float], users: int) -> None:
+    """X = N / (Z + R), whatever the box does: a start that is not the steady state shows here as too much load."""
+    usage = usage_of(row(name), figures_of(row(name), said), 65_536)
+    cycle = usage.mean_pause_seconds + 10
+    outcome = simulate(
+        Setting(SERVICE, usage, 4, users, cycle * 16_000 / users, warm_up_seconds=cycle, settle_seconds=cycle)
+    )
+    answer = outcome.answer_seconds / outcome.turns
+    law = users / (usage.mean_pause_seconds + answer)
+    assert outcome.turns / outcome.simulated_seconds == pytest.approx(law, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "rises"),
+    [
+        ("thinking_seconds", False), ("tool_seconds", False), ("turn_tokens", True), ("opening_tokens", True),
+        ("answer_tokens", True), ("turns_a_request", True),
+    ],
+)  # fmt: skip
+def test_more_of_a_habit_never_needs_boxes_the_other_way(name: str, rises: bool) -> None:
+    """Where the cache holds everybody: else whoever pauses for longer finds less of it, and may well need more."""
+    value = figures_of(row(), {})[name].value or 1.0
+    roomy = replace(SERVICE, pool_tokens=20_000_000)
+    counts = []
+    for factor in (0.25, 1.0, 4.0):
+        figures = figures_of(row(), {name: float(value) * factor})
+        answer = size(Demand(100, usage_of(row(), figures, 65_536), Promise()), roomy)
+        counts.append(answer.boxes if answer else math.inf)
+    assert counts == sorted(counts, reverse=not rises), (name, counts)
+
+
+def test_a_part_of_a_fleet_states_its_error_and_exact_has_none() -> None:
+    small = Demand(3_000, demand(1).usage, Promise(), turns=1_500)
+    part = size(small, SERVICE)
+    assert part is not None
+    error = sampling_error(small, SERVICE, part)
+    assert part.simulated_boxes < part.boxes
+    exact = size(replace(small, exact=True), SERVICE, near=part.boxes)
+    assert exact is not None
+    assert exact.simulated_boxes == exact.boxes
+    assert sampling_error(replace(small, exact=True), SERVICE, exact) == 0
+    assert abs(exact.boxes - part.boxes) <= 2 * max(1, error)
 
 
 def benched(service: Service, streams: int, prompt: int, output: int) -> Cell:

@@ -21,6 +21,8 @@ class UsageRow(Row):
 
     name: str
     """A line for people."""
+    context_tokens: HabitFact
+    """The context that is served if none is given: what its conversations grow to."""
     shared_tokens: HabitFact
     """Tokens at the start of every prompt that are the same for everyone: system prompt and tool schemas."""
     opening_tokens: HabitFact
