@@ -26,7 +26,7 @@ from tests.ports import free_port
 from tests.programs import made_by
 
 HERE = Path(__file__).parent
-MOST_STARTS = 8
+MOST_STARTS = 5
 CONTEXT, USERS = 1920, 4
 """Below the tiny set's shortest text, so that the walk has four lengths in the same proportions; 15 blocks of 128."""
 LEAK_BYTES_PER_SECOND = 40_000_000

@@ -20,6 +20,7 @@ CELLS = ("--cells", "64x1,64x4", "--output-tokens", "48", "--repeats", "2")
 
 @pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("quiet")
+@pytest.mark.slow
 def test_ngram_and_eagle3_are_judged_by_cell(standing: Standing) -> None:
     """Judged and not kept: the deployment is everybody's here."""
     words = ("--only", "smoke", "--speculate", f"eagle3={HEAD}", "--speculate", "ngram", *CELLS)
