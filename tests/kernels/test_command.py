@@ -63,7 +63,7 @@ def test_the_same_on_b200_is_yes(run: Run, wheel) -> None:
     words = ("kernels", "check", "kimi-k2.6", "--box", "hgx-b200-lambda", "--engine", "vllm", "--kv-dtype", "fp8")
     done = run(*words, "--source", wheel("vllm", "0.32.0"))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("kimi-k2.6 on hgx-b200-lambda (sm_100) with vllm 0.32.0: fits\n")
+    assert done.stdout.startswith("kimi-k2.6 on hgx-b200-lambda (sm_100) with vllm 0.32.0: what was judged fits\n")
     assert done.stderr.splitlines()[-1] == "next: upright plan kimi-k2.6 --box hgx-b200-lambda"
 
 

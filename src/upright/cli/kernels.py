@@ -162,7 +162,8 @@ def _layers(model: str, devices: int) -> tuple[str, tuple[Attention, ...], Exper
 def _page(console: Console, found: KernelCheck) -> None:
     where = f"{found.box} ({found.target})" if found.box else found.target
     version = f"{found.engine} {found.engine_version or '(version unknown)'}"
-    line(console, f"{found.model} on {where} with {version}: {WORDS[found.answer]}")
+    answer = "what was judged fits" if found.answer == "fits" and found.not_judged else WORDS[found.answer]
+    line(console, f"{found.model} on {where} with {version}: {answer}")
     line(console, f"{found.engine_source}; compiled with {found.triton}", 2)
     for item in found.verdicts:
         line(console, f"{MARKS[item.verdict]:<4} {item.path} {item.kernel}: {item.why}", 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from upright.catalog import compat
 from upright.engines.facets.kernels import FP8, Shapes, Way, grouped_shapes
 from upright.errors import EngineError
 from upright.kernels.capture import Call, call, kernels_of, way
@@ -38,7 +39,7 @@ def check(
     """
     ways = list(dict.fromkeys(_ways(attention, source.engine, devices, kv_dtype)))
     verdicts = judge(ways, source, target, compiler)
-    not_judged = list(_not_judged(attention, source.engine))
+    not_judged = list(dict.fromkeys(_not_judged(attention, source, target)))
     if isinstance(experts, ExpertShapes):
         verdicts += judge_experts(experts, device or target.device_name, source, target, compiler)
     elif experts is not None:
@@ -90,7 +91,8 @@ def _ways(attention: Sequence[Attention], engine: str, devices: int, kv_dtype: s
             yield from ((way(engine, name), shapes) for name in known.grouped)
 
 
-def _not_judged(attention: Sequence[Attention], engine: str) -> Iterator[str]:
+def _not_judged(attention: Sequence[Attention], source: EngineSource, target: Target) -> Iterator[str]:
+    engine = source.engine
     for layer in attention:
         if isinstance(layer, LinearAttention):
             yield "linear attention layers: their kernels are not known here"
@@ -98,6 +100,24 @@ def _not_judged(attention: Sequence[Attention], engine: str) -> Iterator[str]:
             yield "sparse attention (indexer): not Triton's in this engine"
         elif isinstance(layer, MlaAttention):
             yield from kernels_of(engine).latent_not_judged
+            yield from _other_backend(source, target)
+        elif isinstance(layer, GqaAttention):
+            yield f"attention: {engine} takes FlashAttention or FlashInfer where it can; only Triton's was judged"
+
+
+def _other_backend(source: EngineSource, target: Target) -> Iterator[str]:
+    """What decodes there, by the catalogue: a Triton kernel that fits says nothing of another backend."""
+    capability = f"{target.capability // 10}.{target.capability % 10}"
+    try:
+        rows = compat(source.engine, source.version, capability, patched=False)
+    except ValueError:  # a commit is no version to compare
+        rows = compat(source.engine, None, capability, patched=False)
+    row = next((row for row in rows if row.feature == "dense MLA" and row.status == "works" and row.backend), None)
+    if row is None:
+        unknown = f"which backend {source.engine} takes on SM {capability} is not known"
+        yield f"MLA decode: {unknown}; only Triton's was judged"
+    elif "triton" not in (row.backend or "").lower():
+        yield f"MLA decode: {source.engine} takes {row.backend} on SM {capability}, which is not Triton's"
 
 
 def kv_type(name: str) -> str:

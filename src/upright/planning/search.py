@@ -15,6 +15,7 @@ from upright.engines.facets.budget import GpuShare, Margin
 from upright.engines.facets.spread import Layers, Ranks
 from upright.planning import constrained
 from upright.planning import fraction as fractions
+from upright.planning.beside import beside
 from upright.planning.devices import NO_GPU, gpus, same_kind
 from upright.planning.kvcache import cache_shape
 from upright.planning.main_memory import MainMemoryCase, cpu_build, plan_in_main_memory
@@ -88,7 +89,7 @@ def plan(
     if best.fits:
         best = constrained.with_splits(best, ranked[1:])
         climb = rungs(best, artifact, lambda changed: search.best(artifact, changed))
-        notes = (*best.notes, *search.with_image(best, artifact))
+        notes = (*best.notes, *search.with_image(best, artifact), *beside(best, artifact, box))
         ranked[0] = best.model_copy(update={"rungs": climb, "notes": notes})
     else:
         all_known = {found.name: found for found in (*artifacts, *choose_from, *others)}
@@ -306,9 +307,9 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         fraction, why = fractions.choose(share, goal.memory_fraction, used[0], tensor)
         if goal.memory_fraction is None:
             fraction, why = rules.fraction(fraction, why)
-        # Without a measurement of DCP there, it is used only as far as the goal needs.
+        # Without a run of DCP on such a build, it is used only as far as the goal needs: it is a tuning step else.
         row = constants(box, engine, version, tensor * pipeline, goal.image)
-        for_speed = row is not None and row.row.sharing_measured
+        for_speed = row is not None and row.row.sharing_measured and row.row.basis == "measured"
         for parallel in layout:
             done = plan_on_ranks(
                 RankCase(

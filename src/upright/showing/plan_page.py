@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from upright.engines import engine_named
 from upright.planning.artifacts import Choice
+from upright.planning.beside import BEST
 from upright.planning.ranking import runner_up_words
 from upright.planning.words import choice_words, expert_words
 from upright.records.plan import Plan
@@ -79,7 +80,7 @@ def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
         yield from _wrapped(objection.message, width, "no   ", "red")
         if objection.remedy:
             yield from _wrapped(f"try {objection.remedy}", width, "     ")
-    for note in (note for note in plan.notes if of_this_box and note.code != "speed-unknown"):
+    for note in (note for note in plan.notes if of_this_box and note.code not in ("speed-unknown", BEST)):
         yield from _wrapped(note.message + (f": {note.remedy}" if note.remedy else ""), width, "note ", "yellow")
     yield from _nearest(plan, width)
     yield from _rungs(plan, width)
@@ -165,7 +166,8 @@ def _decided_by(plan: Plan) -> list[tuple[str, str]]:
         return []
     users = "1 user" if plan.users_at_context == 1 else f"{plan.users_at_context} users"
     context = f"{users} x {tokens(plan.context_tokens)} tokens; one user up to {tokens(plan.largest_context_tokens)}"
-    return [("context", context), *speed_pairs(plan)]
+    best = [("published", note.message.removeprefix("best published: ")) for note in plan.notes if note.code == BEST]
+    return [("context", context), *speed_pairs(plan), *best]
 
 
 def _cache(plan: Plan) -> list[tuple[str, str]]:

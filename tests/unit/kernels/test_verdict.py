@@ -76,3 +76,32 @@ def test_a_verdict_concerns_its_engine_version_and_cache_type() -> None:
     assert not fp8.concerns("sglang", "0.32.0", "fp8")
     assert not fp8.concerns("vllm", "0.32.0", "bf16")
     assert judged(Outcome("k", shared_bytes=1)).concerns("vllm", "0.32.0", "auto")
+
+
+def test_a_backend_that_was_not_judged_is_named() -> None:
+    """On SM 10.0 no row says that vLLM's dense MLA is Triton's."""
+    from upright.catalog import model
+    from upright.kernels.check import _not_judged
+
+    shape = model("kimi-k2.6").shape
+    assert shape is not None
+    here, there = (list(_not_judged(shape.attention, SOURCE, Target(sm, 101376, "a test"))) for sm in (120, 100))
+    assert not [line for line in here if line.startswith("MLA decode")]
+    assert [line for line in there if line.startswith("MLA decode: which backend vllm takes on SM 10.0 is not known")]
+
+
+def test_the_page_does_not_say_fits_of_what_was_not_judged() -> None:
+    import io
+
+    from rich.console import Console
+
+    from upright.cli.kernels import _page
+
+    whole = checked(judged(Outcome("k", shared_bytes=1)))
+    for found, words in (
+        (whole, ": fits"),
+        (whole.model_copy(update={"not_judged": ("x",)}), "what was judged fits"),
+    ):
+        text = io.StringIO()
+        _page(Console(file=text, width=200), found)
+        assert words in text.getvalue().splitlines()[0]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from upright import catalog
+from upright.catalog.results import GPU_NAMES
 from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.speed import Kernels, SpeedRow, Wires
 from upright.catalog.rows.words import MeasurementRow
@@ -111,15 +112,7 @@ def gpu_of(row: MeasurementRow) -> str | None:
     if row.gpu == "none":
         return None
     known = catalog.rows("gpus")
-    return row.gpu if row.gpu in known else _GPU_NAMES.get(row.gpu)
-
-
-_GPU_NAMES = {
-    "RTX PRO 6000 Blackwell": "rtx-pro-6000-server",
-    "H200": "h200-sxm",
-    "B200": "b200-sxm",
-    "B300": "b300-sxm",
-}
+    return row.gpu if row.gpu in known else GPU_NAMES.get(row.gpu)
 
 
 def row_of(row: MeasurementRow, gpu: str | None = None) -> SpeedRow | None:
