@@ -41,7 +41,7 @@ def command(output: Output, model: str, program: str | None, **wanted: Any) -> N
     if found.refusals:
         output.next("render", model, *words)
         output.no()
-    output.next("render", model, *words, "--to", "shell")
+    output.next("render", model, *words)
 
 
 def _page(console: Console, found: RecipeCheck) -> None:

@@ -13,31 +13,39 @@ from upright.cli.output import Output, note, say
 from upright.cli.planned import SERVING, WISHES, prepared, recipe_options
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from upright.records.recipe import Recipe
 
-TO = ("table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "kubernetes")
+TO = ("command", "table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "kubernetes")
+ON_STDOUT = ("command", "table")
+BARE = ("shell", "systemd")
+"""Targets that start the engine of the machine, not an image's."""
 
 
 @click.command()
 @click.argument("model", metavar="MODEL|PLAN|RECIPE", callback=said)
 @recipe_options
 @click.option("--leader", default="node-0", show_default=True, help="Where the other boxes reach the first one.")
-@click.option("--to", type=click.Choice(TO), default="table", show_default=True, help="What to write.")
+@click.option("--to", type=click.Choice(TO), default="command", show_default=True, help="What to write.")
+@click.option("--explain", is_flag=True, help="A table of every setting with its reason and source.")
 @click.option("--json", "as_json", is_flag=True, help="Print the recipe as JSON on stdout.")
 @click.option(
     "-o",
     "--output",
     "path",
     type=click.Path(path_type=Path),
-    help="Write it into this folder; with --to table the recipe's JSON into this file.",
+    help="Write it into this folder; without --to the recipe's JSON into this file.",
 )
-def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any) -> None:
-    """Write the exact command, with a reason for every flag."""
+def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None, **wanted: Any) -> None:
+    """Write the exact command; --explain tells the reason of every flag."""
     from upright.rendering.targets import written
     from upright.requesting.asking import recipe_of_file
-    from upright.showing.pages import objections_page, recipe_page
+    from upright.showing.pages import objections_page
 
-    output = Output(as_json, path if to == "table" else None)
+    to = "table" if explain and to == "command" else to
+    _refuse_bare(to, wanted["image"])
+    output = Output(as_json, path if to in ON_STDOUT else None)
     recipe = recipe_of_file(model)
     followers: tuple[Recipe, ...] = ()
     if recipe is None:
@@ -49,9 +57,13 @@ def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any
             return
         recipe, followers = made.recipe, made.followers
     _say_notes(recipe, to)
-    if to == "table" or as_json:
-        output.answer(recipe, lambda console: recipe_page(console, recipe))
-    if to != "table":
+    if to in ON_STDOUT or as_json:
+        output.answer(recipe, lambda console: _page(console, recipe) if to == "table" else None)
+    if to == "command" and not as_json:
+        from upright.rendering.command import command_text
+
+        click.echo("".join(command_text(one) for one in (recipe, *followers)), nl=False)
+    if to not in ON_STDOUT:
         for name, text in written([recipe, *followers], to).items():
             if path is not None:
                 _write(path / name, to, text)
@@ -60,8 +72,21 @@ def command(model: str, to: str, as_json: bool, path: Path | None, **wanted: Any
     output.next("check", model, *given(*WISHES, *SERVING))
 
 
+def _page(console: Console, recipe: Recipe) -> None:
+    from upright.showing.pages import recipe_page
+
+    recipe_page(console, recipe)
+
+
+def _refuse_bare(to: str, image: str | None) -> None:
+    from upright.errors import UsageError
+
+    if image is not None and to in BARE:
+        raise UsageError(f"--to {to} starts the engine of the machine, not {image}", hint="--to docker, or --to podman")
+
+
 def _say_notes(recipe: Recipe, to: str) -> None:
-    if not recipe.installed and to in ("table", "shell", "systemd"):
+    if not recipe.installed and recipe.runtime == "process" and to in (*ON_STDOUT, *BARE):
         from upright.engines import engine_named
 
         note(f"{recipe.program} was not found on this box: {engine_named(recipe.engine).where_from}")

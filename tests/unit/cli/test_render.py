@@ -36,7 +36,7 @@ def test_every_target_is_written_into_a_folder(tmp_path: Path, to: str):
     done = typed(render, "kimi-k2.6", *VLLM, "--to", to, "-o", tmp_path / "out")
     assert done.exit_code == 0
     assert done.stderr.splitlines()[-1].startswith("next: upright check kimi-k2.6")
-    written = [tmp_path / "out"] if to == "table" else list((tmp_path / "out").iterdir())
+    written = [tmp_path / "out"] if to in ("command", "table") else list((tmp_path / "out").iterdir())
     assert len(written) == 1
     assert (written[0].suffix == ".sh") == os.access(written[0], os.X_OK)
 
@@ -149,3 +149,60 @@ def test_a_name_that_was_read_is_kept_whatever_is_in_it(tmp_path: Path):
     )
     assert "name a$(touch x)}-00001-of-00002.gguf, by its path" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ((*VLLM,), "vllm"),
+        ((*BOX, "--engine", "sglang"), "python3"),
+        (("--box", "2x-rtx-pro-6000-max-q-epyc-9175f", "--model-path", "/data/a b.gguf"), "llama-server"),
+        ((*BOX, "--image", "voip-glm-kimi-canonical-20260514"), "docker"),
+    ],
+    ids=["vllm", "sglang", "ik_llama.cpp", "image"],
+)
+def test_what_is_printed_can_be_pasted(tmp_path: Path, words: tuple[str, ...], program: str):
+    """The very text, in a real shell, with a program in the engine's place that tells how it was called."""
+    text = typed(render, "kimi-k2.6", *words).stdout
+    recipe = json.loads(typed(render, "kimi-k2.6", *words, "--json").stdout)
+    engine = tmp_path / program
+    engine.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\necho "key:$VLLM_API_KEY" "proto:$NCCL_P2P_LEVEL"\n')
+    engine.chmod(0o755)
+    variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    shell = ["/bin/bash", "-c", f"{text}\necho still here"]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=20, check=False, env=variables, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    called, secret = done.stdout.splitlines(), (tmp_path / ".config/upright/key").read_text()
+    assert called[-1] == "still here"
+    assert len(secret) == 48
+    assert not [word for word in called if secret in word and not word.startswith("key:")]
+    if program == "vllm":
+        assert f"key:{secret} proto:SYS" in called
+    given = [setting["value"] for setting in recipe["arguments"] if setting["value"] is not None]
+    hidden = {"{key_file}", "{key_config}", "127.0.0.1"}
+    assert [word for word in given if word not in hidden and word not in called] == []
+
+
+def test_explain_is_the_table_of_reasons():
+    page = typed(render, "kimi-k2.6", *VLLM, "--explain").stdout
+    assert page == typed(render, "kimi-k2.6", *VLLM, "--to", "table").stdout
+    assert "the name that clients use" in page
+
+
+def test_an_image_is_not_written_as_a_bare_engine():
+    for to in ("shell", "systemd"):
+        with pytest.raises(UsageError, match=f"--to {to} starts the engine of the machine"):
+            typed(render, "kimi-k2.6", *VLLM, "--image", "voip-glm-kimi-canonical-20260514", "--to", to)
+
+
+def test_a_path_with_a_command_in_it_runs_none_when_pasted(tmp_path: Path):
+    for program in ("docker", "llama-server"):
+        (tmp_path / program).write_text("#!/bin/sh\nexit 0\n")
+        (tmp_path / program).chmod(0o755)
+    box = ("--box", "2x-rtx-pro-6000-max-q-epyc-9175f", "--engine", "ik_llama.cpp")
+    for words in ((), ("--image", "me/engine:1")):
+        path = "/data/$(touch pwned)/a`touch pwned`.gguf"
+        text = typed(render, "kimi-k2.6", *box, *words, "--model-path", path).stdout
+        variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+        subprocess.run(["/bin/bash", "-c", text], env=variables, cwd=tmp_path, check=True, timeout=20)
+        assert not (tmp_path / "pwned").exists()
