@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -22,5 +23,7 @@ def test_the_readme_shows_a_whole_run() -> None:
     page = (ROOT / "README.md").read_text()
     capture = page.partition("<!-- capture: scripts/capture-run -->\n```text\n")[2].partition("```\n")[0]
     assert capture.startswith("$ upright run tiny-kimi-q8_0.gguf")
-    assert "\n  stands   yes\n" in capture
+    assert re.search(r"\n  stands +yes\n", capture)
+    assert re.search(r"\n  decode +[\d,.]+ tok/s \(median of \d+ answers, measured\)\n", capture)
+    assert re.search(r"\n  prefill +[\d,.]+ tok/s \(a prompt of [\d,]+ tokens, measured\)\n", capture)
     assert capture.splitlines()[-1].startswith("next: upright ")

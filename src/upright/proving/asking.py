@@ -130,7 +130,7 @@ def learn(stand: Stand, answer: Answer) -> None:
     computed = (answer.prompt_tokens or 0) - (answer.cached_tokens or 0)
     prefill = seen.get("prefill_tokens_per_second") if computed >= _WITNESS_TOKENS else None
     decode = seen.get("decode_tokens_per_second") if (answer.completion_tokens or 0) >= 8 else None
-    stand.rates.learn(prefill=prefill, decode=decode)
+    stand.rates.learn(prefill=prefill, decode=decode, prompt_tokens=computed)
 
 
 def figures(answer: Answer) -> dict[str, float]:

@@ -15,7 +15,7 @@ from upright.launching import restart, status
 from upright.launching.footprint import Meter
 from upright.launching.readback import residuals_of
 from upright.progress import Tell
-from upright.proving.estimating import Chosen, total_seconds
+from upright.proving.estimating import Chosen, told_total
 from upright.proving.journaled import Listener, Wish, climb
 from upright.proving.ladder import target_of
 from upright.proving.rung import Keeper
@@ -89,9 +89,11 @@ def telling(tell: Tell) -> Listener:
             tell(f"  {seen.probe or seen.check}: {seen.verdict}, {seen.reason}")
 
     def on_schedule(schedule: list[Chosen]) -> None:
-        seconds, out = total_seconds(schedule), [each for each in schedule if not each.runs]
+        seconds, out = told_total(schedule), [each for each in schedule if not each.runs]
         if seconds is not None:
             tell(f"about {units.duration(seconds)} to go" + (", and not all of it fits" if out else ""))
+        elif out:
+            tell("not all of it fits the budget")
         for rung in dict.fromkeys(each.group.rung for each in out):
             names = [each.group.name for each in out if each.group.rung == rung]
             tell(f"  left out of {rung}: " + (", ".join(names) if len(names) <= _NAMED else f"{len(names)} questions"))

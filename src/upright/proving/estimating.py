@@ -5,8 +5,8 @@ Pure: the same figures give the same choice. A shared prefix is paid once, if th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from upright import units
 
@@ -32,15 +32,24 @@ class Cost:
         )
 
 
+_FARTHEST = 4
+"""Times a measured prompt: prefill slows down as a context grows."""
+_READING_SHARE = 0.8
+_ALIKE = 0.25
+
+
 @dataclass
 class Rates:
     """Tokens a second, as measured so far."""
 
     prefill: float | None = None
     decode: float | None = None
+    prompt_tokens: int = 0
+    """The prompt that prefill was measured on."""
 
-    def learn(self, *, prefill: float | None = None, decode: float | None = None) -> None:
+    def learn(self, *, prefill: float | None = None, decode: float | None = None, prompt_tokens: float = 0) -> None:
         """The latest measurement counts: a longer prompt is the better witness for a longer one."""
+        self.prompt_tokens = int(prompt_tokens) if prefill else self.prompt_tokens
         self.prefill = prefill or self.prefill
         self.decode = decode or self.decode
 
@@ -52,6 +61,34 @@ class Rates:
                 return None
             total += tokens / rate if rate else 0
         return total
+
+    def witnessed(self, cost: Cost) -> float | None:
+        """Seconds that can be told to a person: mostly a prompt, not much longer than one that was measured. How long
+        an answer gets, and what a load takes beside its time, nobody knows before."""
+        seconds = self.seconds(cost)
+        if seconds is None or seconds == 0:
+            return seconds
+        reading = cost.prompt_tokens / self.prefill if self.prefill else 0.0
+        far = cost.prompt_tokens > _FARTHEST * self.prompt_tokens
+        return None if far or reading < _READING_SHARE * seconds else seconds
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What a rung took in an earlier climb of the same deployment with the same prompts."""
+
+    probes: int
+    """Questions that were asked."""
+    seconds: float
+    """From its first question to its last answer."""
+    load_seconds: float = 0.0
+    """Of a load, how long it was asked to last."""
+
+    def fits(self, groups: Sequence[Group]) -> bool:
+        """Whether the same is asked again."""
+        load = sum(group.cost.seconds for group in groups)
+        alike = not self.load_seconds or abs(load - self.load_seconds) <= _ALIKE * self.load_seconds
+        return self.probes == sum(group.probes for group in groups) and alike
 
 
 @dataclass(frozen=True)
@@ -75,10 +112,30 @@ class Chosen:
     """The estimate; None if a rate is not known."""
     runs: bool
     reason: str
+    told_seconds: float | None = None
+    """What a person is told: measured here before, or by a measured rate; None if there is nothing to base it on."""
 
 
-def choose(groups: Sequence[Group], rates: Rates, budget_seconds: float | None) -> list[Chosen]:
+def choose(
+    groups: Sequence[Group], rates: Rates, budget_seconds: float | None, known: Mapping[str, Timed] | None = None
+) -> list[Chosen]:
     """In the ladder's order, each group that still fits; a dear one that does not fit leaves room for later ones."""
+    chosen = _chosen(groups, rates, budget_seconds)
+    firsts = {each.group.rung: each.group for each in reversed(chosen)}
+    return [replace(each, told_seconds=_told(each, chosen, firsts, rates, known or {})) for each in chosen]
+
+
+def _told(
+    one: Chosen, chosen: Sequence[Chosen], firsts: Mapping[str, Group], rates: Rates, known: Mapping[str, Timed]
+) -> float | None:
+    rung = one.group.rung
+    groups = [each.group for each in chosen if each.group.rung == rung and each.runs]
+    if rung in known and known[rung].fits(groups):
+        return known[rung].seconds if one.group is firsts[rung] else 0.0
+    return rates.witnessed(one.group.cost)
+
+
+def _chosen(groups: Sequence[Group], rates: Rates, budget_seconds: float | None) -> list[Chosen]:
     left, schedule, cut = budget_seconds, [], set[str]()
     for group in groups:
         seconds = rates.seconds(group.cost)
@@ -104,6 +161,12 @@ def unaffordable(seconds: float, left_seconds: float) -> str:
 def is_left_out(reason: str) -> bool:
     """Whether a question was skipped for the budget; else for what it is."""
     return reason == AFTER_LEFT_OUT or reason.endswith(_LEFT)
+
+
+def told_total(schedule: Iterable[Chosen]) -> float | None:
+    """Of what runs, with a basis for each part; None if there is none for one of them."""
+    running = [chosen.told_seconds for chosen in schedule if chosen.runs]
+    return sum(each for each in running if each is not None) if running and None not in running else None
 
 
 def total_seconds(schedule: Iterable[Chosen]) -> float | None:

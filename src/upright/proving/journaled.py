@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
 
 from upright.endpoint.client import Endpoint
 from upright.progress import utc_now
-from upright.proving.estimating import Chosen
+from upright.proving.estimating import Chosen, Timed, is_left_out
 from upright.proving.ladder import prove
 from upright.proving.prompts import PromptSet
 from upright.proving.rung import SoakWish, Target
@@ -15,6 +17,9 @@ from upright.records.base import upgraded
 from upright.records.evidence import Climb, Evidence, Observation, Step
 from upright.store import DeploymentDir
 from upright.store.journal import lines
+
+_PAUSE_SECONDS = 60.0
+"""Restarts and pauses of a rung, beside its answers."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ def climb(directory: DeploymentDir, target: Target, endpoint: Endpoint, wish: Wi
             seen=seen or (),
             on_observation=on_observation,
             on_schedule=listener.schedule,
+            known=timed(directory, prompts),
         )
         directory.write(evidence)  # before the end is marked: a climb that ended has its record
         mark("ended", evidence.ended)
@@ -88,6 +94,41 @@ def interrupted(directory: DeploymentDir, subject: str, prompts: str) -> list[Ob
         elif line.kind == Observation.kind and seen is not None:
             seen.append(upgraded(Observation, line.schema, line.content, where=where))
     return seen
+
+
+def timed(directory: DeploymentDir, prompts: str) -> dict[str, Timed]:
+    """What each rung took in the last climb with these prompts that came to its end."""
+    known: dict[str, Timed] = {}
+    seen: list[Observation] = []
+    for line in lines(directory.evidence_file):
+        where = f"{directory.evidence_file} entry {line.seq}"
+        if line.kind == Observation.kind:
+            seen.append(upgraded(Observation, line.schema, line.content, where=where))
+        elif line.kind == Climb.kind:
+            mark = upgraded(Climb, line.schema, line.content, where=where)
+            if mark.event == "ended" and mark.prompts == prompts:
+                known |= _timed(seen)
+            seen = []
+    return known
+
+
+def _timed(seen: Sequence[Observation]) -> Iterator[tuple[str, Timed]]:
+    """From the end of the rung before to its own last answer; a rung in which something was left out says nothing."""
+    before: str | None = None
+    for rung, members in groupby(seen, key=lambda item: item.rung):
+        asked = list(members)
+        wall = _seconds(before, asked[-1].at) if before else None
+        before = asked[-1].at
+        spoken = sum(item.seconds for item in asked)
+        if wall is None or wall > 2 * spoken + _PAUSE_SECONDS:  # it was interrupted in between
+            wall = spoken
+        load = max((item.measured.get("steady_seconds", 0.0) for item in asked), default=0.0)
+        if all(item.verdict != "skipped" or not is_left_out(item.reason) for item in asked):
+            yield rung, Timed(len(asked), wall, load)
+
+
+def _seconds(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
 def unfinished_step(directory: DeploymentDir) -> Step | None:

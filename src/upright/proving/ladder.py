@@ -6,14 +6,15 @@ What was seen before an interruption is handed in again and is not asked twice. 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from upright import units
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError, UsageError
 from upright.proving.asking import Slot, note
-from upright.proving.estimating import AFTER_LEFT_OUT, Chosen, Cost, Group, choose, unaffordable
+from upright.proving.estimating import AFTER_LEFT_OUT, Chosen, Cost, Group, Timed, choose, unaffordable
 from upright.proving.prompts import PromptSet
 from upright.proving.rung import Probe, Rung, SoakWish, Stand, Target
 from upright.proving.rungs import RUNGS
@@ -25,6 +26,8 @@ OnObservation = Callable[[Observation], None]
 OnSchedule = Callable[[list[Chosen]], None]
 _SAFE_CONTEXT = 65_536
 """The context of the safe start, if none is named."""
+_LONG_SECONDS = 60.0
+"""A group of questions that takes longer is announced with its time."""
 MEASURES = "boot"
 """The rung that measures rates; before it nothing can be estimated."""
 
@@ -60,12 +63,13 @@ def prove(
     on_observation: OnObservation | None = None,
     on_schedule: OnSchedule | None = None,
     tell: Callable[[str], None] = lambda words: None,
+    known: Mapping[str, Timed] | None = None,
 ) -> Evidence:
     """Climb up to and including `to`, or only `rungs`. Each observation is handed on as it is made, so none is lost."""
     if isinstance(target, Deployment):
         target = target_of(target)
     wanted = _rungs(to, rungs)
-    stand = Stand(target, endpoint, prompts, samples=samples, soak=soak, tell=tell)
+    stand = Stand(target, endpoint, prompts, samples=samples, soak=soak, tell=tell, known=known or {})
     climb = _Climb(stand, wanted, budget_seconds, list(seen), on_observation, on_schedule)
     ended = climb.run()
     made_from = (target.deployment.reference,) if target.deployment else ()
@@ -85,7 +89,7 @@ def prove(
 def schedule(stand: Stand, rungs: Iterable[Rung], budget_seconds: float | None) -> list[Chosen]:
     """What a climb would do from here, by what is known now. Asks nothing."""
     groups = [group for rung in rungs for group, _ in _groups(rung, stand) if _can(rung, stand)]
-    return choose(groups, stand.rates, budget_seconds)
+    return choose(groups, stand.rates, budget_seconds, stand.known)
 
 
 def planned(
@@ -155,6 +159,7 @@ class _Climb:
         for group, probes in _groups(rung, self.stand):
             failed = any(item.verdict == "failed" for item in self.stand.observations if item.rung == rung.name)
             seconds, left, dear = self.stand.rates.seconds(group.cost), self._left(), False
+            self._tell_of(group, [Slot(rung.name, probe.check, probe.name) for probe in probes])
             for probe in probes:
                 slot = Slot(rung.name, probe.check, probe.name)
                 if (before := self._before(slot)) is not None:
@@ -175,6 +180,12 @@ class _Climb:
             cut = cut or dear
         return None
 
+    def _tell_of(self, group: Group, slots: list[Slot]) -> None:
+        """A long prompt is announced, once a shorter one was measured."""
+        told = self.stand.rates.witnessed(group.cost)
+        if told is not None and told >= _LONG_SECONDS and all(self._before(slot) is None for slot in slots):
+            self.stand.tell(f"  {group.name}: about {units.duration(told)}")
+
     def _before(self, slot: Slot) -> Observation | None:
         """What the interrupted climb saw there; what it left out or got no answer to is looked at anew."""
         for each in self.seen:
@@ -188,7 +199,9 @@ class _Climb:
         stand, measured = self.stand, before.measured
         stand.observations.append(before)
         stand.rates.learn(
-            prefill=measured.get("prefill_tokens_per_second"), decode=measured.get("decode_tokens_per_second")
+            prefill=measured.get("prefill_tokens_per_second"),
+            decode=measured.get("decode_tokens_per_second"),
+            prompt_tokens=measured.get("prompt_tokens", 0),
         )
         stand.tokens_per_sentence = measured.get("tokens_per_sentence", stand.tokens_per_sentence)
         if isinstance(made := before.request.get("long_text"), dict) and "hidden" in made:

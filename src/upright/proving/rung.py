@@ -6,13 +6,13 @@ A probe makes one observation. Probes of one group are chosen or left out togeth
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from upright.endpoint.client import Endpoint
 from upright.launching.footprint import Meter
-from upright.proving.estimating import Cost, Rates
+from upright.proving.estimating import Cost, Rates, Timed
 from upright.proving.prompts import PromptSet
 from upright.records.deployment import Deployment
 from upright.records.evidence import Observation
@@ -74,6 +74,8 @@ class Stand:
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
     """What this climb's long texts are made from: new for each climb, so that no cache holds them already."""
     rates: Rates = field(default_factory=Rates)
+    known: Mapping[str, Timed] = field(default_factory=dict)
+    """Rungs that were climbed here before, with what they took."""
     tokens_per_sentence: float | None = None
     """Of the set's filler, as the server counts; learned at boot."""
     observations: list[Observation] = field(default_factory=list)

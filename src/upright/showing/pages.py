@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from statistics import median
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from rich.text import Text
 from upright import units
 from upright.foreign import LONGEST_NAME, on_one_line
 from upright.records.deployment import RUNNING, Deployment
+from upright.records.evidence import Evidence
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
 
@@ -26,6 +28,8 @@ COLOURS = {
 }  # fmt: skip
 
 _LONGEST_COMMAND = 16_000
+_WITNESS_TOKENS = 8
+"""A shorter answer says nothing of decode."""
 
 
 def deployment_page(console: Console, deployment: Deployment) -> None:
@@ -121,14 +125,48 @@ def run_page(console: Console, run: Run) -> None:
             ("model", f"{run.prepared.model.name}, {units.size(run.prepared.model.tensor_bytes)} (read)"),
             ("box", f"{run.prepared.box.name}: {run.prepared.box.cpu.name}"),
             ("context", f"{units.tokens(plan.context_tokens)} tokens for each of {plan.goal.users} user(s)"),
-            ("room", f"{units.tokens(plan.kv.capacity_tokens)} tokens of cache would fit (derived)"),
-            ("engine", f"{run.deployment.engine} {run.deployment.engine_version or ''}"),
+            ("KV cache", f"{units.tokens(plan.kv.capacity_tokens)} tokens would fit (derived)"),
+            ("engine", f"{run.deployment.engine} {run.deployment.engine_version or ''}".rstrip()),
+            *_measured_rates(run.evidence),
             ("proof", f"{passed} of {len(run.evidence.observations)} checks passed, up to {run.evidence.to_rung}"),
+            *_not_passed(run.evidence),
             *_client(run),
             ("state", run.deployment.state),
             ("report", str(run.page)),
         ],
     )
+
+
+def _measured_rates(evidence: Evidence) -> list[tuple[str, str]]:
+    """Decode and prefill as the climb's own answers showed them."""
+    rates = [
+        item.measured["decode_tokens_per_second"]
+        for item in evidence.observations
+        if "decode_tokens_per_second" in item.measured and item.measured.get("completion_tokens", 0) >= _WITNESS_TOKENS
+    ]
+    read = max(
+        (item.measured for item in evidence.observations if "prefill_tokens_per_second" in item.measured),
+        key=lambda measured: measured.get("prompt_tokens", 0) - measured.get("cached_tokens", 0),
+        default={},
+    )
+    pairs = []
+    if rates:
+        answers = "1 answer" if len(rates) == 1 else f"{len(rates)} answers"
+        pairs.append(("decode", f"{median(rates):,.1f} tok/s (median of {answers}, measured)"))
+    if read:
+        length = units.tokens(int(read.get("prompt_tokens", 0)))
+        speed = f"{read['prefill_tokens_per_second']:,.0f} tok/s"
+        pairs.append(("prefill", f"{speed} (a prompt of {length} tokens, measured)"))
+    return pairs
+
+
+def _not_passed(evidence: Evidence) -> list[tuple[str, str]]:
+    """Every check that was not passed, by name, with its reason."""
+    return [
+        ("", on_one_line(f"{item.verdict}: {item.rung} {item.probe or item.check}: {item.reason}", LONGEST_NAME))
+        for item in evidence.observations
+        if item.verdict != "passed"
+    ]
 
 
 def _client(run: Run) -> list[tuple[str, str]]:
