@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -185,11 +185,16 @@ def given(*names: str) -> list[str]:
         if name in names and isinstance(option, click.Option) and context.get_parameter_source(name) in typed:
             value = context.params[name]
             if option.is_flag:
-                words.append(option.opts[-1] if value or not option.secondary_opts else option.secondary_opts[-1])
+                words.append(_spelling(option.opts if value or not option.secondary_opts else option.secondary_opts))
                 continue
             for each in value if option.multiple else (value,):
-                words += [option.opts[-1], _word(each)]
+                words += [_spelling(option.opts), _word(each)]
     return words
+
+
+def _spelling(names: Sequence[str]) -> str:
+    """The first long one: later ones are older spellings of the same."""
+    return next((name for name in names if name.startswith("--")), names[0])
 
 
 def _word(value: Any) -> str:

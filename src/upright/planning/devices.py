@@ -9,7 +9,8 @@ from upright.catalog.rows.hardware import GpuRow
 from upright.planning.overhead import driver_bytes
 from upright.records.base import Basis, Figure
 from upright.records.box import Box, Gpu
-from upright.units import GIB
+from upright.records.plan import Objection
+from upright.units import GIB, memory
 
 HOST = "host"
 # What the system and its page cache should keep of system RAM.
@@ -17,8 +18,10 @@ HOST_RESERVE = 0.03
 # What system, page cache and an engine's start need where GPU and system share a memory: at 0.70 of 119 GiB a start
 # went 29 GiB over its share (https://github.com/vllm-project/vllm/issues/46307); 0.85 is the most that recipes run.
 UNIFIED_RESERVE = 0.10
-# Any machine with such GPUs has this much; experts are not put on memory that nobody vouches for.
-UNKNOWN_HOST_BYTES = 16 * GIB
+# Any machine has this much for an engine's process. What needs more is not refused where nobody said how much there is:
+# it is asked for.
+LEAST_HOST_BYTES = 16 * GIB
+NOT_SPECIFIED = "ram-not-specified"
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,16 @@ def host_bytes(box: Box) -> Figure:
     if box.memory_available_bytes.value is not None:
         return box.memory_available_bytes
     return box.memory_bytes
+
+
+def not_specified(needed_bytes: int) -> Objection:
+    """Unknown is not no: how much is needed, and a question."""
+    return Objection(
+        code=NOT_SPECIFIED,
+        message=f"about {memory(needed_bytes)} of system RAM are needed, and how much this box has is not specified",
+        device=HOST,
+        remedy=f"--ram, with {memory(needed_bytes)} or more",
+    )
 
 
 def same_kind(devices: tuple[Device, ...]) -> bool:

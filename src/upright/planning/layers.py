@@ -11,7 +11,7 @@ from upright.engines.facets.budget import Margin
 from upright.engines.tensor_types import loading_fork_types
 from upright.planning.answer import exact, finish, rounded_down
 from upright.planning.buffers import COMPUTE_BAND, compute_buffer, padded_context
-from upright.planning.devices import HOST, HOST_RESERVE, UNKNOWN_HOST_BYTES, gpus, host_bytes
+from upright.planning.devices import HOST, HOST_RESERVE, LEAST_HOST_BYTES, gpus, host_bytes, not_specified
 from upright.planning.kvcache import cache_shape
 from upright.planning.layouts import Storage
 from upright.planning.offering import refuses_types
@@ -144,7 +144,7 @@ def _placed(case: LayerCase, bands: _Bands) -> tuple[Job, tuple[Load, ...]]:
 def _job(case: LayerCase) -> Job:
     devices, ubatch = gpus(case.box), case.ubatch_tokens
     shape = cache_shape(case.model.architecture, case.dtype, storage=case.storage, window_slack_tokens=ubatch)
-    offered = int(int(host_bytes(case.box).value or UNKNOWN_HOST_BYTES) * (1 - HOST_RESERVE if devices else 1))
+    offered = int(int(host_bytes(case.box).value or LEAST_HOST_BYTES) * (1 - HOST_RESERVE if devices else 1))
     if any(device.unified for device in devices):
         offered = 0
     budgets = tuple(max(0, device.cuda_bytes - case.margin.bytes) for device in devices)
@@ -200,7 +200,7 @@ def _budgets(case: LayerCase, job: Job) -> tuple[DeviceBudget, ...]:
 def _host_words(job: Job, known: Figure) -> str:
     source = known.source
     if known.value is None:
-        return f"system RAM is not specified: {memory(UNKNOWN_HOST_BYTES)} are assumed"
+        return "system RAM is not specified: no experts are put there, only what any such machine has for a process"
     if job.unified:
         return "the GPU shares the machine's memory: it is counted there"
     if job.gpus:
@@ -262,6 +262,9 @@ def _objections(case: LayerCase, job: Job, loads: tuple[Load, ...], low: int, ba
     for load in loads:
         short = over(job, load)
         if short <= 0:
+            continue
+        if load.device == HOST and host_bytes(case.box).value is None:
+            found.append(not_specified(short + budget_of(job, HOST)))
             continue
         where = "system RAM" if load.device == HOST else load.device
         offered, expected = budget_of(job, load.device), sum(line.bytes for line in _lines(case, load, bands))

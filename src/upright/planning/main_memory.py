@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from upright.engines import engine_named
 from upright.engines.facets.budget import CpuBuild
 from upright.planning.answer import exact, finish, rounded_down
-from upright.planning.devices import HOST, UNKNOWN_HOST_BYTES, host_bytes
+from upright.planning.devices import HOST, LEAST_HOST_BYTES, host_bytes, not_specified
 from upright.planning.fraction import share_of
 from upright.planning.kvcache import CacheShape, cache_shape
 from upright.planning.layouts import Storage
@@ -57,7 +57,7 @@ def plan_in_main_memory(case: MainMemoryCase) -> Plan:
     shape = cache_shape(case.model.architecture, case.dtype, storage=storage)
     fixed = _fixed(case)
     offered = host_bytes(case.box)
-    budget = int(offered.value or UNKNOWN_HOST_BYTES)
+    budget = int(offered.value or LEAST_HOST_BYTES)
     block = case.build.block_tokens
     pool_tokens = block * (case.goal.users * -(-case.context_tokens // block) + case.build.unused_blocks)
     cache = exact(
@@ -130,7 +130,9 @@ def _objections(case: MainMemoryCase, short: int, low: int) -> tuple[Objection, 
         title, only = engine_named(case.engine).title, case.build.latent_types[0]
         message = f"{title}'s MLA backends for CPUs read a {only} cache, not {case.dtype}"
         found.append(Objection(code="cache-not-supported", message=message, remedy=f"--kv-dtype {only}"))
-    if short > 0:
+    if short > 0 and host_bytes(case.box).value is None:
+        found.append(not_specified(short + LEAST_HOST_BYTES))
+    elif short > 0:
         largest = rounded_down(low // case.goal.users, case.build.block_tokens)
         found.append(
             Objection(

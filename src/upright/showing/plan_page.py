@@ -47,9 +47,10 @@ def plan_page(
     *,
     why: bool = False,
     everything: bool = False,
+    ram_unknown: bool = False,
 ) -> str:
-    """`instead`: plans of other models, where nothing of this one fits."""
-    lines = [*_lines(plans, chosen, width), *_instead(plans[0], chosen, instead, width)]
+    """`instead`: plans of other models, where nothing of this one fits. `ram_unknown`: with system RAM it may."""
+    lines = [*_lines(plans, chosen, width, ram_unknown), *_instead(plans[0], chosen, instead, width, ram_unknown)]
     if why:
         lines += ["", *why_lines(plans[0], width)]
     if everything:
@@ -57,17 +58,19 @@ def plan_page(
     return "\n".join(lines)
 
 
-def _verdict(plan: Plan) -> str:
+def _verdict(plan: Plan, ram_unknown: bool) -> str:
     if plan.fits:
         return style("fits", fg="green", bold=True)
+    if ram_unknown:
+        return style("not known, it depends on system RAM", fg="yellow", bold=True)
     if any(objection.short_bytes for objection in plan.objections):
         return style("does not fit", fg="red", bold=True)
     return style("not known" if plan.not_understood else "not like this", fg="red", bold=True)
 
 
-def _lines(plans: Sequence[Plan], chosen: Choice, width: int) -> Iterator[str]:
+def _lines(plans: Sequence[Plan], chosen: Choice, width: int, ram_unknown: bool) -> Iterator[str]:
     plan = plans[0]
-    yield f"{plan.model}: {_verdict(plan)}"
+    yield f"{plan.model}: {_verdict(plan, ram_unknown)}"
     yield from textwrap.wrap(f"{plan.box} · {configuration(plan)}", max(20, width))
     yield ""
     of_this_box = all(objection.code != "too-few-gpus" for objection in plan.objections)
@@ -131,7 +134,8 @@ def _names(devices: list[str]) -> str:
 
 
 def _device(plan: Plan, names: str, device: str) -> Iterator[str]:
-    capacity = next(budget.capacity_bytes for budget in plan.budgets if budget.device == device)
+    budget = next(budget for budget in plan.budgets if budget.device == device)
+    capacity = budget.capacity_bytes
     used = plan.used_bytes(device)
     if not used and not capacity:
         return
@@ -143,7 +147,8 @@ def _device(plan: Plan, names: str, device: str) -> Iterator[str]:
         bar += style(part.mark * (end - drawn), fg=part.colour)
         drawn = end
     bar += "·" * (_BAR - drawn)
-    words = f"{memory(used)} of {memory(capacity)}"
+    known = not (device == "host" and budget.basis == "assumed" and used > capacity)
+    words = f"{memory(used)} of {memory(capacity)}" if known else f"{memory(used)} needed"
     yield f"  {names:<{_LABEL}}{bar} {style(words, fg='red') if used > capacity else words}"
 
 
@@ -211,7 +216,7 @@ def _nearest(plan: Plan, width: int) -> Iterator[str]:
         yield from _wrapped(f"{found.change}: {cache}", width, "  - ")
 
 
-def _instead(plan: Plan, chosen: Choice, others: Sequence[Plan], width: int) -> Iterator[str]:
+def _instead(plan: Plan, chosen: Choice, others: Sequence[Plan], width: int, ram_unknown: bool) -> Iterator[str]:
     if not others and (plan.fits or plan.nearest):
         return
     short = any(objection.short_bytes for objection in plan.objections)
@@ -219,7 +224,9 @@ def _instead(plan: Plan, chosen: Choice, others: Sequence[Plan], width: int) -> 
         words = "Experts of a GGUF can be offloaded to CPU, and the catalogue has no GGUF of this model: "
         yield from _wrapped(words + "name one, as OWNER/REPO:QUANT.", width)
     if others:
-        yield from _wrapped(_none_of_this(plan), width)
+        yield from _wrapped(_none_of_this(plan, ram_unknown), width)
+    elif ram_unknown:
+        yield from _wrapped("Nothing that the catalogue has of this model fits the GPUs alone.", width)
     else:
         yield from _wrapped("Nothing that the catalogue has of this model, or of smaller ones, fits this box.", width)
     for other in others:
@@ -230,7 +237,9 @@ def _instead(plan: Plan, chosen: Choice, others: Sequence[Plan], width: int) -> 
         yield from _wrapped(f"{other.model} with {other.engine}: {cache}", width, "  - ")
 
 
-def _none_of_this(plan: Plan) -> str:
+def _none_of_this(plan: Plan, ram_unknown: bool) -> str:
+    if ram_unknown:
+        return "No artifact of this model fits the GPUs alone. Other models that do:"
     if any(objection.short_bytes for objection in plan.objections):
         return "No artifact of this model fits this box. Other models that do:"
     if any(objection.code == "too-slow" for objection in plan.objections):
