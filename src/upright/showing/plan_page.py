@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from upright.engines import engine_named
 from upright.planning.artifacts import Choice
 from upright.planning.beside import BEST
+from upright.planning.devices import NOT_SPECIFIED
 from upright.planning.ranking import runner_up_words
 from upright.planning.words import choice_words, expert_words
 from upright.records.plan import Plan
@@ -134,8 +135,7 @@ def _names(devices: list[str]) -> str:
 
 
 def _device(plan: Plan, names: str, device: str) -> Iterator[str]:
-    budget = next(budget for budget in plan.budgets if budget.device == device)
-    capacity = budget.capacity_bytes
+    capacity = next(budget.capacity_bytes for budget in plan.budgets if budget.device == device)
     used = plan.used_bytes(device)
     if not used and not capacity:
         return
@@ -147,8 +147,8 @@ def _device(plan: Plan, names: str, device: str) -> Iterator[str]:
         bar += style(part.mark * (end - drawn), fg=part.colour)
         drawn = end
     bar += "·" * (_BAR - drawn)
-    known = not (device == "host" and budget.basis == "assumed" and used > capacity)
-    words = f"{memory(used)} of {memory(capacity)}" if known else f"{memory(used)} needed"
+    asked = any(objection.code == NOT_SPECIFIED and objection.device == device for objection in plan.objections)
+    words = f"{memory(used)} needed" if asked else f"{memory(used)} of {memory(capacity)}"
     yield f"  {names:<{_LABEL}}{bar} {style(words, fg='red') if used > capacity else words}"
 
 
