@@ -50,12 +50,13 @@ def _page(console: Console, found: RecipeCheck) -> None:
     from rich.text import Text
 
     from upright.foreign import LONGEST_NAME, on_one_line
+    from upright.terminal.lines import line
 
     verdict = Text.assemble((found.verdict, colours[found.verdict]), f", {said} {found.judged_by}")
     console.print(verdict, soft_wrap=True)
     console.print(f"  {found.settings} settings, {len(found.refusals)} refused")
     for refusal in found.refusals:
         console.print(f"  {on_one_line(refusal.setting, LONGEST_NAME)}", style="red", markup=False)
-        console.print(f"    {refusal.message}", markup=False)
+        line(console, refusal.message, 4)
     for remark in found.remarks:
-        console.print(f"  {remark}", markup=False)
+        line(console, remark, 2)

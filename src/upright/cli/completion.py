@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -23,9 +25,9 @@ _BY_NAME = {
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", required=False, type=click.Choice(["bash", "zsh", "fish"]))
 @output_options
-def command(shell: str, output: Output) -> None:
+def command(shell: str | None, output: Output) -> None:
     """Write a script that completes verbs, options, models, boxes and deployments in your shell.
 
     \b
@@ -33,14 +35,25 @@ def command(shell: str, output: Output) -> None:
     zsh:   echo 'source <(upright completion zsh)' >> ~/.zshrc
     fish:  upright completion fish > ~/.config/fish/completions/upright.fish
 
-    The script holds the catalogue's names as they are now: write it again after an update. Completing starts no Python.
+    Without a name: for your login shell ($SHELL). The script holds the catalogue's names as they are now: write it
+    again after an update. Completing starts no Python.
     """
     from upright.completing import SHELLS
 
+    shell = shell or _login_shell(tuple(SHELLS))
     completion = _completion()
     script = SHELLS[shell](completion)
     output.show(script.removesuffix("\n"))
     output.answer({"shell": shell, "script": script, "lists": completion.lists})
+
+
+def _login_shell(known: tuple[str, ...]) -> str:
+    from upright.errors import UsageError
+
+    name = PurePath(os.environ.get("SHELL", "")).name
+    if name not in known:
+        raise UsageError("your login shell is none that can be completed", hint=f"name it: {', '.join(known)}")
+    return name
 
 
 def _completion() -> Completion:

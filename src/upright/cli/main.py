@@ -197,6 +197,7 @@ def _lost(error: OSError) -> None:
 def _complain(message: str, hint: str | None) -> None:
     from upright.terminal.lines import fitted
 
+    message = message.replace("\n\t", " ")  # click sets choices in a column of their own
     click.echo(fitted("error: ", message[:_LONGEST_COMPLAINT]), err=True)
     if hint:
         click.echo(fitted("hint:  ", hint), err=True)

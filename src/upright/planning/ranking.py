@@ -22,6 +22,7 @@ NATIVE_BITS = 4.4
 LOSS_COSTS = 0.05
 SHARING_COSTS = 0.02
 ANSWER_TOKENS = 1_000
+_FIRST_WITH_FP4 = 10.0
 NOT_KNOWN = "engine-not-known"
 NOT_UNDERSTOOD = "not-understood"
 _HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "ik-only-types", "too-few-gpus", NOT_KNOWN)
@@ -45,6 +46,7 @@ def order(plan: Plan, artifact: Model, native: Model, box: Box) -> tuple[object,
         not plan.fits,
         hopeless,
         artifact is not native,
+        _emulated(artifact, box),
         not installed,
         *_split(plan, box),
         -worth(plan, artifact, native),
@@ -52,6 +54,13 @@ def order(plan: Plan, artifact: Model, native: Model, box: Box) -> tuple[object,
         _preference(plan, artifact),
         plan.parallel.decode_context,
     )
+
+
+def _emulated(artifact: Model, box: Box) -> bool:
+    """NVFP4 on GPUs before Blackwell, which have no FP4 tensor cores: weights are unpacked for every multiplication."""
+    capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
+    stored = (artifact.quantisation or "").upper()
+    return capability is not None and float(capability) < _FIRST_WITH_FP4 and "NVFP4" in stored
 
 
 def _split(plan: Plan, box: Box) -> tuple[int, int]:

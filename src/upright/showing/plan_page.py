@@ -21,6 +21,7 @@ from upright.terminal.door import style
 from upright.units import GIB, memory, tokens
 
 _BAR = 40
+_FIGURES = 23
 _LABEL = 11
 
 
@@ -96,8 +97,8 @@ def _figures(plan: Plan, width: int) -> Iterator[str]:
     if decided:
         yield ""
     for names, devices in _groups(plan):
-        yield from _device(plan, names, devices[0])
-    yield _legend(plan)
+        yield from _device(plan, names, devices[0], _bar_width(width))
+    yield from _legend(plan, width)
     yield from _pairs(_cache(plan), width)
     yield ""
 
@@ -134,19 +135,24 @@ def _names(devices: list[str]) -> str:
     return f"{devices[0]} to {devices[-1].removeprefix('gpu')}"
 
 
-def _device(plan: Plan, names: str, device: str) -> Iterator[str]:
+def _bar_width(width: int) -> int:
+    """On a narrow page the bar gives way to its figures."""
+    return max(8, min(_BAR, width - _LABEL - 2 - _FIGURES))
+
+
+def _device(plan: Plan, names: str, device: str, length: int) -> Iterator[str]:
     capacity = next(budget.capacity_bytes for budget in plan.budgets if budget.device == device)
     used = plan.used_bytes(device)
     if not used and not capacity:
         return
-    scale = _BAR / max(capacity, used, 1)
+    scale = length / max(capacity, used, 1)
     bar, drawn, total = "", 0, 0
     for part in _PARTS:
         total += _bytes(plan, device, part)
         end = round(total * scale)
         bar += style(part.mark * (end - drawn), fg=part.colour)
         drawn = end
-    bar += "·" * (_BAR - drawn)
+    bar += "·" * (length - drawn)
     asked = any(objection.code == NOT_SPECIFIED and objection.device == device for objection in plan.objections)
     words = f"{memory(used)} needed" if asked else f"{memory(used)} of {memory(capacity)}"
     yield f"  {names:<{_LABEL}}{bar} {style(words, fg='red') if used > capacity else words}"
@@ -156,13 +162,19 @@ def _bytes(plan: Plan, device: str, part: _Part) -> int:
     return sum(line.bytes for line in plan.ledger if line.device == device and line.term in part.terms)
 
 
-def _legend(plan: Plan) -> str:
+def _legend(plan: Plan, width: int) -> Iterator[str]:
     """What the marks are, with the GiB of the first device."""
     device = plan.budgets[0].device if plan.budgets else "host"
     parts = [(part, _bytes(plan, device, part)) for part in _PARTS]
+    where = f" GiB ({device})" if len(_groups(plan)) > 1 else " GiB"
+    plain = [f"{part.mark} {part.name} {count / GIB:.1f}" for part, count in parts if count]
+    lead, half = " " * (_LABEL + 2), (len(plain) + 1) // 2
+    narrow = len(lead + "  ".join(plain) + where) > width
     words = [f"{style(part.mark, fg=part.colour)} {part.name} {count / GIB:.1f}" for part, count in parts if count]
-    where = f" ({device})" if len(_groups(plan)) > 1 else ""
-    return " " * (_LABEL + 2) + "  ".join(words) + f" GiB{where}"
+    if narrow:
+        yield lead + "  ".join(words[:half])
+        words = words[half:]
+    yield lead + "  ".join(words) + where
 
 
 def _decided_by(plan: Plan) -> list[tuple[str, str]]:

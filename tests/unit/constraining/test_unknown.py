@@ -32,7 +32,7 @@ def test_system_ram_that_nobody_gave_is_asked_for(monkeypatch):
 def test_what_is_needed_of_it_is_told(monkeypatch):
     shown = page(monkeypatch, "kimi-k2.6", "--box", "8x-rtx-5090", "--engine", "llama.cpp")
     assert "GiB of system RAM are needed, and how much this box has is not specified" in shown
-    assert "15.5 GiB" not in shown
+    assert "of 15.5 GiB" not in shown
     given = page(monkeypatch, "kimi-k2.6", "--box", "8x-rtx-5090", "--engine", "llama.cpp", "--ram", "768GB")
     assert "fits" in given
     assert "not specified" not in given

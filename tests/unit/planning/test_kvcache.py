@@ -7,6 +7,8 @@ from fractions import Fraction
 import pytest
 
 from tests.unit.planning.planning_examples import architecture, kimi_attention
+from upright import catalog
+from upright.catalog.model_records import records
 from upright.errors import UsageError
 from upright.planning.kvcache import cache_shape, copies, rank_share
 from upright.records.model import GqaAttention, LinearAttention
@@ -34,6 +36,14 @@ def test_sparse_mla_packs_656_bytes_and_132_for_the_indexer():
     shape = cache_shape(architecture(sparse), "fp8_ds_mla")
     assert shape.bytes_per_token == 61 * (656 + 132)
     assert "132 B indexer key" in shape.formula
+
+
+def test_fp8_of_an_indexer_model_is_its_packed_layout():
+    """61,464 bytes a token for GLM-5, not 55,224: vLLM 0.32.0 flashmla_sparse.py calls fp8 an alias."""
+    glm = records(catalog.model("glm-5"))[0].architecture
+    assert cache_shape(glm, "fp8").bytes_per_token == 78 * (656 + 132) == 61_464
+    assert cache_shape(glm, "fp8_ds_mla").bytes_per_token == 61_464
+    assert cache_shape(glm, "fp8_e4m3").bytes_per_token == 78 * (576 + 132) == 55_224
 
 
 def test_grouped_queries_count_keys_and_values():

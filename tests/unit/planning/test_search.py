@@ -104,3 +104,11 @@ def test_the_whole_search_is_quick_and_linear():
     print(f"\n{len(ggufs)} artifacts {few:.3f} s of processor time, {len(copies)} {many:.3f} s")
     assert few <= 0.5
     assert many / few <= 1.5 * len(copies) / len(ggufs)
+
+
+def test_nvfp4_is_not_first_on_gpus_without_fp4():
+    """Hopper unpacks NVFP4 for every multiplication (constraints/vllm-nvfp4-before-blackwell)."""
+    known = records(catalog.model("glm-5"))
+    hopper = plan(catalog.box_record("8x-h100"), known[0], Goal(engine="vllm"), choose_from=known[1:])
+    assert hopper[0].model == "GLM-5-AWQ"
+    assert "NVFP4" in next(other.model for other in hopper if other.model != "GLM-5-AWQ")

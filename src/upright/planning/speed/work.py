@@ -189,7 +189,9 @@ def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[Reader, ...]
         if isinstance(kind, LinearAttention | CompressedAttention | SharedAttention):
             continue  # a state of fixed size, or a cache that headers do not tell: small beside the weights
         alone = shape.model_copy(update={"attention": (kind,)})
-        cache = cache_shape(alone, dtype)
+        # Of the packed layout (fp8) only tokens that the indexer lets through are read whole: keys are read of all.
+        packed = isinstance(kind, MlaAttention) and kind.sparse and dtype == "fp8"
+        cache = cache_shape(alone, "fp8_e4m3" if packed else dtype)
         held = rank_share(cache, tensor, 1)
         heads = max(1, kind.heads // tensor)
         if isinstance(kind, MlaAttention):
