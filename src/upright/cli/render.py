@@ -38,7 +38,7 @@ BARE = ("shell", "systemd")
     help="Write it into this folder; without --to the recipe's JSON into this file.",
 )
 def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None, **wanted: Any) -> None:
-    """Write the exact command; --explain tells the reason of every flag."""
+    """Write the exact command, with a reason for every flag."""
     from upright.rendering.targets import written
     from upright.requesting.asking import recipe_of_file
     from upright.showing.pages import objections_page

@@ -35,7 +35,7 @@ def test_what_is_needed_of_it_is_told(monkeypatch):
     assert "of 15.5 GiB" not in shown
     given = page(monkeypatch, "kimi-k2.6", "--box", "8x-rtx-5090", "--engine", "llama.cpp", "--ram", "768GB")
     assert "fits" in given
-    assert "not specified" not in given
+    assert "how much this box has is not specified" not in given
 
 
 def test_the_next_command_spells_system_ram_as_people_do(monkeypatch):
