@@ -58,7 +58,7 @@ def _read_gguf(place: Place, files: Sequence[str], progress: Progress) -> dict[s
     accounts = tuple(account(blob.name, blob.size_bytes, header) for blob, header in zip(blobs, headers, strict=True))
     metadata = headers[0].metadata
     _check_split(files, headers)
-    architecture = gguf_keys.architecture(metadata, files[0])
+    architecture, told = gguf_keys.architecture(metadata, files[0])
     stock = Stock()
     for header in headers:
         stock.add(header)
@@ -73,6 +73,7 @@ def _read_gguf(place: Place, files: Sequence[str], progress: Progress) -> dict[s
         "unknown": ledger.unknown(),
         "chat_template": isinstance(metadata.get("tokenizer.chat_template"), str),
         "ik_only": any(kind.dtype in ik_types for kind in stock.kinds),
+        "not_understood": told,
     }
 
 
