@@ -8,7 +8,9 @@ its kind is asked for, nor twice.
 from __future__ import annotations
 
 import csv
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -118,8 +120,8 @@ def rows_wanted(kind: str, wanted: Callable[[str], bool]) -> Mapping[str, Row]:
 
 def row_by_id(kind: str, id_: str) -> Row | None:
     """One row by its id. Of a long file of ours only the part that holds it is parsed."""
-    found = kind_named(kind)
-    return _one_row(found, id_) if all(owner == "upright" for _, owner in files(kind)) else rows(kind).get(id_)
+    named = kind_named(kind)
+    return rows(kind).get(id_) if _brought_files(kind) or _their_files(kind) else _one_row(named, id_)
 
 
 def rows_of_file(kind: str, path: Path, owner: Owner = "upright") -> tuple[Row, ...]:
@@ -145,33 +147,55 @@ def compile_ours() -> None:
 def files(kind: str) -> tuple[tuple[Path, Owner], ...]:
     """Every file that holds rows of the kind: ours, then those that came with an engine, then the user's."""
     name = kind_named(kind).name
-    brought = (Path(folder) / f"{name}.yaml" for folder in row_folders())
-    theirs = sorted((user_folder() / name).glob("*.yaml"))
     return (
         *((path, "upright") for path in _our_files(name)),
-        *((path, "package") for path in brought if path.exists()),
-        *((path, "user") for path in theirs),
+        *((path, "package") for path in _brought_files(name)),
+        *((path, "user") for path in _their_files(name)),
     )
 
 
-def _our_files(name: str) -> list[Path]:
+def _brought_files(name: str) -> list[Path]:
+    places = (Path(folder) / f"{name}.yaml" for folder in row_folders())
+    return [path for path in places if path.exists()]
+
+
+def _their_files(name: str) -> list[Path]:
+    folder = f"{user_folder()}/{name}"
+    # Asked for each row of a plan: pathlib is slow.
+    return sorted(Path(folder).glob("*.yaml")) if os.path.isdir(folder) else []  # noqa: PTH112
+
+
+@cache
+def _our_files(name: str) -> tuple[Path, ...]:
     folder = (path for path in sorted((OURS / name).glob("*")) if path.suffix in (".yaml", ".csv"))
     beside = sorted(ENGINE_FOLDERS.glob(f"*/{name}.yaml"))
-    return [path for path in (OURS / f"{name}.yaml", OURS / f"{name}.csv", *folder, *beside) if path.exists()]
+    return tuple(path for path in (OURS / f"{name}.yaml", OURS / f"{name}.csv", *folder, *beside) if path.exists())
 
 
 @cache
 def _one_row(kind: Kind, id_: str) -> Row | None:
     head = re.compile(rf"""^- id: (["']?){re.escape(id_)}\1\s*$""", re.MULTILINE)
-    for path, owner in files(kind.name):
-        text = path.read_text(encoding="utf-8") if path.suffix == ".yaml" else ""
+    for path in _our_files(kind.name):
+        text = _our_text(path) if path.suffix == ".yaml" else ""
         if start := head.search(text):
-            if (kept := kept_rows(path, text)) is not None:
-                return next(row for row in kept if row.id == id_)
+            if (kept := _our_rows(kind.name, path)) is not None:
+                return kept[id_]
             end = text.find("\n- id:", start.end())
             (content,) = _yaml(text[start.start() : end if end >= 0 else None], path)
-            return _row(kind.row_class(), content, path, owner)
+            return _row(kind.row_class(), content, path, "upright")
     return rows(kind.name).get(id_)
+
+
+@cache
+def _our_rows(kind: str, path: Path) -> Mapping[str, Row] | None:
+    """A file's rows by id; None where the whole of it would have to be parsed, and could not be kept."""
+    kept = kept_rows(path, _our_text(path)) if sys.dont_write_bytecode else rows_of_file(kind, path)
+    return None if kept is None else {row.id: row for row in kept}
+
+
+@cache
+def _our_text(path: Path) -> str:
+    return _text(path)
 
 
 @cache

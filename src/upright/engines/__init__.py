@@ -15,7 +15,13 @@ from upright.extensions import Extension, extensions
 if TYPE_CHECKING:
     from upright.engines.contract import Engine
 
-OURS = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "ik_llama.cpp": "ik_llamacpp"}
+OURS = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "llama.cpp": "llamacpp",
+    "ik_llama.cpp": "ik_llamacpp",
+    "ktransformers": "ktransformers",
+}
 """Name -> folder, in the order in which they are offered."""
 
 

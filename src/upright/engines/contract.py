@@ -45,6 +45,8 @@ class Engine(ABC):
     """Which comes first of several plans of which nothing better is known: the lower one."""
     standing_hybrid: ClassVar[int | None] = None
     """The same for a model with latent attention whose experts are partly in system RAM; None for no difference."""
+    by_name_only: ClassVar[bool] = False
+    """Planned only where a person names it: nothing is known by which it could be held against the others."""
     constrained_by: ClassVar[Mapping[str, str]] = {}
     """Flags that its constraints go by, each with the fact that it sets."""
 

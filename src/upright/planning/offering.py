@@ -39,7 +39,9 @@ def engines_for(model: Model, goal: Goal) -> Iterator[tuple[str, Objection | Non
         yield goal.engine, Objection(code="wrong-format", message=message, remedy=f"--engine {able[0]}")
         return
     for engine in able:
-        if goal.engine not in (None, engine) or (goal.engine is None and refuses_types(engine, model)):
+        if goal.engine not in (None, engine):
+            continue
+        if goal.engine is None and (ENGINES[engine].by_name_only or refuses_types(engine, model)):
             continue
         yield engine, _against(engine, goal)
 

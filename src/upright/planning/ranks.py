@@ -6,7 +6,7 @@ holds what the goal needs of the pool; the rest is headroom.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from upright.engines.facets.spread import Ranks
 from upright.planning import fraction as fractions
 from upright.planning.answer import exact, finish, unsure
 from upright.planning.devices import UNIFIED_RESERVE, Device
+from upright.planning.host_experts import Offload
 from upright.planning.kvcache import CacheShape, cache_shape, copies, rank_share
 from upright.planning.layouts import Storage
 from upright.planning.overhead import line, overheads
@@ -54,6 +55,14 @@ class RankCase:
     fraction_why: str
     made_from: tuple[str, ...]
     lessons: Lessons | None = None
+    gpu_experts: int = 0
+    """Routed experts of each layer on the GPUs, where the engine keeps them in system RAM."""
+
+    @cached_property
+    def offload(self) -> Offload | None:
+        """None if every expert lies on the GPUs."""
+        facet = self.ranks.host_experts
+        return Offload(self.box, self.model, facet) if facet and self.model.architecture.experts else None
 
     @cached_property
     def shape(self) -> CacheShape:
@@ -75,7 +84,7 @@ class RankCase:
     @cached_property
     def stages(self) -> tuple[RankWeights, ...]:
         return rank_weights(
-            self.model,
+            self.offload.without_experts() if self.offload else self.model,
             tensor=self.parallel.tensor,
             pipeline=self.parallel.pipeline,
             vision=self.ranks.vision,
@@ -108,6 +117,7 @@ class _Rank:
 
 def plan_on_ranks(case: RankCase) -> Plan:
     """The plan, with objections if it does not fit."""
+    case = _with_gpu_experts(case)
     ranks = _ranks(case)
     smallest = min(ranks, key=lambda rank: rank.pool_bytes)
     shape = case.shape
@@ -127,7 +137,8 @@ def plan_on_ranks(case: RankCase) -> Plan:
         parallel=case.parallel,
         memory_fraction=case.fraction,
         ubatch_tokens=BATCHED_TOKENS,
-        budgets=tuple(rank.budget for rank in ranks),
+        expert_places=case.offload.places() if case.offload else (),
+        budgets=(*(rank.budget for rank in ranks), *((case.offload.budget(),) if case.offload else ())),
         ledger=tuple(ledger),
         kv=stated_cache(
             case.model,
@@ -144,6 +155,18 @@ def plan_on_ranks(case: RankCase) -> Plan:
         notes=_notes(case, smallest, best, low, 1 - band.low / band.best),
     )
     return finish(plan, case.model)
+
+
+def _with_gpu_experts(case: RankCase) -> RankCase:
+    """So many of each layer as the GPUs hold beside the cache that is asked for, at its lower band."""
+    if case.offload is None:
+        return case
+    band = case.rows["pool-band"].share
+    assert band is not None
+    tightest = min(_ranks(case), key=lambda rank: rank.pool_bytes)
+    needed = sum(line.bytes for line in _cache_lines(case, tightest)) / band.low
+    room = tightest.pool_bytes - int(needed)
+    return replace(case, gpu_experts=case.offload.most_on_gpus(room, case.parallel.tensor))
 
 
 def _ranks(case: RankCase) -> tuple[_Rank, ...]:
@@ -176,6 +199,8 @@ def _fixed(case: RankCase, device: Device, stage: RankWeights) -> tuple[LedgerLi
     if stage.table_bytes:
         why = f"1/{tensor} of the lookup tables; an engine that can keep them in system RAM needs none of it here"
         lines.append(exact(device.name, "tables", stage.table_bytes, why, basis))
+    if case.offload:
+        lines += case.offload.on_gpu(device.name, case.gpu_experts, tensor)
     if stage.absorbed_bytes:
         why = "second copies of kv_b_proj that MLA backends make after loading"
         lines.append(exact(device.name, "absorbed_weights", stage.absorbed_bytes, why))
@@ -197,7 +222,7 @@ def _on_host(case: RankCase) -> tuple[LedgerLine, ...]:
     """The engine's processes; and the system and its page cache, where the GPU has no memory of its own."""
     process, device = line(case.rows["process"], "host"), case.gpus[0]
     if not device.unified:
-        return (process,)
+        return (case.offload.on_host(), process) if case.offload else (process,)
     why = "the system and its page cache: GPU and system share one memory"
     return process, exact("host", "host_reserve", int(device.cuda_bytes * UNIFIED_RESERVE), why, "assumed")
 
@@ -225,10 +250,11 @@ def _pool_tokens(rank: _Rank, case: RankCase, share: float) -> int:
 
 def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tuple[Objection, ...]:
     tightest = min(ranks, key=lambda rank: rank.pool_bytes)
-    found = []
+    found = list(case.offload.objections(_on_host(case))) if case.offload else []
     if tightest.pool_bytes <= 0:
         found.append(_weights_too_large(case, tightest, -tightest.pool_bytes))
-    if not found and low_tokens < case.need_tokens and case.parallel.pipeline <= case.model.architecture.layers:
+    enough = low_tokens >= case.need_tokens or case.parallel.pipeline > case.model.architecture.layers
+    if tightest.pool_bytes > 0 and not enough:
         short = int((case.need_tokens - low_tokens) * tightest.token_bytes)
         found.append(
             Objection(

@@ -15,13 +15,14 @@ from upright.engines import ENGINES, engine_named
 from upright.units import GIB, MIB
 
 LOGS = Path(__file__).parents[2] / "recordings/logs"
-UNITS = {"vllm": GIB, "sglang": GIB, "llama.cpp": MIB, "ik_llama.cpp": MIB}
+UNITS = {"vllm": GIB, "sglang": GIB, "llama.cpp": MIB, "ik_llama.cpp": MIB, "ktransformers": GIB}
 # Readings that a plan is compared with, by engine.
 READ_ON_GPUS = {
     "vllm": {"weights", "kv_cache", "kv_tokens", "graphs", "graphs_reserved", "requested", "activations", "non_torch"},
     "sglang": {"weights", "kv_cache", "kv_tokens", "graphs", "free_before", "free_after"},
     "llama.cpp": {"weights", "kv_cache", "compute", "runtime", "output"},
     "ik_llama.cpp": {"weights", "kv_cache", "compute", "output"},
+    "ktransformers": {},  # reads as SGLang does; two public logs are known
 }
 
 

@@ -91,7 +91,7 @@ class ConstraintRow(Row):
     """Which engine."""
     title: Words
     """One line for people."""
-    when: When = When()
+    when: When = Field(default_factory=When)
     """Where it holds."""
     force: Force
     """must and must-not refuse; should and should-not warn."""

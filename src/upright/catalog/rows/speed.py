@@ -149,7 +149,7 @@ class SpeedRow(Row):
     """Wires that it holds for."""
     patches: tuple[str, ...] = ()
     """Only for images that carry all of these; upstream otherwise."""
-    kernels: Kernels = Kernels()
+    kernels: Kernels = Field(default_factory=Kernels)
     """How the engine's kernels cut the work."""
     constants: Constants
     """What was fitted."""

@@ -42,6 +42,24 @@ NEVER = Sharing(lambda _: False, lambda: None)
 
 
 @dataclass(frozen=True)
+class HostFormat:
+    """How experts are read where the CPU computes them."""
+
+    name: str | None
+    """The engine's name of the kernel; None if none reads them as they are stored."""
+    cpu_flags: tuple[str, ...]
+    """What the CPU must have, as Linux names it."""
+
+
+@dataclass(frozen=True)
+class HostExperts:
+    """All routed experts lie in system RAM; of each layer so many on the GPUs too as there is room for."""
+
+    format_of: Callable[[str | None], HostFormat]
+    """By the artifact's quantisation."""
+
+
+@dataclass(frozen=True)
 class Ranks:
     """Every layer is divided over GPUs that work together; several boxes may hold a model together."""
 
@@ -50,6 +68,8 @@ class Ranks:
     sharing: Sharing = NEVER
     drafts: bool = True
     """Whether a draft model and pictures are settings that a plan can add."""
+    host_experts: HostExperts | None = None
+    """None if every expert lies on the GPUs."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,13 @@
+"""KTransformers' log: SGLang's, with lines of kt-kernel between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from upright.engines.sglang.log import LOG as SGLANG_LOG
+
+LOG = replace(
+    SGLANG_LOG,
+    shape=r"\[NativeMoEWrapper Layer \d+\]|\bCreating AMX_\w*MOE_TP\b|\bkt_kernel\b|\bkt_weight_path='",
+    phases=((r"\[NativeMoEWrapper Layer \d+\]", "weights"), *SGLANG_LOG.phases),
+)
