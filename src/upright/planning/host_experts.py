@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from upright.engines.facets.spread import HostExperts
 from upright.planning.answer import exact
-from upright.planning.devices import HOST, HOST_RESERVE, UNKNOWN_HOST_BYTES, host_bytes
+from upright.planning.devices import HOST, HOST_RESERVE, LEAST_HOST_BYTES, host_bytes, not_specified
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import DeviceBudget, ExpertPlace, LedgerLine, Objection
@@ -61,17 +61,20 @@ class Offload:
     def budget(self) -> DeviceBudget:
         known = host_bytes(self.box)
         if known.value is None:
-            why = f"system RAM is not specified: {memory(UNKNOWN_HOST_BYTES)} are assumed"
+            why = "system RAM is not specified: only what any such machine has for a process is counted"
         else:
             why = f"memory a new process can have, less {HOST_RESERVE:.0%} for the system ({known.source or 'unknown'})"
-        offered = int(int(known.value or UNKNOWN_HOST_BYTES) * (1 - HOST_RESERVE))
+        offered = int(int(known.value or LEAST_HOST_BYTES) * (1 - HOST_RESERVE))
         return DeviceBudget(device=HOST, capacity_bytes=offered, basis=known.basis or "assumed", why=why)
 
     def objections(self, host_lines: Sequence[LedgerLine]) -> Iterator[Objection]:
         """Too little RAM, or a CPU that cannot read the experts; a CPU of which nothing is known is no obstacle."""
         offered = self.budget().capacity_bytes
-        short = sum(line.high_bytes for line in host_lines) - offered
-        if short > 0:
+        needed = sum(line.high_bytes for line in host_lines)
+        short = needed - offered
+        if short > 0 and host_bytes(self.box).value is None:
+            yield not_specified(needed)
+        elif short > 0:
             message = f"{memory(short)} too much for {memory(offered)} of system RAM: it holds every routed expert"
             yield Objection(code="does-not-fit", message=message, device=HOST, short_bytes=short)
         form, flags = self.facet.format_of(self.model.quantisation), self.box.cpu.flags
