@@ -209,6 +209,8 @@ class _Reader:
             return
         texts = [text for raw in seen.head.encode().split(b"\n") for text in (lines.readable(raw) or [""])[-1:]]
         wholes = list(rejoined(texts))
+        if not wholes:
+            return
         for at, numbers in self._worth_a_look([text for _, text in wholes]).items():
             place, text = wholes[at]
             for row in claims(text, [self.rows[number] for number in sorted(numbers) if number < len(self.rows)]):

@@ -35,8 +35,10 @@ class Seen(Part):
     """Another line of the same start, by which a row with `beside` is told from its neighbours."""
 
 
-Tells = Literal["cause", "class", "family", "refusal", "consequence"]
-TELLING: Mapping[Tells, int] = MappingProxyType({"cause": 0, "class": 1, "family": 2, "refusal": 3, "consequence": 4})
+Tells = Literal["cause", "class", "family", "topic", "refusal", "consequence"]
+TELLING: Mapping[Tells, int] = MappingProxyType(
+    {"cause": 0, "class": 1, "family": 2, "topic": 3, "refusal": 4, "consequence": 5}
+)
 """Which row is believed first where several claim a line, or a log."""
 
 
@@ -50,7 +52,8 @@ class FailureRow(Row):
     versions: Range = "*"
     """Versions that print it."""
     tells: Tells = "cause"
-    """cause: its own line; class, family: any of a kind; refusal: an engine's words; consequence: of another fall."""
+    """cause: its own line; class, family: any of a kind; topic: what it is about; refusal: an engine's words;
+    consequence: of another fall."""
     where: Literal["log", "kernel", "host", "answer"] = "log"
     """The engine's log, the kernel's log, what the machine says when asked, or an answer of the model."""
     severity: Severity
