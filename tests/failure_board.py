@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from upright.diagnosing import diagnose
 from upright.records.diagnosis import Diagnosis, Finding
 
 RECORDING = Path(__file__).parent / "recordings/failures/open.yaml"
+THREADS = Path(__file__).parent / "recordings/failures/threads.yaml"
 VERDICTS = ("right", "second", "wrong", "symptom", "not named")
 QUIET = ("information", "slow")
 
@@ -34,6 +35,13 @@ def recorded() -> dict[str, list[dict[str, Any]]]:
     return content
 
 
+@cache
+def threads() -> tuple[dict[str, Any], ...]:
+    """Failures of further public threads, in the order in which they were collected."""
+    content: dict[str, list[dict[str, Any]]] = yaml.safe_load(THREADS.read_text())
+    return tuple(content["failures"])
+
+
 def diagnosed(excerpt: str) -> Diagnosis:
     return diagnose(io.BytesIO((excerpt.rstrip("\n") + "\n").encode()), subject="excerpt")
 
@@ -41,6 +49,11 @@ def diagnosed(excerpt: str) -> Diagnosis:
 @cache
 def judgements() -> tuple[Judged, ...]:
     return tuple(judged(failure) for failure in recorded()["failures"])
+
+
+@cache
+def thread_judgements() -> tuple[Judged, ...]:
+    return tuple(judged(failure) for failure in threads())
 
 
 def judged(failure: dict[str, Any]) -> Judged:
@@ -77,18 +90,34 @@ def board() -> str:
         f"{len(judgements())} failures from public threads whose outcome is known, and {len(recorded()['negatives'])} "
         f"healthy excerpts that look alarming (`tests/recordings/failures/`): {len(alarms)} false alarms.",
         "",
-        *_table("", lambda judgement: "all"),
-        *_table("by engine", lambda judgement: judgement.failure["engine"]),
-        *_table("by stage", lambda judgement: judgement.failure["stage"]),
-        *_table("by GPU architecture", lambda judgement: silicon(judgement.failure["silicon"])),
+        *_tables(judgements()),
+        *_missed(judgements()),
+        "",
+        f"{len(threads())} lines from {len({row['source'] for row in threads()})} further public threads, from which "
+        "rows were written:",
+        "",
+        *_tables(thread_judgements()),
+        *_missed(thread_judgements()),
     ]
-    missed = [judgement for judgement in judgements() if judgement.verdict != "right"]
-    lines += ["Not named rightly:", ""] if missed else ["All of them are named rightly."]
-    lines += [
+    return "\n".join(lines)
+
+
+def _tables(judgements: Sequence[Judged]) -> list[str]:
+    return [
+        *_table("", judgements, lambda judgement: "all"),
+        *_table("by engine", judgements, lambda judgement: judgement.failure["engine"]),
+        *_table("by stage", judgements, lambda judgement: judgement.failure["stage"]),
+        *_table("by GPU architecture", judgements, lambda judgement: silicon(judgement.failure["silicon"])),
+    ]
+
+
+def _missed(judgements: Sequence[Judged]) -> list[str]:
+    missed = [judgement for judgement in judgements if judgement.verdict != "right"]
+    head = ["Not named rightly:", ""] if missed else ["All of them are named rightly."]
+    return head + [
         f"- {miss.failure['id']} ({miss.failure['source']}): {miss.verdict}{f', {miss.code}' if miss.code else ''}"
         for miss in missed
     ]
-    return "\n".join(lines)
 
 
 def silicon(told: str) -> str:
@@ -105,9 +134,9 @@ def _text(finding: Finding) -> str:
     return "\n".join([finding.title, finding.when or "", finding.cause, *remedies])
 
 
-def _table(title: str, group: Callable[[Judged], str]) -> list[str]:
+def _table(title: str, judgements: Sequence[Judged], group: Callable[[Judged], str]) -> list[str]:
     counts: dict[str, Counter[str]] = {}
-    for judgement in judgements():
+    for judgement in judgements:
         counts.setdefault(group(judgement), Counter())[judgement.verdict] += 1
     rows = [
         f"| {name} | {counts[name].total()} | " + " | ".join(str(counts[name][verdict]) for verdict in VERDICTS) + " |"

@@ -87,7 +87,7 @@ def unwrapped(text: str) -> str:
         text = _of_docker(text)
     if "m" in text and "[" in text:
         text = _STRIPPED_COLOURS.sub("", text)
-    return _ENVELOPES.sub("", text, count=1)
+    return _ENVELOPES.sub("", _ENVELOPES.sub("", text, count=1), count=1)
 
 
 def rank_of(text: str) -> str | None:

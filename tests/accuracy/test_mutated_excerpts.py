@@ -1,0 +1,108 @@
+"""The same failure as another machine would have logged it: other paths, numbers, ranks and stamps, same answer."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from tests.failure_board import diagnosed, recorded, threads
+from tests.unit.diagnosing.noise import NOISE
+
+Mutation = Callable[[str, random.Random, str], str]
+"""Text, chance, and the engine whose log it is."""
+SAMPLE = 12
+"""One in so many is tried each time; all of them by the slow test."""
+_FOLDERS = re.compile(r"/(?:root|home/\w+|usr/local|opt/\w+|workspace|sgl-workspace|mnt/\w+)/")
+_LONG_NUMBER = re.compile(r"(?<![\w.])\d{5,}(?![\w.])")
+_RANK = re.compile(r"\b(Worker_TP|TP|DP|EP|\[?rank)\d\b")
+
+
+def other_folders(text: str, dice: random.Random, engine: str) -> str:
+    return _FOLDERS.sub(f"/srv/disk{dice.randrange(9)}/", text)
+
+
+def other_numbers(text: str, dice: random.Random, engine: str) -> str:
+    return _LONG_NUMBER.sub(lambda run: str(dice.randrange(10 ** (len(run[0]) - 1), 10 ** len(run[0]))), text)
+
+
+def other_pids(text: str, dice: random.Random, engine: str) -> str:
+    return re.sub(r"pid=\d+", lambda _: f"pid={dice.randrange(2, 99999)}", text)
+
+
+def other_ranks(text: str, dice: random.Random, engine: str) -> str:
+    return _RANK.sub(lambda rank: f"{rank[1]}{dice.randrange(8)}", text)
+
+
+def other_python(text: str, dice: random.Random, engine: str) -> str:
+    return re.sub(r"python3\.\d+", f"python3.{dice.randrange(10, 14)}", text)
+
+
+def in_a_pod(text: str, dice: random.Random, engine: str) -> str:
+    stamp = f"2026-11-1{dice.randrange(10)}T10:0{dice.randrange(10)}:00.123456789Z"
+    return "\n".join(f"{stamp} stderr F {line}" for line in text.splitlines())
+
+
+def in_compose(text: str, dice: random.Random, engine: str) -> str:
+    return "\n".join(f"engine-{dice.randrange(1, 9)}  | {line}" for line in text.splitlines())
+
+
+def coloured(text: str, dice: random.Random, engine: str) -> str:
+    return "\n".join(f"\x1b[{dice.choice((31, 33, 36))}m{line}\x1b[0m" for line in text.splitlines())
+
+
+def wide(text: str, dice: random.Random, engine: str) -> str:
+    return "\n".join(f"{line}{' ' * dice.randrange(1, 40)}" for line in text.splitlines()) + "\r"
+
+
+def among_others(text: str, dice: random.Random, engine: str) -> str:
+    """Lines of a busy engine before, between and after, but not where they would say that it stands."""
+    lines = text.splitlines()
+    quiet = [line for line in NOISE.get(engine, NOISE["any"])(12, seed=dice.randrange(99)) if "HTTP/1.1" not in line]
+    at = dice.randrange(len(lines))
+    return "\n".join((*quiet[:3], *lines[:at], *quiet[3:5], *lines[at:]))
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    other_folders, other_numbers, other_pids, other_ranks, other_python, in_a_pod, in_compose, coloured, wide,
+    among_others,
+)  # fmt: skip
+
+
+def mutants() -> list[tuple[dict[str, Any], Mutation]]:
+    failures = list(chain(recorded()["failures"], threads()))
+    return [(failure, mutation) for failure in failures for mutation in MUTATIONS]
+
+
+def changed(cases: list[tuple[dict[str, Any], Mutation]]) -> list[tuple[str, str, str | None, str | None]]:
+    """Which of them are answered otherwise than the excerpt itself."""
+    answers: dict[str, str | None] = {}
+    odd = []
+    for failure, mutation in cases:
+        excerpt = failure["excerpt"]
+        if excerpt not in answers:
+            answers[excerpt] = diagnosed(excerpt).code
+        chance = random.Random(f"{failure['id']} {mutation.__name__}")
+        mutant = diagnosed(mutation(excerpt, chance, failure["engine"])).code
+        if mutant != answers[excerpt]:
+            odd.append((failure["id"], mutation.__name__, answers[excerpt], mutant))
+    return odd
+
+
+def test_there_are_two_thousand_of_them():
+    assert len(mutants()) >= 2000
+
+
+def test_a_sample_is_answered_as_the_excerpt_is():
+    cases = random.Random(26).sample(mutants(), len(mutants()) // SAMPLE)
+    assert changed(cases) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_all_are_answered_as_the_excerpts_are():
+    assert changed(mutants()) == []
