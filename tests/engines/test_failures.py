@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
+import signal
 import socket
 import subprocess
 import time
@@ -141,6 +143,63 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", folder], check=True)
 
 
+def other_bytes(model: Path, old: bytes, new: bytes, to: Path) -> Path:
+    to.write_bytes(model.read_bytes().replace(old, new))
+    return to
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        pytest.param(b"<!DOCTYPE html>", "gguf-not-gguf", id="a page of the hub"),
+        pytest.param(b"", "gguf-not-gguf", id="an empty file"),
+        pytest.param(b"GGUF\x63\x00\x00\x00" + bytes(64), "gguf-version", id="a format of the future"),
+    ],
+)
+def test_a_file_that_is_no_model(content: bytes, code: str, falls: Falls, tmp_path: Path):
+    odd = tmp_path / "odd.gguf"
+    odd.write_bytes(content)
+    assert first(falls(model=odd))[0] == code
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        (b"deepseek2", b"deepseekX", "llama-unknown-architecture"),
+        (b"blk.0.attn_norm.weight", b"blk.0.attn_nirm.weight", "llama-tensors-do-not-fit"),
+    ],
+)
+def test_a_model_of_another_kind(old: bytes, new: bytes, code: str, falls: Falls, tiny_model: Path, tmp_path: Path):
+    assert first(falls(model=other_bytes(tiny_model, old, new, tmp_path / "odd.gguf")))[0] == code
+
+
+@pytest.mark.parametrize(
+    ("flag", "code"),
+    [("--mmproj", "llama-mmproj"), ("--lora", "llama-lora")],
+)
+def test_a_model_in_the_place_of_another_part(flag: str, code: str, falls: Falls, tiny_model: Path):
+    assert first(falls(flag, tiny_model))[0] == code
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--chat-template-file", "none.jinja"), "llama-flag-value"),
+        (("--split-mode", "wild"), "llama-flag-value"),
+        (("-md", "none.gguf"), "llama-file-missing"),
+        (("-dev", "CUDA7"), "llama-backend-unloadable"),
+    ],
+)
+def test_a_setting_that_leads_nowhere(words: tuple[str, ...], code: str, falls: Falls):
+    assert first(falls(*words))[0] == code
+
+
+def test_an_address_of_another_machine(falls: Falls):
+    found = falls("--host", "192.0.2.1", "--port", free_port())
+    assert first(found) == ("llama-address-not-here", "set_flag", "--host")
+    assert "192.0.2.1" in (found.cause.title if found.cause else "")
+
+
 @pytest.fixture
 def serving(llama_server: Path, tiny_model: Path, tmp_path: Path) -> Iterator[Callable[..., tuple[str, Path]]]:
     """A llama-server that stands: its address and its log."""
@@ -177,6 +236,48 @@ def test_the_prompt_is_longer_than_the_context(serving: Callable[..., tuple[str,
     asked = {"messages": [{"role": "user", "content": "hello world " * 2000}]}
     assert httpx2.post(f"{address}/v1/chat/completions", json=asked, timeout=60).status_code == 400
     assert first(diagnose_file(log)) == ("llama-prompt-too-long", "raise_flag", "-c")
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ({"grammar": "root ::= ("}, "llama-grammar-unparsed"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]},
+         "client-image-refused"),
+    ],
+    ids=["a grammar", "an image"],
+)  # fmt: skip
+def test_a_request_that_the_server_cannot_serve(
+    request_: dict[str, object], code: str, serving: Callable[..., tuple[str, Path]]
+):
+    address, log = serving("-np", "1", "-c", "512")
+    asked = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 4} | request_
+    assert httpx2.post(f"{address}/v1/chat/completions", json=asked, timeout=60).status_code >= 400
+    assert first(diagnose_file(log))[0] == code
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (signal.SIGSEGV, "exit-segfault"), (signal.SIGILL, "exit-illegal-instruction"),
+        (signal.SIGBUS, "exit-bus-error"), (signal.SIGKILL, "exit-137"),
+    ],
+)  # fmt: skip
+def test_a_signal_ends_it(number: signal.Signals, code: str, llama_server: Path, tiny_model: Path, tmp_path: Path):
+    """Its log says nothing; the exit code does, also when a shell or a container hands it on."""
+    log = tmp_path / "engine.log"
+    words = f"exec {shlex.quote(str(llama_server))} -m {shlex.quote(str(tiny_model))} --port {free_port()}"
+    with log.open("wb") as out:
+        engine = subprocess.Popen(["sh", "-c", words], stdout=out, stderr=out, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while "listening on" not in log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.killpg(engine.pid, number)
+    ended = engine.wait(30)
+    for told in {ended, -ended + 128 if ended < 0 else ended}:
+        found = diagnose_file(log, around=Around(engine="llama.cpp", exit_code=told, failed=True))
+        assert found.code == code, (told, found.excerpt)
 
 
 # Healing: the same failures, and nobody there to mend them.
