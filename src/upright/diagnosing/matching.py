@@ -10,9 +10,9 @@ from upright.diagnosing import lines
 
 _SPACES = re.compile(r"[ \t\u00a0]{2,}|\u00a0")
 _OF_ONE_LINE = ("cause", "consequence")
-_LAST_RESORTS = ("topic", "refusal")
+LAST_RESORTS = ("topic", "refusal")
 """They are asked only about a line that nothing closer claims."""
-_ENOUGH = ("cause", "class", "family")
+ENOUGH = ("cause", "class", "family")
 
 
 def claims(text: str, rows: Iterable[FailureRow]) -> tuple[FailureRow, ...]:
@@ -20,9 +20,9 @@ def claims(text: str, rows: Iterable[FailureRow]) -> tuple[FailureRow, ...]:
     What calls itself a warning belongs to rows that know it; but a lost request is often logged as one."""
     rows = tuple(rows)
     readings = tuple(dict.fromkeys((text, plain(text))))
-    claiming = [row for row in rows if row.tells not in _LAST_RESORTS and any(map(row.matches, readings))]
-    if not any(row.tells in _ENOUGH for row in claiming):
-        claiming += [row for row in rows if row.tells in _LAST_RESORTS and any(map(row.matches, readings))]
+    claiming = [row for row in rows if row.tells not in LAST_RESORTS and any(map(row.matches, readings))]
+    if not any(row.tells in ENOUGH for row in claiming):
+        claiming += [row for row in rows if row.tells in LAST_RESORTS and any(map(row.matches, readings))]
     if len(claiming) > 1 or (claiming and claiming[0].tells != "cause"):
         claiming = _most_telling(claiming, text)
     return tuple(claiming)

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 from upright.catalog.rows.failure import TELLING, FailureRow
 from upright.diagnosing import lines, marks
 from upright.diagnosing.literals import Sieve
-from upright.diagnosing.matching import claims
+from upright.diagnosing.matching import ENOUGH, LAST_RESORTS, claims
 from upright.diagnosing.rejoining import rejoined
 from upright.records.diagnosis import Sighting
 
@@ -191,16 +191,27 @@ class _Reader:
     def meaning(self, text: str, candidates: Iterable[int]) -> Meaning | None:
         """None for a line that says nothing about a failure."""
         numbers = sorted(set(candidates))
-        self.steps -= _STEPS_A_LOOK + sum(
-            _STEPS_A_PATTERN + len(text) * self.sieve.starts_in(text, number) for number in numbers
-        )
-        rows = claims(text, [self.rows[number] for number in numbers if number < len(self.rows)])
+        rows = self._claiming(text, numbers)
         if not rows and not (numbers[-1] >= len(self.rows) and self.signs.search(text)):
             return None
         means = frozenset(name for name, pattern in self.marks if pattern.search(text))
         complains = not rows and marks.complains(text)
         beside = frozenset(name for name, pattern in self.beside if pattern.search(text))
         return Meaning(rows, means, complains, beside) if rows or means or complains or beside else None
+
+    def _claiming(self, text: str, numbers: Sequence[int]) -> tuple[FailureRow, ...]:
+        """Last resorts are asked, and paid for, only where nothing closer claims the line."""
+        last = [number for number in numbers if number < len(self.rows) and self.rows[number].tells in LAST_RESORTS]
+        closer = [number for number in numbers if number not in set(last)]
+        self.steps -= _STEPS_A_LOOK + self._price(text, closer)
+        rows = claims(text, [self.rows[number] for number in closer if number < len(self.rows)])
+        if last and not any(row.tells in ENOUGH for row in rows):
+            self.steps -= self._price(text, last)
+            rows = claims(text, [self.rows[number] for number in numbers if number < len(self.rows)])
+        return rows
+
+    def _price(self, text: str, numbers: Sequence[int]) -> int:
+        return sum(_STEPS_A_PATTERN + len(text) * self.sieve.starts_in(text, number) for number in numbers)
 
     def rejoin(self, seen: Scan) -> None:
         """Of a text that somebody pasted, the lines that were broken, if the whole tells more than a half."""

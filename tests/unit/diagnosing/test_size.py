@@ -50,9 +50,11 @@ def judged(log: Path) -> tuple[float, str]:
 
 
 def grepped(log: Path) -> float:
-    """grep -E for the same patterns, as far as it can say them."""
+    """grep -E for the same patterns, as far as it can say them: a count of hundreds makes its automaton explode."""
     patterns = [
-        row.pattern for row in catalog.failures() if row.where == "log" and not re.search(r"\(\?[=!<i]", row.pattern)
+        row.pattern
+        for row in catalog.failures()
+        if row.where == "log" and not re.search(r"\(\?[=!<i]|\{0,\d{3}\}", row.pattern)
     ]
     plain = [re.sub(r"\(\?(?:P<\w+>|:)", "(", each).replace(r"\d", "[0-9]").replace("*?", "*") for each in patterns]
     (log.parent / "patterns").write_text("\n".join(plain))
