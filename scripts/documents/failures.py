@@ -32,8 +32,8 @@ def coverage() -> str:
     ]
     head = [
         "Messages that an engine's source raises, asserts or logs as an error in its paths that load, cache, quantise, "
-        "parse, distribute and read the command line (`scripts/extract-failures`), by how much the row tells that knows "
-        "them; `refusal` and `none` are not covered:",
+        "parse, distribute and read the command line (`scripts/extract-failures`), by how much the row tells that "
+        "knows them; `refusal` and `none` are not covered:",
         "",
         f"| source | messages | {' | '.join(TELLS)} |",
         "|---|" + "---:|" * (len(TELLS) + 1),

@@ -55,6 +55,7 @@ def test_noise_alone_raises_no_alarm(engine: str):
     assert not found.failed
     assert found.engine == engine
     assert found.excerpt == ()
+    assert found.notes == (), "a busy engine's lines are alike, and all of them are looked at"
 
 
 def test_the_first_cause_is_named_and_not_the_last_symptom():
