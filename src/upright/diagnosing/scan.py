@@ -38,7 +38,8 @@ _STEPS_A_LOOK, _STEPS_A_PATTERN = 3000, 1000
 _NEEDLES_A_STEP = 20
 _DIGITS = b"0123456789"
 _NUMBERS_MATTER = re.compile(
-    rb"\bXid\b|[Ee]rr(?:or|no)\b|[Ee]xit|[Ss]ignal|[Ss]tatus|\b[Cc]ode\b|returncode|[Cc]apability|\bsm_?\d|\bSM ?\d|compute_\d",
+    rb"\bXid\b|[Ee]rr(?:or|no)\b|[Ee]xit|[Ss]ignal|[Ss]tatus|\b[Cc]ode\b|returncode|[Cc]apability|\bsm_?\d|\bSM ?\d"
+    rb"|compute_\d",
     re.ASCII,
 )
 """Lines whose numbers tell what they mean: two that differ in nothing else are not one sentence."""
