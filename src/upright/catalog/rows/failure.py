@@ -52,8 +52,7 @@ class FailureRow(Row):
     versions: Range = "*"
     """Versions that print it."""
     tells: Tells = "cause"
-    """cause: its own line; class, family: any of a kind; topic: what it is about; refusal: an engine's words;
-    consequence: of another fall."""
+    """cause: its own line; class, family: any of a kind; topic: its part; refusal: words; consequence: of a fall."""
     where: Literal["log", "kernel", "host", "answer"] = "log"
     """The engine's log, the kernel's log, what the machine says when asked, or an answer of the model."""
     severity: Severity
