@@ -21,14 +21,17 @@ _HOMES = {
     "Model": "upright.records.model",
     "Plan": "upright.records.plan",
     "Recipe": "upright.records.recipe",
+    "Recommendation": "upright.records.recommendation",
     "Residuals": "upright.records.residuals",
     "UprightError": "upright.errors",
     "plan": "upright.requesting.library",
     "probe": "upright.probing",
     "read": "upright.reading",
+    "recommend": "upright.requesting.recommended",
     "bundle": "upright.bundling",
     "read_back": "upright.launching.readback",
     "read_bundle": "upright.bundling",
+    "compare": "upright.requesting.compared",
     "connect": "upright.connecting",
     "fetch": "upright.fetching",
     "launch": "upright.launching",
@@ -50,11 +53,13 @@ __all__ = [
     "Model",
     "Plan",
     "Recipe",
+    "Recommendation",
     "Residuals",
     "UprightError",
     "__version__",
     "bench",
     "bundle",
+    "compare",
     "connect",
     "fetch",
     "launch",
@@ -65,6 +70,7 @@ __all__ = [
     "read",
     "read_back",
     "read_bundle",
+    "recommend",
     "render",
     "report",
     "restart",
@@ -91,9 +97,12 @@ if TYPE_CHECKING:
     from upright.records.model import Model
     from upright.records.plan import Goal, Plan
     from upright.records.recipe import Recipe
+    from upright.records.recommendation import Recommendation
     from upright.records.residuals import Residuals
     from upright.reporting import report
+    from upright.requesting.compared import compare
     from upright.requesting.library import plan, render
+    from upright.requesting.recommended import recommend
 
 
 def __getattr__(name: str) -> Any:

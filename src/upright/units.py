@@ -18,6 +18,9 @@ _TOKENS = re.compile(r"([0-9]+|[0-9]{1,3}(?:[,_][0-9]{3})+|[0-9]+\.[0-9]+(?=\s*[
 _MEMORY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?b?|b)?", re.IGNORECASE)
 _BANDWIDTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([gt])b(?:/s|ps)?)?", re.IGNORECASE)
 _CHANNELS = re.compile(r"([0-9]+)\s*x\s*(?:lp)?ddr[0-9][a-z]*-?\s*([0-9]{3,5})", re.IGNORECASE)
+_MODULES = re.compile(r"(?:lp)?ddr[0-9][a-z]*[- ]?([0-9]{3,5})(?:mhz|mt/s)?", re.IGNORECASE)
+_HOW_MANY = re.compile(r"([0-9]+|single|dual|quad|six|octa|eight|twelve)(?:[- ]?channels?|x)", re.IGNORECASE)
+_NUMBERS = {"single": 1, "dual": 2, "quad": 4, "six": 6, "octa": 8, "eight": 8, "twelve": 12}
 _CHANNEL_BYTES = 8
 _SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?", re.IGNORECASE)
 
@@ -77,13 +80,28 @@ def parse_memory(text: str) -> float:
 
 
 def parse_bandwidth(text: str) -> float:
-    """`409.6`, `460GB/s`, `8xDDR5-6400` (channels of 64 bits at so many million transfers a second) in GB/s."""
+    """`409.6`, `460GB/s`, `8xDDR5-6400`, `DDR5-5600 dual channel` (channels of 64 bits) in GB/s."""
     if channels := _CHANNELS.fullmatch(text.strip()):
         return int(channels[1]) * int(channels[2]) * _CHANNEL_BYTES / 1000
+    if (rate := _in_words(text)) is not None:
+        return rate
     match = _BANDWIDTH.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is not a memory bandwidth; write 460GB/s or 8xDDR5-6400")
+        raise ValueError(
+            f'{text!r} is not a memory bandwidth; write 460GB/s, 8xDDR5-6400 or a processor such as "EPYC 9554"'
+        )
     return float(match[1]) * (1000 if (match[2] or "").lower() == "t" else 1)
+
+
+def _in_words(text: str) -> float | None:
+    """`DDR5-5600 dual channel`, `12 channels DDR5-4800`: the modules and how many channels, in any order."""
+    if (modules := _MODULES.search(text)) is None:
+        return None
+    rest = f"{text[: modules.start()]} {text[modules.end() :]}".strip(" ,")
+    if (count := _HOW_MANY.fullmatch(rest)) is None:
+        return None
+    channels = _NUMBERS.get(count[1].lower()) or int(count[1])
+    return channels * int(modules[1]) * _CHANNEL_BYTES / 1000
 
 
 MEASURES = {"memory": parse_memory, "bandwidth": parse_bandwidth}

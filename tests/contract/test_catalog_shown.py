@@ -22,6 +22,7 @@ from upright.records.deployment import State
 from upright.records.evidence import Verdict
 from upright.records.model import Group
 from upright.records.plan import Use
+from upright.showing import catalog_page
 
 SOURCE = Path(verb.__file__).parents[1]
 
@@ -40,12 +41,12 @@ def test_every_row_is_listed_shown_and_explained(kind: str) -> None:
     rows = list(catalog.rows(kind).values())
     assert rows, f"no rows of {kind}"
     listed = page()
-    verb._rows(listed, kind, rows)
+    catalog_page.rows_page(listed, kind, rows)
     listing = text(listed)
     for row in rows:
         assert row.id in listing
         shown = page()
-        verb._row(shown, row)
+        catalog_page.row_page(shown, row)
         assert row.id in text(shown)
         assert "source  " in text(shown)
         told = page()
@@ -58,7 +59,7 @@ def test_every_row_is_listed_shown_and_explained(kind: str) -> None:
 @pytest.mark.parametrize("kind", list(catalog.KINDS))
 def test_a_listing_has_columns_that_the_rows_have(kind: str) -> None:
     known = set(catalog.KINDS[kind].row_class().model_fields)
-    assert set(verb.COLUMNS[kind]) <= known
+    assert set(catalog_page.COLUMNS[kind]) <= known
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "ik_llama.cpp"])

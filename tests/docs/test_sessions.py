@@ -26,6 +26,8 @@ _PAGES = (
     "benchmarking",
     "reports",
     "sizing",
+    "recommending",
+    "comparing",
     "speculation",
     "monitoring",
     "scale",

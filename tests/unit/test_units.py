@@ -125,13 +125,17 @@ def test_memory_as_people_type_it(text: str, gibibytes: float) -> None:
 @pytest.mark.parametrize(
     ("text", "gigabytes"),
     [("460", 460), ("460GB/s", 460), ("1.2TB/s", 1200), ("8xDDR5-6400", 409.6), ("12x DDR5-4800", 460.8),
-     ("8xLPDDR5X-8533", 546.112)],
+     ("8xLPDDR5X-8533", 546.112), ("DDR5-5600 dual channel", 89.6), ("dual-channel DDR5-5600", 89.6),
+     ("12 channels DDR5-4800", 460.8), ("DDR4-3200, quad channel", 102.4)],
 )  # fmt: skip
 def test_bandwidth_as_people_type_it(text: str, gigabytes: float) -> None:
     assert parse_bandwidth(text) == pytest.approx(gigabytes)
 
 
-@pytest.mark.parametrize("text", ["", "nan", "inf", "-1", "GB", "1e9999", "512 apples", "8xDDR5", "١"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "nan", "inf", "-1", "GB", "1e9999", "512 apples", "8xDDR5", "DDR5-5600", "DDR5-5600 some channels", "١"],
+)
 def test_what_is_no_measure_is_said(text: str) -> None:
     for parse in (parse_memory, parse_bandwidth):
         with pytest.raises(ValueError, match="is not"):

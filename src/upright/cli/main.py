@@ -23,9 +23,11 @@ from upright.terminal.door import Door
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Know before you act": {
+        "recommend": "Say which models to run on a box, best first, and why.",
         "probe": "Look at a machine: processors, memory, GPUs, engines.",
         "read": "Read what a model is made of, from its headers.",
         "plan": "Say whether the model fits, with how much context.",
+        "compare": "Put models, boxes or engines side by side: what each step up buys, and costs.",
         "render": "Write the exact command, with a reason for every flag.",
         "check": "Let the engine's own parser judge the command, before anything starts.",
     },
@@ -70,7 +72,7 @@ _LONGEST_TRACEBACK_LINES = 60
 _NOT_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
 """What a disk or a person's own words make impossible."""
 OTHER_WORDS = {
-    "compare": "bench --against", "benchmark": "bench", "test": "prove", "verify": "prove", "serve": "up",
+    "benchmark": "bench", "test": "prove", "verify": "prove", "serve": "up",
     "start": "up", "launch": "up", "deploy": "up", "stop": "down", "kill": "down", "list": "ps", "ls": "ps",
     "status": "ps", "download": "fetch", "pull": "fetch", "inspect": "read", "doctor": "probe", "size": "fleet size",
 }  # fmt: skip

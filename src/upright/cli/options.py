@@ -64,10 +64,21 @@ class Measure(click.ParamType[float]):
         try:
             number = value if isinstance(value, float) else MEASURES[self.name](str(value))
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            if (of_processor := _processor(self.name, str(value))) is None:
+                self.fail(str(error), param, ctx)
+            return of_processor
         if not 0 < number < _LARGEST:
             self.fail(f"{value} is out of range", param, ctx)
         return number
+
+
+def _processor(measure: str, name: str) -> float | None:
+    """A processor's name stands for the bandwidth of its system RAM."""
+    if measure != "bandwidth":
+        return None
+    from upright.requesting.processors import processor_bandwidth_gb
+
+    return processor_bandwidth_gb(name)
 
 
 class EngineName(click.ParamType[str]):

@@ -52,7 +52,8 @@ def box_options(function: F) -> F:
         click.option(
             "--host-bandwidth",
             type=Measure("bandwidth"),
-            help="Bandwidth of system RAM, where the box does not say: 460GB/s, or 8xDDR5-6400.",
+            help="Bandwidth of system RAM, where the box does not say: 460GB/s, 8xDDR5-6400, or a processor "
+            "such as 'EPYC 9554'.",
         ),
         click.option(
             "--ram",

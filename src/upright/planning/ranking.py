@@ -84,6 +84,8 @@ def _preference(plan: Plan, artifact: Model) -> int:
 
 def worth(plan: Plan, artifact: Model, native: Model) -> float:
     """Tokens a second that can be counted on, less what quality and sharing must earn; 0 if nothing is known."""
+    if plan.speed is not None and plan.speed.basis == "assumed":
+        return 0.0  # an assumption is shown, and decides nothing
     sure = counted_on(plan)
     if artifact is not native and expert_bits(artifact) < NATIVE_BITS:
         sure *= 1 - LOSS_COSTS

@@ -15,6 +15,7 @@ from upright.engines.facets.budget import GpuShare, Margin
 from upright.engines.facets.spread import Layers, Ranks
 from upright.planning import constrained
 from upright.planning import fraction as fractions
+from upright.planning.assumed_memory import ram_note
 from upright.planning.beside import beside
 from upright.planning.devices import NO_GPU, gpus, same_kind
 from upright.planning.kvcache import cache_shape
@@ -25,7 +26,8 @@ from upright.planning.ranking import NOT_KNOWN, faithful, order
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
 from upright.planning.shown import of_placement
-from upright.planning.speed.predict import Unknown, constants, image_patches, known_image, speed
+from upright.planning.speed.assumed import expected_speed
+from upright.planning.speed.predict import Unknown, constants, image_patches, known_image
 from upright.planning.understood import at_most, not_promised
 from upright.planning.unknown import missing_terms, not_known
 from upright.planning.wishes import (
@@ -98,6 +100,11 @@ def plan(
         )
         ranked[0] = best.model_copy(update={"nearest": found})
     return ranked
+
+
+def ways_on(box: Box, *, measured: Sequence[Residuals] = ()) -> Callable[[Model, Goal], list[Plan]]:
+    """Every configuration of one artifact on this box, in no order: for whoever compares artifacts and models."""
+    return _Search(box, measured=measured).ways
 
 
 def _across(
@@ -261,14 +268,16 @@ class _Search:
             done = constrained.judged(done, rules, cache_known=bool(judged))
         if model.not_understood:
             return not_promised(done, model)
-        return _too_slow(self._with_speed(of_placement(done), model))
+        finished = _too_slow(self._with_speed(of_placement(done), model))
+        note = ram_note(finished, self._box)
+        return finished.model_copy(update={"notes": (*finished.notes, note)}) if note else finished
 
     def _with_speed(self, done: Plan, model: Model) -> Plan:
         if any(objection.code == "pool-too-small" for objection in done.objections):
             why = f"the KV cache does not hold {done.goal.users} x {tokens(done.context_tokens)} tokens at once"
             note = Note(code="speed-unknown", message=f"speed is not known: {why}")
             return done.model_copy(update={"notes": (*done.notes, note)})
-        rates = speed(done, model, self._box)
+        rates = expected_speed(done, model, self._box)
         if isinstance(rates, Unknown):
             note = Note(code="speed-unknown", message=f"speed is not known: {rates.why}")
             return done.model_copy(update={"notes": (*done.notes, note)})

@@ -12,7 +12,7 @@ from upright import units
 from upright.benchmarking.comparison import Difference, compare, place_words
 from upright.benchmarking.rows import Row, rows
 from upright.benchmarking.workload import shape_tokens
-from upright.catalog.published import nearest_pair
+from upright.catalog.drafted_pairs import nearest_pair
 from upright.endpoint.guards import GUARDS
 from upright.proving.asking import text_of
 from upright.records.benchmark import Benchmark, Shape

@@ -21,6 +21,8 @@ KINDS = {
     "tile-search": "upright.records.kernel:TileSearch",
     "moe-check": "upright.records.kernel:MoeCheck",
     "plan": "upright.records.plan:Plan",
+    "recommendation": "upright.records.recommendation:Recommendation",
+    "comparison": "upright.records.compared_plans:Comparison",
     "recipe": "upright.records.recipe:Recipe",
     "recipe-check": "upright.records.check:RecipeCheck",
     "rehearsal": "upright.records.rehearsal:Rehearsal",

@@ -39,7 +39,7 @@ def plan(
 
     `wishes` are fields of `Goal` (`context_tokens=65_536, users=2`), laid over `goal` where both are given.
     """
-    request = PlanRequest(_choice(model), _box(box), _goal(goal, wishes), measured=measured, verdicts=verdicts)
+    request = PlanRequest(chosen(model), box_record(box), goal_with(goal, wishes), measured=measured, verdicts=verdicts)
     return list(plan_request(request).plans)
 
 
@@ -63,7 +63,7 @@ def render(
     if not plan.fits:
         raise EngineError(f"{plan.model} does not fit on {plan.box}: {plan.objections[0].message}")
     model = model or _artifact(plan)
-    seen, box = box is not None, box or _box(plan.box)
+    seen, box = box is not None, box or box_record(plan.box)
     try:
         wanted = replace(rendering.Wishes(must_be_installed=seen), **wishes)
     except TypeError as error:
@@ -72,7 +72,7 @@ def render(
     return rendering.render(plan, model, box, model_path=path, port=port, wishes=wanted)
 
 
-def _choice(model: str | Model) -> Choice:
+def chosen(model: str | Model) -> Choice:
     return choice(model, _unread) if isinstance(model, str) else Choice(model)
 
 
@@ -83,20 +83,20 @@ def _unread(text: str) -> Model:
     )
 
 
-def _box(box: str | Box) -> Box:
+def box_record(box: str | Box) -> Box:
     return catalog.box_record(box) if isinstance(box, str) else box
 
 
 def _artifact(plan: Plan) -> Model:
     """The artifact of the catalogue that the plan is of, and no other of the same name."""
-    named = _choice(plan.model)
+    named = chosen(plan.model)
     model = next((model for model in (named.model, *named.choose_from) if model.name == plan.model), named.model)
     if model.reference not in plan.made_from:
         raise UsageError(f"the plan is of another {plan.model} than the catalogue's", hint="hand in the model's record")
     return model
 
 
-def _goal(goal: Goal | None, wishes: dict[str, Any]) -> Goal:
+def goal_with(goal: Goal | None, wishes: dict[str, Any]) -> Goal:
     try:
         return Goal.model_validate({**(goal.model_dump() if goal else {}), **wishes})
     except ValidationError as error:

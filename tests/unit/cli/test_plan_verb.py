@@ -169,7 +169,7 @@ def test_a_number_of_gpus_with_what_the_person_knows_of_the_host(upright):
     words = ("kimi-k2.6", "--box", "4x-rtx-5090", "--host-memory", "768")
     unknown = upright("plan", *words)
     assert unknown.returncode == 0, unknown.stderr
-    assert "decode     not known: the bandwidth of system RAM is not specified: add" in unknown.stdout
+    assert "note system RAM is assumed at 307 GB/s: 8x DDR5-4800, by the amount of RAM" in unknown.stdout
     slow, fast = (upright("plan", *words, "--host-bandwidth", each, "--json") for each in ("90", "358"))
     speeds = [json.loads(done.stdout)["plans"][0]["speed"]["decode"]["best"] for done in (slow, fast)]
     assert 2 < speeds[1] / speeds[0] < 4, "experts offloaded to CPU wait for it"

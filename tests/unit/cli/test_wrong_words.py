@@ -37,7 +37,20 @@ NOBODY = "http://127.0.0.1:1/v1"
             ["error: kimmi-k2.6 is no file", "hint:  near: kimi-k2.6, "],
         ),
         (["fetch", "kimmi-k2.6"], ["error: kimmi-k2.6 is no repository", "hint:  near: kimi-k2.6, "]),
-        (["compare"], ["error: no such verb: compare (did you mean bench --against?)"]),
+        (["compare"], ["error: Missing argument 'MODEL...'.", "hint:  upright compare --help"]),
+        (["recommend", "--box", "nosuch"], ["error: nosuch is no box"]),
+        (
+            ["recommend", "--ram", "lots"],
+            ["error: Invalid value for '--ram' / '--host-memory': 'lots' is"],
+        ),
+        (
+            ["compare", "kimi-k2.6", "--box", "hgx-b200", "--price", "1", "--price", "2"],
+            ["error: 2 times --price"],
+        ),
+        (
+            ["compare", "kimi-k2.6", "--box", "hgx-b200", "--api-price", "2"],
+            ["error: what breaks even with an API"],
+        ),
         (["up", "nosuch.gguf"], ["reading nosuch.gguf", "error: nosuch.gguf is no file"]),
         (["run", "nosuch.gguf"], ["reading nosuch.gguf", "error: nosuch.gguf is no file"]),
         (["prove", "--speculate", "magic"], ["error: no way to speculate named 'magic'", "hint:  known: none, ngram,"]),

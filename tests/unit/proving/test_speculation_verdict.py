@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scripted.cells import cell
-from upright.catalog.published import nearest_pair, pairs
+from upright.catalog.drafted_pairs import nearest_pair, pairs
 from upright.proving import speculation_verdict as verdict
 from upright.records.benchmark import Benchmark, Cell, EngineView, Skipped
 from upright.records.evidence import Evidence, Observation

@@ -1,0 +1,42 @@
+"""recommend: a box and what it shall do -> which models to run on it, as a table or as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from upright.cli.options import Number, given, goal_options
+from upright.cli.output import Output, output_options, page_width
+from upright.cli.plan import FOR_ANY_MODEL, USES
+from upright.cli.planned import MACHINE, box_options, goal_of, named_box
+
+
+@click.command(name="recommend")
+@box_options
+@goal_options
+@click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="The shape of the load.")
+@click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
+@click.option("--all", "everything", is_flag=True, help="Every model that fits; takes some seconds.")
+@click.option("--why", is_flag=True, help="Where each score comes from, and why not the other models.")
+@output_options
+def command(output: Output, **wanted: Any) -> None:
+    """Say which models to run on a box, best first, and why.
+
+    Every model, artifact and engine of the catalogue, placed on the box: published quality first, then what holds.
+    """
+    from upright.requesting.asking import box_named, measurements
+    from upright.requesting.recommended import SHOWN, recommend
+    from upright.showing.recommend_page import recommend_page
+
+    most = None if wanted["everything"] else SHOWN
+    recommendation = recommend(box_named(named_box(wanted)), goal_of(wanted), most=most, measured=measurements())
+    if output.wants_record:
+        output.answer(recommendation)
+    output.show(recommend_page(recommendation, page_width(), why=wanted["why"]))
+    if recommendation.offers:
+        output.next("plan", recommendation.offers[0].source, *given(*FOR_ANY_MODEL, *MACHINE))
+        return
+    asked = given(*FOR_ANY_MODEL)
+    output.next(*("recommend", *given(*MACHINE)) if asked else ("catalog", "list", "models"))
+    output.no()

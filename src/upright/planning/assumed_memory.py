@@ -1,0 +1,57 @@
+"""Box -> bandwidth of its system RAM where neither its owner nor a probe said it: by the processor, or by a default.
+
+A speed that is only missing a figure which people can look up is shown with an assumption, and the assumption with it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+from upright import catalog
+from upright.catalog.rows.memory_platform import MemoryPlatformRow
+from upright.records.base import Figure
+from upright.records.box import Box
+from upright.records.plan import Note, Plan
+from upright.units import GB, GIB
+
+CODE = "ram-assumed"
+
+
+def bandwidth_known(box: Box) -> bool:
+    figures = (box.memory_bandwidth_measured_bytes_per_second, box.memory_bandwidth_bytes_per_second)
+    return any(figure.value is not None for figure in figures)
+
+
+def assumed_bandwidth(box: Box) -> Figure:
+    """By the processor's name if a row knows it, else by how much system RAM there is."""
+    named = of_processor(box.cpu.name)
+    row, sockets = (named, box.cpu.sockets or 1) if named else (_by_amount(box), 1)
+    each = f"{row.words} a socket" if sockets > 1 else row.words
+    why = f"{each}, by {'the processor' if named else 'the amount of RAM'} (memory_platforms/{row.id})"
+    return Figure(value=row.socket_bytes_per_second * sockets, basis="assumed", source=why)
+
+
+def of_processor(name: str) -> MemoryPlatformRow | None:
+    """The row of a processor's name, as the machine or its owner writes it."""
+    return next((row for row in _rows() if any(re.search(each, name, re.IGNORECASE) for each in row.processors)), None)
+
+
+def ram_note(plan: Plan, box: Box) -> Note | None:
+    """What was assumed, where the speed of this plan depends on it."""
+    on_host = any(place.device == "host" for place in plan.expert_places) or not box.gpus
+    if plan.speed is None or not on_host or bandwidth_known(box):
+        return None
+    figure = assumed_bandwidth(box)
+    message = f"system RAM is assumed at {(figure.value or 0) / GB:.0f} GB/s: {figure.source}; decode follows it"
+    return Note(code=CODE, message=message, remedy="--host-bandwidth 8xDDR5-6400, or the processor's name")
+
+
+def _by_amount(box: Box) -> MemoryPlatformRow:
+    amount = (box.memory_bytes.value or 0) / GIB
+    defaults = [row for row in _rows() if row.from_gib is not None and row.from_gib <= amount]
+    return max(defaults, key=lambda row: row.from_gib or 0.0)
+
+
+def _rows() -> tuple[MemoryPlatformRow, ...]:
+    return cast("tuple[MemoryPlatformRow, ...]", tuple(catalog.rows("memory_platforms").values()))

@@ -1,0 +1,47 @@
+"""Plan + Model + Box -> Speed, its band widened where the bandwidth of system RAM is only assumed."""
+
+from __future__ import annotations
+
+from upright.planning.assumed_memory import assumed_bandwidth, bandwidth_known, of_processor
+from upright.planning.speed.predict import Unknown, speed
+from upright.records.base import Figure
+from upright.records.box import Box
+from upright.records.model import Model
+from upright.records.plan import Plan, Rate, Speed
+
+# A row of a processor has every channel populated: half may be empty. A default may be off as much both ways.
+EMPTY_CHANNELS, MORE_CHANNELS = 0.5, 2.0
+
+
+def expected_speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
+    """As `speed`; with an assumed bandwidth the band reaches from half of it to twice, as far as that decides."""
+    on_host = any(place.device == "host" for place in plan.expert_places) or not box.gpus
+    if not on_host or bandwidth_known(box) or not plan.fits:  # nothing is assumed for what cannot be started
+        return speed(plan, model, box)
+    assumed = assumed_bandwidth(box).value or 0.0
+    expected = speed(plan, model, _with_bandwidth(box, assumed))
+    if isinstance(expected, Unknown):
+        return expected
+    fastest = 1.0 if of_processor(box.cpu.name) else MORE_CHANNELS
+    slow, fast = (speed(plan, model, _with_bandwidth(box, assumed * factor)) for factor in (EMPTY_CHANNELS, fastest))
+    assert isinstance(slow, Speed)
+    assert isinstance(fast, Speed)
+    return _widened(expected, slow, fast)
+
+
+def _with_bandwidth(box: Box, bytes_per_second: float) -> Box:
+    figure = Figure(value=bytes_per_second, basis="assumed", source="an end of what is assumed")
+    return box.model_copy(update={"memory_bandwidth_bytes_per_second": figure})
+
+
+def _widened(expected: Speed, slow: Speed, fast: Speed) -> Speed:
+    names = ("decode", "empty", "full", "together", "prompt")
+    rates = {name: _rate(getattr(expected, name), getattr(slow, name), getattr(fast, name)) for name in names}
+    why = f"{expected.why}; widened, since the bandwidth of system RAM is assumed"
+    return expected.model_copy(update={**rates, "basis": "assumed", "why": why})
+
+
+def _rate(expected: Rate | None, slow: Rate | None, fast: Rate | None) -> Rate | None:
+    if expected is None or slow is None or fast is None:
+        return expected
+    return Rate(best=expected.best, low=min(expected.low, slow.low), high=max(expected.high, fast.high))

@@ -1,0 +1,128 @@
+"""ModelRow + Artifact + Box -> Contender, or what rules it out without planning it.
+
+Bounds only: weights that are larger than all memory, and a speed that the bandwidth of all GPUs cannot reach.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from upright import catalog
+from upright.catalog.rows.hardware import GpuRow
+from upright.catalog.rows.model import Artifact, ModelRow, SchemeRow
+from upright.deriving.catalogued import record
+from upright.planning.ranking import FAITHFUL_BITS, NATIVE_BITS
+from upright.recommending.quality import Standing, Standings
+from upright.records.box import Box
+from upright.records.model import Model
+from upright.units import GB, memory, size
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a box has in all."""
+
+    vram_bytes: int
+    ram_bytes: int
+    gpu_bytes_per_second: float | None
+    """Of all GPUs together; None if one is not known."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One artifact of one model."""
+
+    row: ModelRow
+    artifact: Artifact
+    standing: Standing
+    bits: float | None
+    """Of a routed weight, as the row says it; None if only the record tells."""
+
+    @cached_property
+    def model(self) -> Model | None:
+        return record(self.row, self.artifact)
+
+    @property
+    def faithful(self) -> bool:
+        return self.bits is None or self.bits >= FAITHFUL_BITS
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """Published quality first; without it size and bits. The larger the better."""
+        parameters = float(self.row.parameters.value or 0)
+        active = float(self.row.active_parameters.value or 0)
+        scored = self.faithful and self.standing.published is not None
+        if scored:
+            return (1.0, self.standing.counted, self.standing.newer, parameters, active)
+        return (0.0, float(self.faithful), 0.0, parameters, active)
+
+    @property
+    def bytes(self) -> int | None:
+        """A size that is not exact: published, or parameters times bits."""
+        published = self.artifact.size_bytes.value
+        if published is not None:
+            return int(published)
+        parameters = self.row.parameters.value
+        return int(parameters * self.bits / 8) if parameters and self.bits else None
+
+
+def contenders(row: ModelRow, standings: Standings) -> list[Contender]:
+    """Of one model, as it is stored by default first."""
+    return [
+        Contender(row, artifact, standings.of(row, artifact.repository), _bits(row, artifact))
+        for artifact in row.artifacts
+    ]
+
+
+def means_of(box: Box) -> Means:
+    """Everything that a box has, with nothing taken off: a bound must not refuse what fits."""
+    bandwidths = [_bandwidth(gpu.row) for gpu in box.gpus]
+    ram = box.memory_available_bytes.value or box.memory_bytes.value or 0
+    return Means(
+        vram_bytes=int(sum(gpu.memory_bytes.value or 0 for gpu in box.gpus)),
+        ram_bytes=int(ram),
+        gpu_bytes_per_second=sum(each for each in bandwidths if each) if all(bandwidths) and bandwidths else None,
+    )
+
+
+def ruled_out(candidate: Contender, means: Means, slowest: float | None) -> str | None:
+    """Why it cannot be, by a bound; None if it must be planned."""
+    room = means.vram_bytes if candidate.artifact.format != "gguf" else means.vram_bytes + means.ram_bytes
+    weights = candidate.bytes
+    if room == 0 and candidate.artifact.format != "gguf":
+        return None  # a build for CPUs may take it
+    if weights is not None and 0.97 * weights > room:
+        where = "of VRAM" if candidate.artifact.format != "gguf" else "of VRAM and system RAM"
+        return f"{size(weights)} of weights, the box has {memory(room)} {where}"
+    active = candidate.row.active_parameters.value
+    if slowest and active and candidate.bits and means.gpu_bytes_per_second:
+        most = means.gpu_bytes_per_second / (active * candidate.bits / 8)
+        if most < slowest:
+            return f"at most {most:.0f} tok/s, if every GPU read at its full bandwidth"
+    return None
+
+
+def _bits(row: ModelRow, artifact: Artifact) -> float | None:
+    """By its size if that was published: experts that were cut out are weights of no bits."""
+    if artifact.size_bytes.value and row.parameters.value:
+        return float(8 * artifact.size_bytes.value / row.parameters.value)
+    if artifact.expert_bits is not None and artifact.expert_bits.value is not None:
+        return float(artifact.expert_bits.value)
+    scheme = cast("SchemeRow | None", catalog.rows("schemes").get(artifact.quant or artifact.scheme))
+    if scheme is None:
+        return None
+    if scheme.expert_bits is not None:
+        return scheme.expert_bits
+    return _DECLARED.get(scheme.id)
+
+
+_DECLARED = {"BF16": 16.0, "FP8": 8.0, "FP8 tensor": 8.0, "NVFP4": NATIVE_BITS, "MXFP4": 4.25}
+
+
+def _bandwidth(row_id: str | None) -> float | None:
+    row = catalog.find("gpus", row_id) if row_id else None
+    if not isinstance(row, GpuRow) or row.memory_bandwidth_gb_s.value is None:
+        return None
+    return float(row.memory_bandwidth_gb_s.value) * GB

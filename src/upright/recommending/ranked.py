@@ -1,0 +1,238 @@
+"""Box + Goal -> Recommendation.
+
+Artifacts are planned in the order of their quality, the better ones first, and only until the table is full: whatever
+comes later could not have come before. Bounds refuse what no plan could place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from upright import catalog
+from upright.catalog.rows.model import ModelRow
+from upright.errors import UprightError
+from upright.planning.assumed_memory import CODE as RAM_ASSUMED
+from upright.planning.ranking import counted_on, expert_bits, order
+from upright.planning.search import ways_on
+from upright.recommending.candidates import Contender, contenders, means_of, ruled_out
+from upright.recommending.published_runs import published_run
+from upright.recommending.quality import Standings
+from upright.records.box import Box
+from upright.records.model import Model
+from upright.records.plan import Goal, Plan
+from upright.records.recommendation import Certainty, ModelOffer, ModelRefusal, Quality, Recommendation
+from upright.records.residuals import Residuals
+
+SHOWN = 5
+"""Rows of the table."""
+AWAITED = 30.0
+"""Tokens a second that can be counted on, from which the weights as published are taken before faster ones."""
+WHOLE_BITS = 8
+"""From here on a score of the whole model is taken for the artifact's."""
+LEFT_OUT = "ranked behind what is shown, and not planned: --all"
+
+
+def recommend(
+    box: Box,
+    goal: Goal | None = None,
+    *,
+    most: int | None = SHOWN,
+    measured: Sequence[Residuals] = (),
+    rows: Iterable[ModelRow] | None = None,
+) -> Recommendation:
+    """The `most` best models for the box, all that fit if None."""
+    goal = goal or Goal()
+    standings = Standings()
+    tried = _Tried(box, goal, ways_on(box, measured=measured))
+    known = [contenders(row, standings) for row in (catalog.models() if rows is None else rows)]
+    groups = sorted((group for of_model in known for group in _groups(of_model)), key=_rank, reverse=True)
+    for group in groups:
+        if most is not None and len(tried.offers) == most:
+            break
+        tried.look_at(group)
+    offers = sorted(tried.offers.values(), key=lambda offer: offer.decode is None)
+    first = next((row for row in (group[0].row for group in groups) if offers and row.id == offers[0].model), None)
+    return Recommendation(
+        made_from=(box.reference,),
+        box=box.name,
+        goal=goal,
+        offers=tuple(offers),
+        refusals=tuple(_refusals((of_model[0].row.id for of_model in known if of_model), tried)),
+        why=_why(offers, goal.users),
+        run=published_run(box, first) if first is not None else None,
+        makers_gap=round(standings.makers_gap, 1),
+        models=len(known),
+        artifacts=sum(len(of_model) for of_model in known),
+        artifacts_planned=tried.planned,
+    )
+
+
+def _groups(of_model: Sequence[Contender]) -> Iterator[list[Contender]]:
+    """Artifacts of one model that are equally good: which of them is taken, bytes and speed decide."""
+    ranked = sorted(of_model, key=lambda candidate: candidate.order, reverse=True)
+    yield from (list(group) for _, group in groupby(ranked, key=lambda candidate: candidate.order))
+
+
+def _rank(group: Sequence[Contender]) -> tuple[float, ...]:
+    return group[0].order
+
+
+@dataclass
+class _Tried:
+    """What was planned so far."""
+
+    box: Box
+    goal: Goal
+    ways: Callable[[Model, Goal], list[Plan]]
+    offers: dict[str, ModelOffer] = field(default_factory=dict)
+    """By model, in the order of quality."""
+    refused: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """By model: why, and whether it was planned."""
+    planned: int = 0
+    least_bytes: dict[str, int] = field(default_factory=dict)
+    """By model: the smallest artifact that a bound refused, which is the one to name."""
+
+    def _note_bound(self, candidate: Contender, why: str) -> None:
+        name, weights = candidate.row.id, candidate.bytes or 0
+        known = self.refused.get(name)
+        if known is None or (not known[1] and weights < self.least_bytes.get(name, 0)):
+            self.refused[name], self.least_bytes[name] = (why, False), weights
+
+    def look_at(self, group: Sequence[Contender]) -> None:
+        """The first artifact that fits and is fast enough to wait for; if none is, the fastest."""
+        row = group[0].row
+        if row.id in self.offers:
+            return
+        fitting: list[tuple[Plan, Contender]] = []
+        for candidate in group:
+            best = self._plan(candidate)
+            if best is not None:
+                fitting.append((best, candidate))
+                if best.speed is None or counted_on(best) >= AWAITED:
+                    break
+        if fitting:
+            best, taken = max(fitting, key=lambda pair: min(counted_on(pair[0]), AWAITED))
+            self.offers[row.id] = _offer(taken, best)
+
+    def _plan(self, candidate: Contender) -> Plan | None:
+        """The best plan of one artifact; None if it does not do, and why is noted."""
+        name = candidate.row.id
+        no = ruled_out(candidate, means_of(self.box), self.goal.minimum_tokens_per_second)
+        if no is not None or candidate.model is None:
+            self._note_bound(candidate, no or "the size of its artifacts is not known")
+            return None
+        self.planned += 1
+        model = candidate.model
+        try:
+            plans = self.ways(model, self.goal)
+        except UprightError as error:
+            self.refused[name] = (error.message, True)
+            return None
+        if not plans:
+            self.refused.setdefault(name, ("no engine loads it", True))
+            return None
+        best = min(plans, key=lambda way: order(way, model, model, self.box))
+        if best.fits and (slow := _slower(best)) is None:
+            return best
+        self.refused[name] = (slow if best.fits and slow else best.objections[0].message, True)
+        return None
+
+
+def _slower(plan: Plan) -> str | None:
+    """A plan objects to what cannot be reached; what is not expected is no recommendation either."""
+    wanted, speed = plan.goal.minimum_tokens_per_second, plan.speed
+    if wanted is None or speed is None or speed.decode.best is None or speed.decode.best >= wanted:
+        return None
+    return f"{speed.decode.best:g} tok/s are expected, {wanted:g} are asked for"
+
+
+def _model(candidate: Contender) -> Model:
+    assert candidate.model is not None
+    return candidate.model
+
+
+def _offer(candidate: Contender, plan: Plan) -> ModelOffer:
+    model, row, published = _model(candidate), candidate.row, candidate.standing.published
+    quality = None
+    if published is not None and candidate.faithful:
+        quality = Quality(
+            benchmark=published.benchmark,
+            score=published.score,
+            by=published.by,
+            date=published.date,
+            source=published.sources[0],
+            counted=round(candidate.standing.counted, 1),
+        )
+    return ModelOffer(
+        model=row.id,
+        source=model.source,
+        quant=candidate.artifact.quant or candidate.artifact.scheme,
+        bits=round(expert_bits(model), 2),
+        download_bytes=model.tensor_bytes,
+        download_basis=model.basis,
+        quality=quality,
+        quality_why=_quality_words(candidate, expert_bits(model)),
+        parameters=model.parameters,
+        active_parameters=int(row.active_parameters.value) if row.active_parameters.value else None,
+        certainty=_certainty(plan),
+        artifact=plan.model,
+        engine=plan.engine,
+        engine_version=plan.engine_version,
+        context_tokens=plan.context_tokens,
+        users_at_context=plan.users_at_context,
+        largest_context_tokens=plan.largest_context_tokens,
+        decode=plan.speed.decode if plan.speed else None,
+        prompt=plan.speed.prompt if plan.speed else None,
+        speed_why=plan.speed.why if plan.speed else _note(plan, "speed-unknown") or "speed is not known",
+        offloaded_layers=sum(len(place.layers) for place in plan.expert_places if place.device == "host"),
+        assumed=_note(plan, RAM_ASSUMED),
+    )
+
+
+def _note(plan: Plan, code: str) -> str | None:
+    """The note's sentence, with what to set."""
+    note = next((note for note in plan.notes if note.code == code), None)
+    return None if note is None else note.message + (f": {note.remedy}" if note.remedy else "")
+
+
+def _certainty(plan: Plan) -> Certainty:
+    if plan.speed is None:
+        return "not known"
+    return "measured" if plan.speed.basis == "measured" else "assumed" if plan.speed.basis == "assumed" else "derived"
+
+
+def _quality_words(candidate: Contender, bits: float) -> str:
+    published = candidate.standing.published
+    if published is None:
+        return f"no published score was found; ranked by size and bits ({bits:.1f} bits a weight)"
+    who = "its maker's own harness" if published.by == "maker" else published.harness or "one harness for all models"
+    words = f"{published.benchmark} {published.score:g} ({who}, {published.date})"
+    if published.note:
+        words += f", {published.note}"
+    if not candidate.faithful:
+        return f"no published score at {bits:.1f} bits a weight; the whole model has {words}"
+    whole = bits >= WHOLE_BITS or candidate.artifact is candidate.row.artifacts[0]
+    return words if whole else f"{words}; of the whole model, this has {bits:.1f} bits"
+
+
+def _why(offers: Sequence[ModelOffer], users: int) -> str:
+    if not offers:
+        return "no model of the catalogue fits this box as asked"
+    first = offers[0]
+    if first.quality is not None:
+        return f"{first.model} is first: {first.quality_why}, the best of what fits and holds {_held(first, users)}"
+    largest = f"it is the largest that holds {_held(first, users)}"
+    return f"{first.model} is first: none that fits has a published score, and {largest}"
+
+
+def _held(offer: ModelOffer, users: int) -> str:
+    return f"{offer.context_tokens:,} tokens for {'1 user' if users == 1 else f'{users} users'}"
+
+
+def _refusals(names: Iterable[str], tried: _Tried) -> Iterator[ModelRefusal]:
+    for name in names:
+        if name not in tried.offers:
+            why, planned = tried.refused.get(name, (LEFT_OUT, False))
+            yield ModelRefusal(model=name, why=why, planned=planned)

@@ -1,0 +1,74 @@
+"""What people type after `compare` -> the plan requests of its columns, and the prices of each.
+
+Looks at what they name, as `asking` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from upright.errors import UsageError
+from upright.recommending.side_by_side import Prices
+from upright.records.compared_plans import ComparedPlan, Comparison
+from upright.records.plan import Goal
+from upright.requesting.asking import NamedBox, artifacts_of, box_named, measurements
+from upright.requesting.compared import compare_requests
+from upright.requesting.planned import PlanRequest
+
+MOST = 16
+"""Columns; more are no comparison that a person can read."""
+
+
+@dataclass(frozen=True)
+class AskedColumns:
+    """Models times boxes times engines, in the order in which they were named."""
+
+    models: Sequence[str]
+    boxes: Sequence[str | None]
+    engines: Sequence[str | None]
+    memory_gib: float | None
+    bandwidth_gb: float | None
+    goal: Goal
+
+    def __post_init__(self) -> None:
+        count = len(self.models) * len(self.boxes) * len(self.engines)
+        if count > MOST:
+            raise UsageError(f"{count} columns cannot be read side by side", hint=f"name at most {MOST}")
+
+    def comparison(self, prices: Sequence[Prices]) -> Comparison:
+        measured = measurements()
+        machines = [box_named(NamedBox(box, self.memory_gib, self.bandwidth_gb)) for box in self.boxes]
+        cases = [
+            (PlanRequest(choice, machine, self.goal.model_copy(update={"engine": engine}), measured=measured), price)
+            for choice in map(artifacts_of, self.models)
+            for machine, price in zip(machines, prices, strict=True)
+            for engine in self.engines
+        ]
+        return compare_requests([request for request, _ in cases], [price for _, price in cases])
+
+    def words_of(self, comparison: Comparison, column: ComparedPlan) -> list[str]:
+        """MODEL, --box and --engine of one column, as `plan` takes them."""
+        model, rest = divmod(comparison.columns.index(column), len(self.boxes) * len(self.engines))
+        box = self.boxes[rest // len(self.engines)]
+        engine = self.engines[rest % len(self.engines)]
+        return [self.models[model], *(["--box", box] if box else []), *(["--engine", engine] if engine else [])]
+
+
+def prices_of_boxes(
+    boxes: int,
+    purchases: Sequence[float],
+    rents: Sequence[float],
+    watts: Sequence[float],
+    *,
+    kilowatt_hour: float | None,
+    api_million: float | None,
+) -> list[Prices]:
+    """One for each box, as they were typed."""
+    for name, typed in (("--price", purchases), ("--rent", rents), ("--watt", watts)):
+        if len(typed) not in (0, boxes):
+            raise UsageError(f"{len(typed)} times {name} for {boxes} boxes", hint="one for each box, in their order")
+    if api_million is not None and not purchases:
+        raise UsageError("what breaks even with an API needs the price of the box", hint="--price, one for each box")
+    columns = ((typed[index] if typed else None for typed in (purchases, rents, watts)) for index in range(boxes))
+    return [Prices(purchase, rent, power, kilowatt_hour, api_million) for purchase, rent, power in columns]
