@@ -68,7 +68,7 @@ options=(
   # one box: InfiniBand is not looked for [catalogue, images/voip-glm-kimi-canonical-20260514]
   --env NCCL_IB_DISABLE=1
   # with the patched NCCL all three protocols are open; larger reductions go this way [catalogue, images/voip-glm-kimi-canonical-20260514]
-  --env NCCL_PROTO=LL,LL128,Simple
+  --env NCCL_PROTO='LL,LL128,Simple'
   # the patched NCCL needs no topology file [catalogue, images/voip-glm-kimi-canonical-20260514]
   --env USE_NCCL_XML=0
   # no topology file: one for 8 ranks breaks smaller DCP groups [catalogue, images/voip-glm-kimi-canonical-20260514]

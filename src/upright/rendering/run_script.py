@@ -10,7 +10,7 @@ from upright.rendering import script
 from upright.rendering.container import HUB_MOUNT, MODEL_MOUNT, Container, in_container
 from upright.rendering.run_options import Places, run_options
 from upright.rendering.shell import optional
-from upright.rendering.text import one_line, shell_path, shell_word, volume_source
+from upright.rendering.text import array_word, one_line, shell_path, shell_word, volume_source
 
 _PLACES = Places("$MODEL_FOLDER", "$CACHE_FOLDER", "$KEY_FILE", "$(id -u):$(id -g)", "$PORT")
 
@@ -63,7 +63,7 @@ def _options(inside: Container, runtime: str, gpus: int) -> list[str]:
         lines += [f"# {option.why}"] if option.why else []
         lines.append(" ".join(map(_word, option.words)))
     for setting in inside.environment:
-        value = "" if setting.value == PASSED else f"={shell_word(setting.value or '')}"
+        value = "" if setting.value == PASSED else f"={array_word(setting.value or '')}"
         lines += [f"# {script.comment(setting)}", f"--env {setting.name}{value}"]
     return lines
 

@@ -29,6 +29,12 @@ def shell_word(text: str) -> str:
     return "$'" + "".join(each if each.isprintable() else _by_bytes(each) for each in plain) + "'"
 
 
+def array_word(text: str) -> str:
+    """A word of an array in bash: commas are quoted, so that nobody reads them as what parts its words."""
+    word = shell_word(text)
+    return f"'{word}'" if word == text and "," in text else word
+
+
 def _by_bytes(character: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in character.encode())
 
