@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from upright.errors import UsageError
 from upright.planning.layouts import Storage, layer_state, state_rows
+from upright.planning.pages import Pages, pages_of
 from upright.records.model import (
     Architecture,
     Attention,
@@ -74,6 +75,10 @@ class CacheShape:
     """Layers that keep a recurrent state."""
     latent: bool = False
     """Whether the growing part is latent vectors, of which every rank keeps a copy."""
+    in_flight_tokens: int = 0
+    """Tokens beside each window that a request is admitted with."""
+    pages: Pages | None = None
+    """How the engine divides its pool, where groups of unequal pages share it."""
 
     def sequence_bytes(self, tokens: int) -> int:
         """One sequence of this length."""
@@ -147,6 +152,8 @@ def cache_shape(
         state_layers=total.state_layers,
         latent=any(isinstance(kind, MlaAttention | CompressedAttention) for kind in architecture.attention),
         pool_share=keeps.pool_share if total.windows else None,
+        in_flight_tokens=keeps.in_flight_tokens,
+        pages=_pages(_with_draft(architecture.attention, draft_layers), dtype, held),
     )
 
 
@@ -207,9 +214,22 @@ def _add_state(total: _Sum, kind: LinearAttention, held: Storage) -> None:
         total.unknown.append("size of the recurrent state")
 
 
-def _add_compressed(total: _Sum, kind: CompressedAttention, dtype: str, held: Storage, slack: int) -> None:
+def _pages(attention: Sequence[Attention], dtype: str, held: Storage) -> Pages | None:
+    compressed = [kind for kind in attention if isinstance(kind, CompressedAttention)]
+    if not compressed:
+        return None
+    indexed = next((kind for kind in compressed if kind.indexer_head_dim), compressed[0])
+    entry, index = _entry_bytes(compressed[0], dtype, held), _index_bytes(indexed, dtype, held)[0]
+    return pages_of(attention, dtype, held, entry, index)
+
+
+def _entry_bytes(kind: CompressedAttention, dtype: str, held: Storage) -> Fraction:
     row = held.row(f"compressed-{kind.layout}", dtype)
-    entry = Fraction(row.entry_bytes) if row and row.entry_bytes else kind.head_dim * _value_bytes(dtype)
+    return Fraction(row.entry_bytes) if row and row.entry_bytes else kind.head_dim * _value_bytes(dtype)
+
+
+def _add_compressed(total: _Sum, kind: CompressedAttention, dtype: str, held: Storage, slack: int) -> None:
+    entry = _entry_bytes(kind, dtype, held)
     windowed = _whole(kind.layers * entry)
     total.windows.append(Window(kind.window_tokens + slack, windowed))
     words = f"{kind.layers} layers x {number(entry)} B in a window of {kind.window_tokens}"

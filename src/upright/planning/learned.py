@@ -66,7 +66,7 @@ class Learned:
         known = self._gib("runtime") and (not counted or (self.same_sharing and self._gib("graphs")))
         if not (self.same_model and known):
             return row
-        return row.model_copy(update={"share": CALIBRATED_POOL, "why": self.source})
+        return row.model_copy(update={"share": CALIBRATED_POOL, "adds_terms": False, "why": self.source})
 
     def _gib(self, term: str) -> Band | None:
         line = self._largest(term)

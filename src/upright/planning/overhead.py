@@ -19,13 +19,18 @@ AGAIN = 0.05
 
 @cache
 def overheads(
-    engine: str, version: str | None, *, capability: str | None = None, draft: bool = False
+    engine: str, version: str | None, *, capability: str | None = None, draft: bool = False, model: str | None = None
 ) -> tuple[OverheadRow, ...]:
-    """The rows that apply, at most one a term: the most particular wins. An unknown version takes the newest rows."""
+    """The rows that apply, at most one a term: the most particular wins. An unknown version takes the newest rows.
+
+    `model` is a row of the catalogue: what was fitted on some models speaks of no others.
+    """
     found: dict[str, OverheadRow] = {}
     for row in catalog.rows("overheads").values():
         assert isinstance(row, OverheadRow)
         if row.engine not in ("*", engine) or row.draft not in (None, draft):
+            continue
+        if row.models and model not in row.models:
             continue
         if version is not None and not versions.inside(version, row.versions):
             continue
@@ -64,5 +69,6 @@ def line(row: OverheadRow, device: str, term: str | None = None) -> LedgerLine:
     )
 
 
-def _particular(row: OverheadRow) -> tuple[bool, bool, bool, bool]:
-    return (row.engine != "*", row.capability != "*", row.draft is not None, row.versions != "*")
+def _particular(row: OverheadRow) -> tuple[bool, bool, bool, bool, bool]:
+    silicon, drafted = row.capability != "*", row.draft is not None
+    return (row.engine != "*", bool(row.models), silicon, drafted, row.versions != "*")

@@ -11,7 +11,11 @@ from fractions import Fraction
 
 from upright.planning.kvcache import CacheShape
 from upright.planning.layouts import Storage
+from upright.planning.pages import Pages
 from upright.units import memory
+
+# A length at which every window is full and every block of one that grows is whole.
+LONGEST = 2**24
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,17 @@ class Held:
     """Bytes that states get for each byte of the tokens' pool; None if they share it."""
     pool_share: Fraction | None = None
     """Tokens of the windows' pool for each token of the full one."""
+    windows: tuple[tuple[int, Fraction], ...] = ()
+    """Tokens that a request is admitted with of each window, and what one of them takes there."""
+    pages: Pages | None = None
+    """How the pool is divided, where groups of unequal pages share it."""
 
-    @property
-    def sequence_bytes(self) -> Fraction:
-        """What a sequence takes beside what grows."""
-        return self.window_bytes + self.state_bytes * self.states_kept
+    def request_bytes(self, tokens: int) -> Fraction:
+        """What a request of this length is admitted with."""
+        if self.pages is not None:
+            return Fraction(self.pages.request_bytes(tokens))
+        windowed = sum((min(tokens, most) * each for most, each in self.windows), Fraction(0))
+        return tokens * self.token_bytes + windowed + self.state_bytes * self.states_kept
 
     @property
     def cell_bytes(self) -> Fraction:
@@ -52,8 +62,10 @@ def held_by(shape: CacheShape, storage: Storage, *, share: Fraction, tensor: int
     """`share` is the part of the growing cache that a rank holds, `depth` its stage's part of the layers."""
     windows = sum(window.bytes_per_token for window in shape.windows)
     divided = Fraction(1, tensor)
+    pages = shape.pages if share == depth == 1 else None
+    token = Fraction(pages.block_bytes, pages.block_tokens) if pages else shape.bytes_per_token
     held = Held(
-        token_bytes=shape.bytes_per_token * share * depth,
+        token_bytes=token * share * depth,
         window_bytes=shape.window_bytes * share * depth,
         window_token_bytes=windows * share * depth,
         state_bytes=shape.bytes_per_state * divided * depth,
@@ -61,6 +73,10 @@ def held_by(shape: CacheShape, storage: Storage, *, share: Fraction, tensor: int
         block_tokens=block,
         why="",
         pool_share=shape.pool_share,
+        windows=tuple(
+            (window.tokens + shape.in_flight_tokens, window.bytes_per_token * share * depth) for window in shape.windows
+        ),
+        pages=pages,
     )
     row = storage.row("division", "*")
     if row is None or not shape.state_layers:
@@ -70,19 +86,31 @@ def held_by(shape: CacheShape, storage: Storage, *, share: Fraction, tensor: int
     return _paged(held, shape, row.page_align or 16, share) if row.page_align else held
 
 
-def pool_tokens(held: Held, pool_bytes: Fraction, users: int) -> int:
-    """Tokens that fit beside what the users' sequences take at once."""
-    if held.token_bytes == 0:
+def pool_tokens(held: Held, pool_bytes: Fraction, users: int, context_tokens: int) -> int:
+    """Tokens of requests of this length that fit, as the engine admits them: requests at once times their length."""
+    if held.token_bytes == 0 or pool_bytes <= 0:
         return 0
+    if held.state_share is None and held.pool_share is None:
+        cell = held.request_bytes(context_tokens) / context_tokens
+        return int(pool_bytes / cell) // held.block_tokens * held.block_tokens
+    pool = pool_bytes
     if held.state_share is not None:
         pool = pool_bytes / (1 + held.state_share)
         if held.state_bytes * users > pool * held.state_share:
             return 0
-    else:
-        pool = pool_bytes - users * held.state_bytes * held.states_kept
     if held.pool_share is None:
         pool -= users * held.window_bytes
     return max(0, int(pool / held.cell_bytes) // held.block_tokens * held.block_tokens)
+
+
+def longest_tokens(held: Held, pool_bytes: Fraction, users: int) -> int:
+    """The longest single request that fits."""
+    if held.token_bytes == 0 or pool_bytes <= 0:
+        return 0
+    if held.state_share is not None or held.pool_share is not None:
+        return pool_tokens(held, pool_bytes, users, 1)
+    bounded = held.request_bytes(LONGEST) - LONGEST * held.token_bytes
+    return max(0, int((pool_bytes - bounded) / held.token_bytes) // held.block_tokens * held.block_tokens)
 
 
 def _set_aside(held: Held, share: Fraction) -> Held:

@@ -11,17 +11,18 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from upright.catalog.rows.memory import OverheadRow
+from upright.catalog.model_records import row_of
+from upright.catalog.rows.memory import End, OverheadRow
 from upright.engines.facets.budget import GpuShare
 from upright.engines.facets.spread import Ranks
 from upright.planning import fraction as fractions
 from upright.planning.answer import exact, finish, unsure
-from upright.planning.devices import UNIFIED_RESERVE, Device
+from upright.planning.devices import UNIFIED_RESERVE, Device, host_bytes
 from upright.planning.host_experts import Offload
 from upright.planning.kvcache import CacheShape, cache_shape, copies, rank_share
 from upright.planning.layouts import Storage
 from upright.planning.overhead import line, overheads
-from upright.planning.pooling import Held, held_by, pool_tokens
+from upright.planning.pooling import Held, held_by, longest_tokens, pool_tokens
 from upright.planning.stated import stated_cache
 from upright.planning.weights import RankWeights, rank_weights
 from upright.records.box import Box
@@ -76,7 +77,10 @@ class RankCase:
     @cached_property
     def rows(self) -> dict[str, OverheadRow]:
         capability = self.gpus[0].capability
-        found = overheads(self.engine, self.version, capability=capability, draft=self.goal.draft)
+        row = row_of(self.model)
+        found = overheads(
+            self.engine, self.version, capability=capability, draft=self.goal.draft, model=row.id if row else None
+        )
         if self.lessons and (learned := self.lessons.learned(self.model.name, self.parallel, draft=self.goal.draft)):
             return {row.term: learned.row(row) for row in found}
         return {row.term: row for row in found}
@@ -90,6 +94,12 @@ class RankCase:
             vision=self.ranks.vision,
             draft=self.goal.draft,
         )
+
+    @cached_property
+    def tables_on_host(self) -> bool:
+        """Whether lookup tables lie in system RAM, where that is another memory than the GPUs'."""
+        row = self.storage.row("tables", "*")
+        return row is not None and row.on_host and not self.gpus[0].unified
 
     @property
     def need_tokens(self) -> int:
@@ -121,9 +131,11 @@ def plan_on_ranks(case: RankCase) -> Plan:
     ranks = _ranks(case)
     smallest = min(ranks, key=lambda rank: rank.pool_bytes)
     shape = case.shape
-    band = case.rows["pool-band"].share
-    assert band is not None
-    best, low, high = (_pool_tokens(smallest, case, share) for share in (band.best, band.low, band.high))
+    sure = _pool_bytes(smallest, case, "low")
+    best, low, high = (
+        pool_tokens(smallest.held, pool, case.goal.users, case.context_tokens)
+        for pool in (_pool_bytes(smallest, case, "best"), sure, _pool_bytes(smallest, case, "high"))
+    )
     ledger = [found for rank in ranks for found in (*rank.fixed, *_cache_lines(case, rank), *rank.outside)]
     ledger += _on_host(case)
     plan = Plan(
@@ -152,9 +164,9 @@ def plan_on_ranks(case: RankCase) -> Plan:
             planned_tokens=case.need_tokens,
         ),
         objections=_objections(case, ranks, low),
-        notes=_notes(case, smallest, best, low, 1 - band.low / band.best),
+        notes=_notes(case, smallest, best, low),
     )
-    return finish(plan, case.model)
+    return finish(plan, case.model, longest_tokens=longest_tokens(smallest.held, sure, case.goal.users))
 
 
 def _with_gpu_experts(case: RankCase) -> RankCase:
@@ -196,7 +208,7 @@ def _fixed(case: RankCase, device: Device, stage: RankWeights) -> tuple[LedgerLi
     if stage.unsure_bytes:
         why = "tensors with names and shapes that nobody knows: on every rank at most, divided at least"
         lines.append(unsure(device.name, "unclassed_weights", stage.unsure_bytes, tensor, why, basis))
-    if stage.table_bytes:
+    if stage.table_bytes and not case.tables_on_host:
         why = f"1/{tensor} of the lookup tables; an engine that can keep them in system RAM needs none of it here"
         lines.append(exact(device.name, "tables", stage.table_bytes, why, basis))
     if case.offload:
@@ -221,6 +233,9 @@ def _outside(case: RankCase, device: Device) -> tuple[LedgerLine, ...]:
 def _on_host(case: RankCase) -> tuple[LedgerLine, ...]:
     """The engine's processes; and the system and its page cache, where the GPU has no memory of its own."""
     process, device = line(case.rows["process"], "host"), case.gpus[0]
+    tables = sum(stage.table_bytes for stage in case.stages) * case.parallel.tensor
+    if tables and case.tables_on_host:
+        return process, exact("host", "tables", tables, "lookup tables, which the engine keeps in system RAM")
     if not device.unified:
         return (case.offload.on_host(), process) if case.offload else (process,)
     why = "the system and its page cache: GPU and system share one memory"
@@ -230,12 +245,13 @@ def _on_host(case: RankCase) -> tuple[LedgerLine, ...]:
 def _cache_lines(case: RankCase, rank: _Rank) -> tuple[LedgerLine, ...]:
     """Tokens and windows of the users' sequences, and the states that the engine keeps of them."""
     users, held = case.goal.users, rank.held
-    windows = case.shape.windows
-    windowed = sum(min(case.context_tokens, window.tokens) * window.bytes_per_token for window in windows)
-    share = held.window_bytes / case.shape.window_bytes if case.shape.window_bytes else Fraction(0)
-    tokens_bytes = int(users * (case.context_tokens * held.token_bytes + windowed * share))
+    request, states = held.request_bytes(case.context_tokens), held.state_bytes * held.states_kept
     why = f"{users} x {tokens(case.context_tokens)} tokens x {float(held.token_bytes):,.0f} B on this rank"
-    lines = [exact(rank.device.name, "kv_cache", tokens_bytes, why)]
+    if held.pages is not None:
+        blocks = held.pages.request_blocks(case.context_tokens)
+        why = f"{users} x {blocks:,} blocks of {memory(held.pages.block_bytes)}, tokens in flight and all"
+        return (exact(rank.device.name, "kv_cache", int(users * request), why),)
+    lines = [exact(rank.device.name, "kv_cache", int(users * (request - states)), why)]
     if held.state_bytes:
         kept = f"{users} x {held.states_kept} states kept" if held.states_kept > 1 else f"{users} states"
         why = f"{kept}, {held.why}" if held.why else kept
@@ -243,9 +259,20 @@ def _cache_lines(case: RankCase, rank: _Rank) -> tuple[LedgerLine, ...]:
     return tuple(lines)
 
 
-def _pool_tokens(rank: _Rank, case: RankCase, share: float) -> int:
-    pool = Fraction(rank.pool_bytes) * Fraction(share).limit_denominator(1000)
-    return pool_tokens(rank.held, pool, case.goal.users)
+def _pool_bytes(rank: _Rank, case: RankCase, end: End) -> Fraction:
+    """What is left for the cache: by the share that the pools of this engine and model were off, or by the terms'."""
+    row = case.rows["pool-band"]
+    assert row.share is not None
+    pool = Fraction(rank.pool_bytes)
+    if row.adds_terms and end != "best":
+        off = [_off(found, end) for found in rank.fixed if found.term in case.rows]
+        spread = int(sum(each * each for each in off) ** 0.5)  # terms that know nothing of each other
+        pool += spread if end == "high" else -spread
+    return pool * Fraction(getattr(row.share, end)).limit_denominator(1000)
+
+
+def _off(found: LedgerLine, end: End) -> int:
+    return found.bytes - found.low_bytes if end == "high" else found.high_bytes - found.bytes
 
 
 def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tuple[Objection, ...]:
@@ -267,6 +294,7 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tu
                 short_bytes=short,
             )
         )
+    found += _host_too_small(case)
     for rank in ranks[:1]:
         outside = (*rank.outside, *(_on_host(case) if rank.device.unified else ()))  # one memory, counted once
         spare = rank.device.cuda_bytes - rank.budget.capacity_bytes - sum(each.bytes for each in outside)
@@ -281,6 +309,16 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tu
                 )
             )
     return tuple(found)
+
+
+def _host_too_small(case: RankCase) -> list[Objection]:
+    tables = sum(found.bytes for found in _on_host(case) if found.term == "tables")
+    there = host_bytes(case.box).value
+    if not tables or there is None or tables <= there:
+        return []
+    short = int(tables - there)
+    message = f"{memory(tables)} of lookup tables are kept in system RAM, {memory(int(there))} are there"
+    return [Objection(code="host-memory-too-small", message=message, device="host", short_bytes=short)]
 
 
 def _on_top(rank: _Rank) -> str:
@@ -299,7 +337,7 @@ def _weights_too_large(case: RankCase, rank: _Rank, short: int) -> Objection:
     )
 
 
-def _notes(case: RankCase, rank: _Rank, best: int, low: int, band: float) -> tuple[Note, ...]:
+def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]:
     found = []
     if best and (
         note := fractions.unused(
@@ -308,8 +346,11 @@ def _notes(case: RankCase, rank: _Rank, best: int, low: int, band: float) -> tup
     ):
         found.append(note)
     if low < case.need_tokens <= best:
-        message = f"by the best figure it fits, within the band of {100 * band:.0f} % it may not"
+        message = f"by the best figure it fits, within the band of {100 * (1 - low / best):.0f} % it may not"
         found.append(Note(code="tight", message=message))
+    if tables := [found for found in _on_host(case) if found.term == "tables"]:
+        message = f"{memory(tables[0].bytes)} of lookup tables lie in system RAM, beside the engine's processes"
+        found.append(Note(code="tables-in-ram", message=message))
     if case.shape.unknown:
         found.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(case.shape.unknown)}"))
     return tuple(found)

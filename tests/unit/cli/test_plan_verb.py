@@ -54,8 +54,9 @@ def test_a_shorter_context_is_in_the_next_command_with_all_that_was_typed(uprigh
     assert words[words.index("--users") + 1] == "2"
 
 
-def test_a_larger_share_of_the_gpus_is_offered_where_it_brings_the_weights_within_reach(upright):
-    words = ("deepseek-ai/DeepSeek-V3.2", "--box", "8x-rtx-pro-6000-server", "--context", "32768")
+def test_a_larger_share_of_the_gpus_is_offered_where_it_brings_the_context_within_reach(upright):
+    words = ("nvidia/MiniMax-M2.7-NVFP4", "--box", "2x-rtx-pro-6000-workstation", "--context", "131072")
+    words += ("--engine", "vllm")
     done = upright("plan", *words)
     assert done.returncode == 1
     assert "No artifact" not in done.stdout

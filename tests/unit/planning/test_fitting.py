@@ -27,7 +27,8 @@ def test_the_rows_are_the_fit():
     assert row("vllm-draft").gib.best == pytest.approx(found.draft, abs=0.006)
     assert row("vllm-graphs").gib.best == pytest.approx(found.graphs, abs=0.006)
     assert row("vllm-graphs-draft").gib.best == pytest.approx(found.graphs_with_draft, abs=0.006)
-    assert row("vllm-runtime").gib.best == pytest.approx(fit(HOPPER).runtime, abs=0.006)
+    others = row("vllm-runtime-before-0.21").gib
+    assert others.low <= fit(HOPPER).runtime <= others.high
 
 
 def test_the_rows_name_the_images_that_they_were_fitted_on():

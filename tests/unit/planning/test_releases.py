@@ -12,6 +12,7 @@ from upright.planning import plan
 from upright.records.box import Box, EngineInstall
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")
+SIXTEEN = catalog.box_record("16x-rtx-pro-6000-server")
 H200 = catalog.box_record("8x-h200")
 
 
@@ -25,12 +26,12 @@ def codes(found: Plan) -> set[str]:
 
 
 def test_what_a_row_says_no_to_is_refused_with_the_version_that_would_do():
-    old = best("deepseek-v3.2", "0.20.0", memory_fraction=0.95)
+    old = best("deepseek-v3.2", "0.20.0", box=SIXTEEN)
     (no,) = old.objections
     assert (no.code, no.remedy) == ("engine-too-old", "--engine-version 0.24.0")
     assert "compat/vllm-sm12-sparse-mla-old" in no.message
     assert [offer.options for offer in old.nearest] == [("--engine-version", "0.24.0")]
-    assert best("deepseek-v3.2", "0.24.0", memory_fraction=0.95).fits
+    assert best("deepseek-v3.2", "0.24.0", box=SIXTEEN).fits
     assert "engine-too-old" not in codes(best("deepseek-v3.2", "0.20.0", box=H200)), "that row is of other silicon"
 
 
@@ -43,7 +44,7 @@ def test_a_version_older_than_the_model_is_refused():
 
 
 def test_of_two_refusals_the_newer_version_is_offered():
-    found = best("deepseek-v3.2", "0.10.0", memory_fraction=0.95)
+    found = best("deepseek-v3.2", "0.10.0", box=SIXTEEN)
     remedies = [no.remedy for no in found.objections]
     assert remedies == ["--engine-version 0.11.1", "--engine-version 0.24.0", "--engine-version 0.11.1"]
     assert "CVE-2025-66448" in found.objections[-1].message

@@ -9,7 +9,7 @@ from upright.catalog.rows.base import Range, Row, Words
 
 Piece = Literal[
     "latent", "sparse-latent", "index", "block-index", "compressed-v4", "compressed-v41", "compressor", "state",
-    "window", "division",
+    "window", "division", "pages-v4", "pages-v41", "tables",
 ]  # fmt: skip
 
 
@@ -58,6 +58,16 @@ class LayoutRow(Row):
     """Tokens that a page is a multiple of, where states and tokens share pages of one size."""
     pool_share: float | None = None
     """Tokens of the windows' pool for each token of the full pool, where the engine divides memory so."""
+    block_tokens: int | None = None
+    """Tokens of a block of layers that grow, where groups of unequal pages share one pool."""
+    window_block_tokens: int | None = None
+    """Tokens of a block of windows there."""
+    align_bytes: int | None = None
+    """Bytes that a page there is a multiple of."""
+    in_flight_tokens: int | None = None
+    """Tokens that a request may have in flight beside its window, and is admitted with."""
+    on_host: bool = False
+    """True if the piece lies in system RAM unless somebody says otherwise."""
 
     def holds(self, engine: str, version: str | None, capability: str | None, cache_type: str) -> bool:
         return (

@@ -47,6 +47,10 @@ class OverheadRow(Row):
     """What it is made of."""
     pools: tuple[str, ...] = ()
     """Images of the pools that it was fitted on: a test fits it again."""
+    models: tuple[str, ...] = ()
+    """Models that it holds for, those that it was fitted on; empty for all."""
+    adds_terms: bool = False
+    """Of a pool-band: whether the bands of the terms come on top of the share."""
 
     def bytes(self, end: End) -> int:
         return int(getattr(self.gib, end) * GIB) if self.gib else 0

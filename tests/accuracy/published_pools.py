@@ -1,0 +1,126 @@
+"""A published start -> the `upright plan` command that a person would type for it, and the pool that it states."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from upright.cli.main import cli
+
+ROWS = Path(__file__).with_name("published_pools.csv")
+_BOXES = {"gb10": "dgx-spark"}
+_RELEASE = re.compile(r"(?<![\d.])0\.\d+\.\d+")
+_STATED_TYPES = ("fp8", "bf16", "f16", "q8_0", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla", "auto")
+# Formats that a row states in words, and the repository that has them.
+_STATED_FORMATS = {
+    "zai-org/GLM-5.3-Flash FP8": "zai-org/GLM-5.3-Flash-FP8",
+    "mix-IQ3_K 106.830 GiB": "ubergarm/Qwen3-235B-A22B-GGUF:mix-IQ3_K",
+    "Q8_0 232.769 GiB": "unsloth/Qwen3-235B-A22B-GGUF:Q8_0",
+}
+
+
+@dataclass(frozen=True)
+class Start:
+    """One row: what was started, and what it said."""
+
+    row: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.row["id"]
+
+    @property
+    def died(self) -> bool:
+        return self.row["fits"] == "no"
+
+    @property
+    def pool_tokens(self) -> int | None:
+        """As printed; None of what died, and of llama.cpp, which is told how large its cache is."""
+        told = self.row["engine"].endswith("llama.cpp")
+        return None if told or not self.row["pool_tokens"] else int(self.row["pool_tokens"])
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the page only says that the pool is no smaller."""
+        return "floor" in self.row["note"]
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the page says of the pool."""
+
+    start: Start
+    low: int = 0
+    best: int = 0
+    high: int = 0
+    objections: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def known(self) -> bool:
+        return self.best > 0
+
+    @property
+    def inside(self) -> bool:
+        pool = self.start.pool_tokens or 0
+        return self.low <= pool <= self.high
+
+    @property
+    def error(self) -> float:
+        pool = self.start.pool_tokens or 0
+        return 0.0 if self.start.at_least and self.best >= pool else abs(self.best / pool - 1)
+
+
+def starts() -> tuple[Start, ...]:
+    with ROWS.open(encoding="utf-8", newline="") as opened:
+        return tuple(Start(row) for row in csv.DictReader(opened))
+
+
+def argv(start: Start) -> list[str]:
+    """With what the author says of the start, and nothing that only we would know."""
+    row = start.row
+    count, engine = int(row["gpu_count"] or 1), row["engine"].partition("-fork")[0]
+    box = _BOXES.get(row["gpu"]) if count == 1 else None
+    stated = ["plan", _model(row), "--box", box or f"{count}x-{row['gpu']}"]
+    stated += ["--engine", engine] if engine != "any" else []
+    if not engine.endswith("llama.cpp") and (count > 1 or int(row["tensor"]) > 1):
+        stated += ["--tp", row["tensor"], "--dcp", row["dcp"] or "1"]
+    for option, column in (("--gpu-memory-utilization", "memory_fraction"), ("--context", "max_model_len")):
+        stated += [option, row[column]] if row[column] else []
+    cache_type = row["kv_dtype"].split(" ")[-1]
+    stated += ["--kv-dtype", cache_type] if cache_type in _STATED_TYPES else []
+    if release := _RELEASE.search(row["version_or_image"]):
+        stated += ["--engine-version", release[0]]
+    stated += ["--draft"] if row["draft"] not in ("none", "") else []
+    stated += ["--host-memory", "1024"] if engine.endswith("llama.cpp") else []
+    return [*stated, "--json"]
+
+
+def ask(start: Start) -> Stated:
+    done = CliRunner().invoke(cli, argv(start))
+    if not done.stdout.startswith("{"):
+        return Stated(start, why=f"{done.exception or done.output}"[:120])
+    plans = json.loads(done.stdout)["plans"]
+    if not plans:
+        return Stated(start, why="no plan")
+    kv, objections = plans[0]["kv"], plans[0]["objections"]
+    return Stated(
+        start,
+        kv["low_tokens"],
+        kv["capacity_tokens"],
+        kv["high_tokens"],
+        tuple(found["code"] for found in objections),
+        "; ".join(found["message"] for found in objections)[:120],
+    )
+
+
+def _model(row: dict[str, str]) -> str:
+    if row["artifact"] in _STATED_FORMATS:
+        return _STATED_FORMATS[row["artifact"]]
+    named = row["artifact"].split(" ")[0]
+    return named if "/" in named else row["model"]

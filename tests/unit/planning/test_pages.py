@@ -1,0 +1,63 @@
+"""Blocks of unequal groups, beside what starts of DeepSeek V4 and V4.1 on 8 H100 printed (vLLM 0.31.1rc1)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from upright import catalog
+from upright.deriving.catalogued import records
+from upright.planning.kvcache import cache_shape
+from upright.planning.layouts import Storage
+from upright.planning.pages import Bucket, divided
+from upright.planning.pooling import held_by, longest_tokens, pool_tokens
+from upright.units import GIB
+
+CONTEXT = 262_144
+
+
+def held(model: str, dtype: str = "fp8_ds_mla"):
+    storage = Storage("vllm", "0.32.0", "9.0")
+    architecture = records(catalog.model(model))[0].architecture
+    shape = cache_shape(architecture, dtype, storage=storage)
+    return held_by(shape, storage, share=Fraction(1), tensor=8, depth=Fraction(1), block=16)
+
+
+@pytest.mark.parametrize(
+    ("model", "pool_gib", "printed_tokens"),
+    [("deepseek-v4-flash", 47.43, 1_728_531), ("deepseek-v4.1-flash", 29.14, 9_092_347)],
+)
+def test_a_pool_is_as_many_requests_as_its_blocks_admit(model, pool_gib, printed_tokens):
+    tokens = pool_tokens(held(model), Fraction(int(pool_gib * GIB)), 1, CONTEXT)
+    assert tokens == pytest.approx(printed_tokens, rel=0.001)
+
+
+def test_a_request_of_deepseek_v4_takes_7706_blocks_most_of_them_for_tokens_in_flight():
+    pages = held("deepseek-v4-flash").pages
+    assert pages is not None
+    assert pages.request_blocks(CONTEXT) == 1024 + 4099 + 2065 + 2 * 259
+    assert pages.request_blocks(1024) < 1024
+
+
+def test_the_longest_request_is_not_what_many_requests_hold_together():
+    pool = Fraction(47 * GIB)
+    flash = held("deepseek-v4-flash")
+    assert longest_tokens(flash, pool, 1) > 5 * pool_tokens(flash, pool, 1, 65_536)
+
+
+def test_a_windowed_request_is_admitted_with_the_tokens_in_flight():
+    storage = Storage("vllm", "0.32.0", "9.0")
+    architecture = records(catalog.model("gpt-oss-120b"))[0].architecture
+    shape = cache_shape(architecture, "bf16", storage=storage)
+    rank = held_by(shape, storage, share=Fraction(1), tensor=1, depth=Fraction(1), block=16)
+    assert rank.request_bytes(65_536) == (65_536 + 128 + 16_384) * 36_864
+    assert rank.request_bytes(1_024) == 2 * 1_024 * 36_864
+
+
+def test_groups_are_split_for_the_fewest_padded_layers():
+    growing = Bucket(((100, 2), (10, 2)), 256)
+    windows = Bucket(((90, 5),), 64, 128)
+    pages = divided([growing, windows], in_flight=0)
+    assert [count for _, count in pages.groups] == [1, 3]
+    assert pages.block_bytes == 2 * 100 + 2 * 10
