@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from upright.errors import UsageError
+from upright.planning.admission import Pages, pages_of
 from upright.planning.layouts import Storage, layer_state, state_rows
-from upright.planning.pages import Pages, pages_of
 from upright.records.model import (
     Architecture,
     Attention,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from upright.planning.admission import Pages
 from upright.planning.kvcache import CacheShape
 from upright.planning.layouts import Storage
-from upright.planning.pages import Pages
 from upright.units import memory
 
 # A length at which every window is full and every block of one that grows is whole.

@@ -8,9 +8,9 @@ import pytest
 
 from upright import catalog
 from upright.deriving.catalogued import records
+from upright.planning.admission import Bucket, divided
 from upright.planning.kvcache import cache_shape
 from upright.planning.layouts import Storage
-from upright.planning.pages import Bucket, divided
 from upright.planning.pooling import held_by, longest_tokens, pool_tokens
 from upright.units import GIB
 
