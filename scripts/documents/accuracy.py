@@ -26,7 +26,8 @@ _INTRODUCTION = """\
 Every figure of a plan is either arithmetic on what the files say, and then it is exact, or something that an engine
 adds, and then it has a band and rows that it was fitted on (`upright catalog list overheads`). This page holds both
 against what people measured. Nothing on it was measured by us on a GPU: the runs are published ones, with their
-sources in the catalogue (`upright catalog list pools`).
+sources in the catalogue (`upright catalog list pools`). What the command prints for published runs, and how often they
+lie inside, is on [a page of its own](coverage.md).
 """
 
 _POOLS_MEASURED = (
@@ -58,7 +59,7 @@ _UNKNOWN = """\
 
 - No plan of ours has met a GPU yet. After the first start, [`upright residuals`](residuals.md) says how far each term
   was off, and the next plan uses it.
-- SGLang's overheads rest on two runs, H200's on one report, and B200 is taken for an H200.
+- SGLang's overheads rest on five runs, vLLM's beside Kimi on RTX PRO 6000 on eleven starts of eight models.
 - For CPU offload one machine is known. Two of its three published VRAM figures cannot be reconciled with the
   size of the layers that were placed, so only the row without experts on the GPUs was used.
 - The size of the copies that llama.cpp makes of experts for prefill is a wide band.

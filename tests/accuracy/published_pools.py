@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from upright.cli.main import cli
 
 ROWS = Path(__file__).with_name("published_pools.csv")
+STATED = ROWS.with_name("published_pools_stated.csv")
 _BOXES = {"gb10": "dgx-spark"}
 _RELEASE = re.compile(r"(?<![\d.])0\.\d+\.\d+")
 _STATED_TYPES = ("fp8", "bf16", "f16", "q8_0", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla", "auto")

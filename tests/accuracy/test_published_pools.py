@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from functools import cache
 from statistics import median
 
-from tests.accuracy.published_pools import Stated, ask, starts
+from tests.accuracy.published_pools import STATED, Stated, ask, starts
 
 ANSWERED, INSIDE, MEDIAN = 0.80, 0.90, 0.08
 
@@ -43,3 +44,11 @@ def test_nothing_that_died_is_said_to_fit():
 def test_a_band_is_an_answer_and_not_everything():
     known = [stated for stated in pools() if stated.known]
     assert median((stated.high - stated.low) / stated.best for stated in known) < 0.5
+
+
+def test_the_page_claims_no_more_than_the_command_prints():
+    with STATED.open(encoding="utf-8", newline="") as opened:
+        rows = [row for row in csv.DictReader(opened) if row["low"] and row["measured"]]
+    claimed = {row["id"] for row in rows if float(row["low"]) <= float(row["measured"]) <= float(row["high"])}
+    assert claimed <= {stated.start.name for stated in pools() if stated.known and stated.inside}
+    assert len(rows) <= sum(stated.known for stated in pools())

@@ -1,0 +1,53 @@
+"""Published runs beside what `upright plan` prints for them, and beside what docs/accuracy.md claims."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from tests.accuracy.published_runs import STATED, Answered, ask, one_prompt, published, sampled
+from upright import catalog
+
+# Over all rows in November 2026: 65 % answered, 81 % of them inside with the runs of one prompt for all users.
+ANSWERED, INSIDE = 0.60, 0.80
+
+
+def claimed() -> dict[str, bool]:
+    """Row -> whether the page counts it as inside; rows that it calls not known are left out."""
+    with STATED.open(encoding="utf-8", newline="") as opened:
+        rows = [row for row in csv.DictReader(opened) if row["low"]]
+    return {row["id"]: float(row["low"]) <= float(row["measured"]) <= float(row["high"]) for row in rows}
+
+
+def judge(answers: list[Answered]) -> None:
+    """What the page claims of these runs is no better than what the command prints today."""
+    of_page = claimed()
+    known = [answer for answer in answers if answer.known]
+    assert len(known) >= sum(answer.row.id in of_page for answer in answers)
+    worse = [answer.row.id for answer in answers if of_page.get(answer.row.id) and not answer.inside]
+    assert worse == []
+
+
+def test_the_page_claims_no_more_than_the_command_prints():
+    judge([ask(row) for row in sampled()[::3]])
+
+
+def test_the_page_speaks_of_runs_that_are_there():
+    assert set(claimed()) <= {row.id for row in sampled()}
+    assert len(sampled()) >= 50
+
+
+def test_runs_with_one_prompt_for_all_users_are_left_out():
+    left_out = [row for row in catalog.measurements() if one_prompt(row)]
+    assert left_out
+    assert all((row.concurrency or 1) > 1 and row.context_tokens for row in left_out)
+
+
+@pytest.mark.slow
+def test_all_published_runs():
+    answers = [ask(row) for row in published()]
+    known = [answer for answer in answers if answer.known]
+    judge([answer for answer in answers if answer.row.id in {row.id for row in sampled()}])
+    assert len(known) / len(answers) >= ANSWERED
+    assert sum(answer.inside for answer in known) / len(known) >= INSIDE
