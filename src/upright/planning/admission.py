@@ -132,18 +132,18 @@ def _windowed(kinds: Sequence[CompressedAttention], row: LayoutRow, entry: Fract
 
 def _compressors(kinds: Sequence[CompressedAttention], row: LayoutRow) -> list[Bucket]:
     """V4 keeps the group that is being compressed as a window of a few tokens, V4.1 in a ring."""
-    found = []
+    buckets = []
     for kind in kinds:
         if kind.layout == "v41":
             if kind.ratio > 1:
                 page = _aligned(Fraction(_RING_ROWS * 2 * kind.head_dim * _FP32), row)
-                found.append(Bucket(((page, kind.layers),), 0))
+                buckets.append(Bucket(((page, kind.layers),), 0))
         elif kind.ratio in _STATE_ROWS:
             rows, twice = _STATE_ROWS[kind.ratio], 2 if kind.ratio == _OVERLAPPING else 1
             widths = [kind.head_dim, *([kind.indexer_head_dim] if kind.indexer_head_dim else [])]
             pages = tuple((_aligned(Fraction(rows * 2 * twice * width * _FP32), row), kind.layers) for width in widths)
-            found.append(Bucket(pages, rows, twice * kind.ratio))
-    return found
+            buckets.append(Bucket(pages, rows, twice * kind.ratio))
+    return buckets
 
 
 def _aligned(content: Fraction, row: LayoutRow) -> int:

@@ -49,7 +49,7 @@ class Held:
         """What a request of this length is admitted with."""
         if self.pages is not None:
             return Fraction(self.pages.request_bytes(tokens))
-        windowed = sum((min(tokens, most) * each for most, each in self.windows), Fraction(0))
+        windowed = sum((min(tokens, most) * size for most, size in self.windows), Fraction(0))
         return tokens * self.token_bytes + windowed + self.state_bytes * self.states_kept
 
     @property

@@ -265,14 +265,14 @@ def _pool_bytes(rank: _Rank, case: RankCase, end: End) -> Fraction:
     assert row.share is not None
     pool = Fraction(rank.pool_bytes)
     if row.adds_terms and end != "best":
-        off = [_off(found, end) for found in rank.fixed if found.term in case.rows]
-        spread = int(sum(each * each for each in off) ** 0.5)  # terms that know nothing of each other
+        off = [_off(term, end) for term in rank.fixed if term.term in case.rows]
+        spread = int(sum(gap * gap for gap in off) ** 0.5)  # terms that know nothing of each other
         pool += spread if end == "high" else -spread
     return pool * Fraction(getattr(row.share, end)).limit_denominator(1000)
 
 
-def _off(found: LedgerLine, end: End) -> int:
-    return found.bytes - found.low_bytes if end == "high" else found.high_bytes - found.bytes
+def _off(term: LedgerLine, end: End) -> int:
+    return term.bytes - term.low_bytes if end == "high" else term.high_bytes - term.bytes
 
 
 def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tuple[Objection, ...]:
@@ -312,7 +312,7 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tu
 
 
 def _host_too_small(case: RankCase) -> list[Objection]:
-    tables = sum(found.bytes for found in _on_host(case) if found.term == "tables")
+    tables = sum(term.bytes for term in _on_host(case) if term.term == "tables")
     there = host_bytes(case.box).value
     if not tables or there is None or tables <= there:
         return []
@@ -348,7 +348,7 @@ def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]
     if low < case.need_tokens <= best:
         message = f"by the best figure it fits, within the band of {100 * (1 - low / best):.0f} % it may not"
         found.append(Note(code="tight", message=message))
-    if tables := [found for found in _on_host(case) if found.term == "tables"]:
+    if tables := [term for term in _on_host(case) if term.term == "tables"]:
         message = f"{memory(tables[0].bytes)} of lookup tables lie in system RAM, beside the engine's processes"
         found.append(Note(code="tables-in-ram", message=message))
     if case.shape.unknown:
