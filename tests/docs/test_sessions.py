@@ -109,6 +109,8 @@ def test_a_page_that_shows_a_session_is_executed():
         "proving.md",
         "sizing.md",
         "fleet.md",
+        "recommending.md",
+        "comparing.md",
     }
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     assert {page.name for page in pages if "```console" in page.read_text()} == executed
