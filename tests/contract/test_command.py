@@ -46,6 +46,8 @@ WORDS: dict[str, list[str]] = {
     "store": ["store", "check"],
     "kernels": ["kernels", "check", "nothing"],
     "completion": ["completion", "bash"],
+    "recommend": ["recommend", "--box", "1x-rtx-4090", "--ram", "96"],
+    "compare": ["compare", "gpt-oss-120b", "--box", "dgx-spark", "--box", "8x-h100"],
     "patch": ["patch", "list", "--engine", "vllm"],
 }
 

@@ -76,9 +76,17 @@ def attacks(pattern: str) -> Iterator[str]:
 def test_no_pattern_backtracks_without_end(name: str):
     compiled = re.compile(PATTERNS[name])
     for line in attacks(compiled.pattern):
+        assert least_seconds(compiled, line) < SLOWEST_MATCH_SECONDS, line[:80]
+
+
+def least_seconds(pattern: re.Pattern[str], line: str) -> float:
+    """Of three tries where the first is long: a busy machine costs time once, backtracking always."""
+    tries: list[float] = []
+    while not tries or (min(tries) >= SLOWEST_MATCH_SECONDS and len(tries) < 3):
         began = time.process_time()
-        compiled.search(line)
-        assert time.process_time() - began < SLOWEST_MATCH_SECONDS, line[:80]
+        pattern.search(line)
+        tries.append(time.process_time() - began)
+    return min(tries)
 
 
 @pytest.mark.promise("a pattern's time on a line is bounded, whatever the line repeats")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from upright.errors import ReadError
+from upright.foreign import on_one_line
 from upright.records.model import LibraryDefault
 
 LARGEST = 2**40
@@ -146,16 +147,15 @@ class Keys:
 
     def assume(self, name: str, default: Any, source: str) -> None:
         """Notes a default that was taken in place of an absent key."""
-        shown: Scalar = default if isinstance(default, int | float | bool | str) else str(default)[:80]
+        shown: Scalar = default if isinstance(default, int | float | bool) else on_one_line(str(default)[:80])
         if name not in self.assumed:
-            self.assumed[name] = LibraryDefault(
-                key=f"{self.path}{name}", value=shown, source=source or "the library's rule", decides=self.decides
-            )
+            why = on_one_line(source) or "the library's rule"
+            self.assumed[name] = LibraryDefault(key=f"{self.path}{name}", value=shown, source=why, decides=self.decides)
 
     def refuse(self, name: str, why: str = "") -> None:
         """The key is there, and what it says is not understood."""
         self.asked.add(name)
-        self.refused[name] = why
+        self.refused[name] = on_one_line(why)
 
     def ignore(self, *names: str) -> None:
         """Keys that this family has and that do not decide memory."""

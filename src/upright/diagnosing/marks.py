@@ -49,6 +49,9 @@ def engine_of(head: str) -> str | None:
     """Whose log it is, by its first lines; None if none or several claim it."""
     lines = [unwrapped(line) for line in head.splitlines()]
     claims = {name: sum(1 for line in lines if pattern.search(line)) for name, pattern in _shapes().items()}
+    for name, engine in ENGINES.items():
+        if engine.log.fork_of and claims.get(name):
+            claims[name] += claims[engine.log.fork_of]
     best = max(claims, key=lambda name: claims[name])
     return best if claims[best] and sum(count == claims[best] for count in claims.values()) == 1 else None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from upright.catalog import versions
 from upright.engines import engine_named
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
@@ -22,7 +23,7 @@ NATIVE_BITS = 4.4
 LOSS_COSTS = 0.05
 SHARING_COSTS = 0.02
 ANSWER_TOKENS = 1_000
-_FIRST_WITH_FP4 = 10.0
+_BEFORE_FP4 = "<10"
 NOT_KNOWN = "engine-not-known"
 NOT_UNDERSTOOD = "not-understood"
 _HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "ik-only-types", "too-few-gpus", NOT_KNOWN)
@@ -60,7 +61,7 @@ def _emulated(artifact: Model, box: Box) -> bool:
     """NVFP4 on GPUs before Blackwell, which have no FP4 tensor cores: weights are unpacked for every multiplication."""
     capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
     stored = (artifact.quantisation or "").upper()
-    return capability is not None and float(capability) < _FIRST_WITH_FP4 and "NVFP4" in stored
+    return "NVFP4" in stored and capability is not None and versions.inside(capability, _BEFORE_FP4)
 
 
 def _split(plan: Plan, box: Box) -> tuple[int, int]:

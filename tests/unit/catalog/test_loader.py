@@ -82,7 +82,7 @@ def test_the_same_id_twice_in_one_file_is_refused(mine: Path) -> None:
 
 def test_an_unknown_name_gets_near_ones() -> None:
     with pytest.raises(CatalogError) as caught:
-        catalog.gpu("rtx-5080")
+        catalog.gpu("rtx-5095")
     assert "rtx-5090" in (caught.value.hint or "")
     with pytest.raises(CatalogError, match="no such kind: cars"):
         catalog.rows("cars")

@@ -29,6 +29,8 @@ class Log:
     """What its log says about its memory; nothing that it does not say."""
     shape: str | None = None
     """A pattern of lines that only its log has; a text that merely speaks of an engine is not its log."""
+    fork_of: str | None = None
+    """The engine whose lines this log holds too: a line of its own is enough to tell it."""
     family_shape: str | None = None
     """The same for lines that others of its family print too."""
     marks: tuple[Mark, ...] = ()

@@ -9,5 +9,6 @@ from upright.engines.sglang.log import LOG as SGLANG_LOG
 LOG = replace(
     SGLANG_LOG,
     shape=r"\[NativeMoEWrapper Layer \d+\]|\bCreating AMX_\w*MOE_TP\b|\bkt_kernel\b|\bkt_weight_path='",
+    fork_of="sglang",
     phases=((r"\[NativeMoEWrapper Layer \d+\]", "weights"), *SGLANG_LOG.phases),
 )
