@@ -324,8 +324,10 @@ def test_the_interactive_law_holds(name: str, said: dict[str, float], users: int
 @pytest.mark.parametrize(
     ("name", "rises"),
     [
-        ("thinking_seconds", False), ("tool_seconds", False), ("turn_tokens", True), ("opening_tokens", True),
-        ("answer_tokens", True), ("turns_a_request", True),
+        ("thinking_seconds", False), ("turn_tokens", True),
+        *(pytest.param(name, rises, marks=pytest.mark.slow) for name, rises in (
+            ("tool_seconds", False), ("opening_tokens", True), ("answer_tokens", True), ("turns_a_request", True),
+        )),
     ],
 )  # fmt: skip
 def test_more_of_a_habit_never_needs_boxes_the_other_way(name: str, rises: bool) -> None:
@@ -340,6 +342,7 @@ def test_more_of_a_habit_never_needs_boxes_the_other_way(name: str, rises: bool)
     assert counts == sorted(counts, reverse=not rises), (name, counts)
 
 
+@pytest.mark.slow
 def test_a_part_of_a_fleet_states_its_error_and_exact_has_none() -> None:
     small = Demand(3_000, demand(1).usage, Promise(), turns=1_500)
     part = size(small, SERVICE)
