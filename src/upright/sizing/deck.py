@@ -1,8 +1,8 @@
 """A distribution in equally likely steps -> draws of which each round has the right mean.
 
-Pauses and conversations vary by thousands of times; the mean of ten thousand independent draws would be off by a third,
-and so would be the load. A deck is dealt whole before it is shuffled again. What fills queues (prompts, answers) is
-drawn independently: there a deck would take away the very crowds that people wait in.
+Pauses and conversations vary by thousands of times; the mean of ten thousand independent draws of an agent's pauses
+would be off by a tenth, and so would be the load. A deck is dealt whole before it is shuffled again. What fills queues
+(prompts, answers) is drawn independently: there a deck would take away the very crowds that people wait in.
 """
 
 from __future__ import annotations
