@@ -55,9 +55,9 @@ arguments=(
   --kv-cache-dtype bfloat16
   # SGLang's own choice; flashinfer can be chosen and was faster in bf16 reports. [catalogue, compat/sglang-sm120-mla: sglang server_args.py at 0.5.23]
   --attention-backend triton
-  # reads this model's tool calls [catalogue, models/kimi-k2.6]
+  # reads this model's tool calls: by the catalogue's row of this model [catalogue, models/kimi-k2.6]
   --tool-call-parser kimi_k2
-  # separates thinking from the answer [catalogue, models/kimi-k2.6]
+  # separates thinking from the answer: by the catalogue's row of this model [catalogue, models/kimi-k2.6]
   --reasoning-parser kimi_k2
   # the repository brings its own configuration and tokenizer; pin its revision, see the notes [sgl-project/sglang docs/cookbook Kimi-K2.6.mdx (2026-08)]
   --trust-remote-code

@@ -52,9 +52,9 @@ arguments=(
   --attention-backend TRITON_MLA
   # clients may let the model choose a tool [catalogue, models/kimi-k2.6]
   --enable-auto-tool-choice
-  # reads this model's tool calls [catalogue, models/kimi-k2.6]
+  # reads this model's tool calls: by the catalogue's row of this model [catalogue, models/kimi-k2.6]
   --tool-call-parser kimi_k2
-  # separates thinking from the answer [catalogue, models/kimi-k2.6]
+  # separates thinking from the answer: by the catalogue's row of this model [catalogue, models/kimi-k2.6]
   --reasoning-parser kimi_k2
   # the repository brings its own configuration and tokenizer; pin its revision, see the notes [vllm-project/recipes models/moonshotai]
   --trust-remote-code

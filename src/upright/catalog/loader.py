@@ -52,6 +52,7 @@ _ALL = (
     Kind("memory_platforms", "memory_platform:MemoryPlatformRow", "system RAM of processors: channels and speed"),
     Kind("links", "hardware:LinkRow", "measured paths between GPUs: bandwidth and latency"),
     Kind("models", "model:ModelRow", "models: shapes, artifacts, parsers, sampling, licence"),
+    Kind("dialects", "dialect:DialectRow", "how models write tool calls and thinking, and which parser reads them"),
     Kind("schemes", "model:SchemeRow", "schemes of builds: what a name such as NVFP4 says of the sizes"),
     Kind("families", "words:FamilyRow", "families of models by the names of their tensors"),
     Kind("layouts", "layout:LayoutRow", "how engines lay out the cache: bytes of an entry by type and silicon"),

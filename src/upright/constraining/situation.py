@@ -15,6 +15,7 @@ from upright.catalog.model_records import row_of
 from upright.catalog.recorded_flags import recorded_versions
 from upright.catalog.rows.hardware import GpuRow
 from upright.engines import engine_named
+from upright.engines.dialects import never_thinks
 from upright.records.box import Box
 from upright.records.model import (
     Attention,
@@ -25,7 +26,7 @@ from upright.records.model import (
     Model,
 )
 from upright.records.plan import Parallel
-from upright.records.recipe import AttentionName, Circumstances, Recipe, Setting, WeightFormat
+from upright.records.recipe import AttentionName, Circumstances, Recipe, Setting, ThinkingDefault, WeightFormat
 
 Scalar = str | int | float | bool | frozenset[str] | None
 _SPELLINGS = {"bfloat16": "bf16", "float16": "f16", "half": "f16"}
@@ -129,10 +130,18 @@ def circumstances(model: Model, box: Box, image: str | None = None, patches: Ite
         expert_width=experts.intermediate_size if experts else None,
         expert_format=weight_format,
         expert_block=block,
-        thinking=row.thinking.default if row and row.thinking else None,
+        thinking=_thinking(model),
         patches=tuple(dict.fromkeys((*(known.patches if known else ()), *patches))),
         image=known.id if known and known.kind == "community" else None,
     )
+
+
+def _thinking(model: Model) -> ThinkingDefault | None:
+    """By the artifact's own template where it was read; by the catalogue where it is only a name."""
+    if model.basis == "read" and model.dialogue_marks is not None:
+        return "never" if never_thinks(model) else None
+    row = row_of(model)
+    return row.thinking.default if row and row.thinking else None
 
 
 def unified(box: Box) -> bool:

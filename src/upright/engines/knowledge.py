@@ -1,4 +1,4 @@
-"""ModelRow + Plan -> parsers, drafts, thinking and sampling: what every engine must be told of a model.
+"""ModelRow + Plan -> drafts, thinking and sampling: what every engine must be told of a model.
 
 Also what vLLM and SGLang say alike: settings and notes.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from upright.catalog.rows.model import Draft, ModelRow, Parsers
+from upright.catalog.rows.model import Draft, ModelRow
 from upright.engines.facets.flags import Case
 from upright.engines.facets.speculation import Candidate
 from upright.engines.silicon import is_sm12
@@ -18,10 +18,6 @@ from upright.records.recipe import Setting
 
 INSTANT_BELOW_TOKENS_PER_SECOND = 30
 MOST_SEQUENCES, LEAST_SEQUENCES = 256, 4
-
-
-def parsers(row: ModelRow | None, engine: str) -> Parsers | None:
-    return row.parsers.get(engine) if row else None
 
 
 def sequences(plan: Plan) -> int:
@@ -91,25 +87,6 @@ def artifact_words(case: Case) -> str:
     if case.model.basis == "read":
         return "the artifact that was read and planned"
     return "the artifact that was planned, by the catalogue's figures"
-
-
-def parser_settings(case: Case, engine: str) -> Iterator[Setting]:
-    """Flags of the same name in vLLM and SGLang."""
-    found = parsers(case.row, engine)
-    if found is None or case.row is None:
-        return
-    source = f"catalogue, models/{case.row.id}"
-    if found.tool:
-        yield Setting(
-            name="--tool-call-parser", value=found.tool, reason="reads this model's tool calls", source=source
-        )
-    if found.reasoning:
-        yield Setting(
-            name="--reasoning-parser",
-            value=found.reasoning,
-            reason="separates thinking from the answer",
-            source=source,
-        )
 
 
 def own_code(case: Case, source: str) -> Iterator[Setting]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from upright.reading import config as hf
 from upright.reading import gguf, gguf_keys, safetensors
 from upright.reading.blobs import Blob, Window
 from upright.reading.classing import placed_by_shape
+from upright.reading.dialogue import dialogue_of, marks_in
 from upright.reading.inventory import Stock
 from upright.reading.ledger import Ledger
 from upright.reading.names import Namer, family_of, gguf_namer, hf_namer, with_family
@@ -71,7 +72,8 @@ def _read_gguf(place: Place, files: Sequence[str], progress: Progress) -> dict[s
         "files": accounts,
         "weights": ledger.lines(),
         "unknown": ledger.unknown(),
-        "chat_template": isinstance(metadata.get("tokenizer.chat_template"), str),
+        "chat_template": isinstance(template := metadata.get("tokenizer.chat_template"), str),
+        "dialogue_marks": marks_in([template]) if isinstance(template, str) else None,
         "ik_only": any(kind.dtype in ik_types for kind in stock.kinds),
         "not_understood": told,
     }
@@ -92,12 +94,14 @@ def _read_safetensors(place: Place, files: Sequence[str], progress: Progress) ->
     ledger = _ledger(stored_formats(stock.kinds, config), namer, architecture)
     lines = ledger.lines()
     groups = {line.group for line in lines}
+    has_template, marks = dialogue_of(place, names)
     return {
         "architecture": _as_stored(architecture, groups),
         "files": accounts,
         "weights": lines,
         "unknown": ledger.unknown(),
-        "chat_template": _has_chat_template(place, names),
+        "chat_template": has_template,
+        "dialogue_marks": marks,
         "quantisation": declared(config),
         "not_understood": configuration.not_understood,
         "assumed": configuration.assumed,
@@ -179,13 +183,3 @@ def _as_stored(architecture: Architecture, groups: set[Group]) -> Architecture:
             "draft_layers": architecture.draft_layers if "draft" in groups else 0,
         }
     )
-
-
-def _has_chat_template(place: Place, names: set[str]) -> bool | None:
-    if "chat_template.jinja" in names or "chat_template.json" in names:
-        return True
-    if "tokenizer_config.json" not in names:
-        return None
-    text = read_small(place, "tokenizer_config.json", hf.CONFIG_LIMIT_BYTES)
-    settings: Mapping[str, Any] = hf.parse_config(text, "tokenizer_config.json")
-    return bool(settings.get("chat_template"))

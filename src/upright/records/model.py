@@ -290,12 +290,17 @@ def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _from_2(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 2 did not look into the chat template."""
+    return content
+
+
 class Model(Record):
     """An artifact, known from its headers or from its configuration alone."""
 
     kind: ClassVar[str] = "model"
-    schema_version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
+    schema_version: ClassVar[int] = 3
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
     name: FitName
     """A short name for people, used as the served name."""
@@ -319,6 +324,9 @@ class Model(Record):
     """Every tensor, added up by group, layer and type."""
     chat_template: bool | None = None
     """Whether the artifact brings a chat template; None if not looked."""
+    dialogue_marks: tuple[str, ...] | None = None
+    """Marks of tool calls and thinking in its chat template and special tokens, of those that the catalogue's dialects
+    know; None if there was nothing to look at."""
     quantisation: FitName | None = None
     """The method that the artifact declares: compressed-tensors, fp8, modelopt, ...; None if it declares none."""
     ik_only: bool = False

@@ -27,6 +27,7 @@ KeyWay = Literal["file", "environment", "config"]
 Runtime = Literal["process", "podman", "docker"]
 AttentionName = Literal["dense-mla", "sparse-mla", "gqa", "windowed", "linear", "compressed", "shared"]
 WeightFormat = Literal["fp8-block", "fp8", "nvfp4", "mxfp4", "int4", "int8", "awq", "gptq", "bf16", "gguf"]
+ThinkingDefault = Literal["on", "off", "always", "never"]
 
 
 class Setting(Part):
@@ -71,7 +72,7 @@ class Circumstances(Part):
     """How routed experts are stored; None if that is not known."""
     expert_block: int | None = None
     """Weights that share a scale."""
-    thinking: Literal["on", "off", "always", "never"] | None = None
+    thinking: ThinkingDefault | None = None
     """What the artifact does when nobody asks; None if that is not known."""
     patches: tuple[FitName, ...] = ()
     """What the build carries that upstream has not."""

@@ -38,6 +38,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "transfers": ("step", "of"),
     "usages": ("name",),
     "memory_platforms": ("memory_kind", "channels", "mega_transfers_per_second", "about"),
+    "dialects": ("about",),
     "getting": ("engine", "by", "about"),
     "scores": ("model", "benchmark", "score", "by"),
     "patches": ("engine", "versions", "name"),

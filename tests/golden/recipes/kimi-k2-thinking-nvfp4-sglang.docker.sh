@@ -92,9 +92,9 @@ arguments=(
   --moe-runner-backend flashinfer_cutlass
   # what the published SM 12.0 run measured 5,816 tok/s with [Kimi K2 on SM120 report (2026-01-29)]
   --fp4-gemm-backend flashinfer_cudnn
-  # reads this model's tool calls [catalogue, models/kimi-k2-thinking]
+  # reads this model's tool calls: by the catalogue's row of this model [catalogue, models/kimi-k2-thinking]
   --tool-call-parser kimi_k2
-  # separates thinking from the answer [catalogue, models/kimi-k2-thinking]
+  # separates thinking from the answer: by the catalogue's row of this model [catalogue, models/kimi-k2-thinking]
   --reasoning-parser kimi_k2
   # the repository brings its own configuration and tokenizer; pin its revision, see the notes [sgl-project/sglang docs/cookbook Kimi-K2.6.mdx (2026-08)]
   --trust-remote-code

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from upright.engines import knowledge
+from upright.engines import dialects, knowledge
 from upright.engines.facets.flags import Case
 from upright.engines.llamacpp.tensor_patterns import experts_pattern
 from upright.records.box import Box
@@ -159,6 +159,7 @@ def conversation(case: Case) -> Iterator[Setting]:
 
 
 def shared_notes(case: Case) -> Iterator[str]:
+    yield from dialects.template_notes(case)
     if case.serving.model_path.startswith(ELSEWHERE):
         yield (
             f"Where the weights are is not known: `upright fetch {case.model.source}` brings them and prints the path; "

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from upright.catalog import versions
-from upright.engines import knowledge, silicon
+from upright.engines import dialects, knowledge, silicon
 from upright.engines.facets.flags import Case
 from upright.engines.sglang.speculation import settings
 from upright.records.recipe import KEY_CONFIG, Setting
@@ -179,7 +179,7 @@ def _kernels(case: Case) -> Iterator[Setting]:
 
 
 def _model(case: Case) -> Iterator[Setting]:
-    yield from knowledge.parser_settings(case, "sglang")
+    yield from dialects.parser_settings(case, "sglang")
     yield from knowledge.own_code(case, _COOKBOOK)
 
 
@@ -226,6 +226,7 @@ def _habits(case: Case) -> Iterator[Setting]:
 def _notes(case: Case) -> Iterator[str]:
     plan, version = case.plan, case.plan.engine_version or ""
     yield from knowledge.shared_notes(case)
+    yield from dialects.agent_notes(case, "sglang", "SGLang leaves the model's calls in its text")
     if silicon.is_sm12(case.box) and silicon.dense_mla(case.model) and versions.inside(version, "<0.5.9"):
         yield (
             "SGLang before 0.5.9 dies on SM 12.x at the first longer prompt ('Required: 106496, Hardware limit: "

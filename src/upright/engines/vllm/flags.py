@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from upright.catalog import versions
-from upright.engines import knowledge, silicon
+from upright.engines import dialects, knowledge, silicon
 from upright.engines.facets.flags import Case
 from upright.engines.vllm.speculation import settings
 from upright.records.plan import Plan
@@ -223,14 +223,12 @@ def _kernels(case: Case) -> Iterator[Setting]:
 
 
 def _model(case: Case) -> Iterator[Setting]:
-    parsers = knowledge.parsers(case.row, "vllm")
-    if parsers is not None and parsers.tool and case.row is not None:
+    known = dialects.parsers_of(case, "vllm")
+    if known is not None and known.parsers.tool:
         yield Setting(
-            name="--enable-auto-tool-choice",
-            reason="clients may let the model choose a tool",
-            source=f"catalogue, models/{case.row.id}",
+            name="--enable-auto-tool-choice", reason="clients may let the model choose a tool", source=known.source
         )
-    yield from knowledge.parser_settings(case, "vllm")
+    yield from dialects.parser_settings(case, "vllm")
     yield from knowledge.own_code(case, _RECIPE)
     if knowledge.needs_own_code(case.row) and case.model.revision is not None and not case.model.path:
         yield Setting(
@@ -286,6 +284,7 @@ def _habits(case: Case) -> Iterator[Setting]:
 def _notes(case: Case) -> Iterator[str]:
     version = _version(case)
     yield from knowledge.shared_notes(case)
+    yield from dialects.agent_notes(case, "vllm", "vLLM answers a request that has tools with 400")
     if case.plan.kv.dtype.startswith("fp8") and silicon.dense_mla(case.model):
         row = silicon.known("vllm", version or None, case.box, "fp8 KV with dense MLA", patched=case.serving.patched)
         if row is not None and row.status != "works":
