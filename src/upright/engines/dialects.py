@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from upright import catalog
+from upright.catalog import rows as rows_of
 from upright.catalog.rows.dialect import DialectRow
 from upright.catalog.rows.model import Parsers
 from upright.engines.facets.flags import Case
@@ -35,7 +35,7 @@ def dialect_of(model: Model) -> DialectRow | None:
     if model.basis != "read":
         return None
     marks = frozenset(model.dialogue_marks or ())
-    rows = cast("Iterable[DialectRow]", catalog.rows("dialects").values())
+    rows = cast("Iterable[DialectRow]", rows_of("dialects").values())
     return next((row for row in rows if row.fits(model.architecture.name, marks)), None)
 
 

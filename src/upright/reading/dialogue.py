@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, cast
 
-from upright import catalog
+from upright.catalog import rows as rows_of
 from upright.catalog.rows.dialect import DialectRow
 from upright.reading import config as hf
 from upright.reading.places import Place, read_small
@@ -37,7 +37,7 @@ def marks_in(texts: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def _known_marks() -> tuple[str, ...]:
-    rows = cast("Iterable[DialectRow]", catalog.rows("dialects").values())
+    rows = cast("Iterable[DialectRow]", rows_of("dialects").values())
     marks = [TOOLS, *(mark for row in rows for mark in row.all_marks)]
     return tuple(dict.fromkeys(marks))
 
