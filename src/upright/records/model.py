@@ -325,8 +325,7 @@ class Model(Record):
     chat_template: bool | None = None
     """Whether the artifact brings a chat template; None if not looked."""
     dialogue_marks: tuple[str, ...] | None = None
-    """Marks of tool calls and thinking in its chat template and special tokens, of those that the catalogue's dialects
-    know; None if there was nothing to look at."""
+    """Marks of tool calls and thinking in its chat template and tokens, as dialects have them; None if not looked."""
     quantisation: FitName | None = None
     """The method that the artifact declares: compressed-tensors, fp8, modelopt, ...; None if it declares none."""
     ik_only: bool = False
