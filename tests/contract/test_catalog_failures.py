@@ -13,7 +13,9 @@ from upright.catalog.rows.failure import FailureRow, Seen
 from upright.diagnosing.matching import claims
 
 ROWS = catalog.failures()
-SEEN = [(row, seen) for row in ROWS if row.seen != "none" for seen in row.seen]
+FRAMES = [row for row in ROWS if row.where == "frame"]
+LINES = [row for row in ROWS if row.where != "frame"]
+SEEN = [(row, seen) for row in LINES if row.seen != "none" for seen in row.seen]
 HEALTHY = [
     (file.stem, line)
     for file in sorted((Path(__file__).parents[1] / "recordings/logs/healthy").glob("*.log"))
@@ -26,11 +28,18 @@ HEALTHY = [
 def test_a_seen_line_matches_its_row_and_only_its_row(row: FailureRow, seen: Seen) -> None:
     """By itself, or by the line beside it where several causes share it. A row that knows only a class gives way to
     one that knows the line."""
-    claimants = list(claims(seen.line, ROWS))
+    claimants = list(claims(seen.line, LINES))
     if len(claimants) > 1:
         assert all(other.beside for other in claimants), [other.id for other in claimants]
         claimants = [other for other in claimants if re.search(other.beside or "", seen.beside or "")]
     assert [other.id for other in claimants] == [row.id]
+
+
+@pytest.mark.parametrize("row", FRAMES, ids=lambda row: row.id)
+def test_a_frame_belongs_to_the_first_row_that_names_its_part(row: FailureRow) -> None:
+    assert row.seen != "none"
+    for seen in row.seen:
+        assert next(other.id for other in FRAMES if other.matches(seen.line)) == row.id
 
 
 def test_healthy_lines_raise_no_alarm() -> None:

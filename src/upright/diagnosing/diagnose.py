@@ -11,6 +11,7 @@ from upright import catalog
 from upright.catalog.rows.failure import TELLING, FailureRow
 from upright.diagnosing import lines, marks
 from upright.diagnosing.excerpt import empty_row, excerpt, last_words
+from upright.diagnosing.places import placed
 from upright.diagnosing.remedies import filled, for_this_line, has_already
 from upright.diagnosing.scan import Hit, Scan, scan
 from upright.records.diagnosis import Diagnosis, Finding, Sighting
@@ -56,7 +57,7 @@ def diagnose_file(log: Path, *, subject: str | None = None, around: Around | Non
 def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Diagnosis:
     """One pass; a second one over a part of it only for a cause that no row knows, so `log` must be seekable."""
     around = around or Around()
-    rows = [row for row in catalog.failures() if row.where != "answer"]
+    rows = [row for row in catalog.failures() if row.where not in ("answer", "frame")]
     seen = scan(log, rows)
     engine = around.engine or marks.engine_of(seen.head) or _engine_by_rows(seen)
     hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
@@ -71,6 +72,9 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     pieces: tuple[Sighting, ...] = (cause.first,) if cause is not None and known else ()
     if failed and not known:
         pieces = excerpt(log, seen, around.reason)
+        if place := placed(log, seen, catalog.failures()):
+            cause, known = place, True
+            hits.insert(0, place)
     elif not failed and stood is False:
         pieces = last_words(seen)
     return Diagnosis(

@@ -21,9 +21,27 @@ def excerpt(log: BinaryIO, seen: Scan, reason: str | None) -> tuple[Sighting, ..
     cause = _first_cause(seen)
     if cause is None or cause.number is None:
         return last_words(seen) or ((Sighting(where="host", text=reason),) if reason else ())
-    before = _same_rank(_lines_before(log, cause.number, seen.places.get(cause.number, (0, 0))), cause)
-    frame = _last_frame(before) if marks.EXCEPTION.search(lines.said(cause.text)) else []
+    frame = _last_frame(_led_up_to(log, seen, cause)) if marks.EXCEPTION.search(lines.said(cause.text)) else []
     return (*frame, cause)
+
+
+def loudest(seen: Scan) -> Sighting | None:
+    """The exception that stands for the failure; None if nothing was raised."""
+    cause = _first_cause(seen)
+    raised = cause is not None and cause.number is not None and marks.EXCEPTION.search(lines.said(cause.text))
+    return cause if raised else None
+
+
+def frames_above(log: BinaryIO, seen: Scan, exception: Sighting) -> list[Sighting]:
+    """`File ..., line N` of its own traceback, the innermost first."""
+    frames: list[Sighting] = []
+    for line in reversed(_led_up_to(log, seen, exception)):
+        words = lines.said(line.text)
+        if _TRACEBACK in words:
+            break
+        if _FRAME.match(words):
+            frames.append(line)
+    return frames
 
 
 def last_words(seen: Scan) -> tuple[Sighting, ...]:
@@ -71,6 +89,12 @@ def _lines_before(log: BinaryIO, number: int, begin: tuple[int, int]) -> list[Si
         for place, raw in kept
         for text in lines.readable(raw)[-1:]
     ]
+
+
+def _led_up_to(log: BinaryIO, seen: Scan, cause: Sighting) -> list[Sighting]:
+    """What the process that printed it had printed before."""
+    number = cause.number or 0
+    return _same_rank(_lines_before(log, number, seen.places.get(number, (0, 0))), cause)
 
 
 def _same_rank(before: list[Sighting], cause: Sighting) -> list[Sighting]:

@@ -47,8 +47,12 @@ def of_row(row: FailureRow, start: Recipe) -> Diagnosis:
     """As if the engine of that recipe had printed the row's first line, or its machine said it."""
     assert row.seen != "none"
     seen = row.seen[0]
-    log = "\n".join(line for line in (seen.beside, seen.line) if line) + "\n" if row.where == "log" else ""
-    machine = () if row.where == "log" else (Sighting(where=row.where, text=seen.line),)
+    if row.where == "frame":
+        log, machine = f"{seen.line}\nOddError: moons\n", ()
+    elif row.where == "log":
+        log, machine = "\n".join(line for line in (seen.beside, seen.line) if line) + "\n", ()
+    else:
+        log, machine = "", (Sighting(where=row.where, text=seen.line),)
     around = Around(engine=start.engine, failed=True, machine=machine, recipe=start)
     return diagnose(io.BytesIO(log.encode()), subject="log", around=around)
 

@@ -1,0 +1,32 @@
+"""An exception that no row knows, and the frames above it -> the part of the engine that it was raised in.
+
+The innermost frame that lies in a part with a name decides: libraries that everything calls have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import BinaryIO
+
+from upright.catalog.rows.failure import FailureRow
+from upright.diagnosing.excerpt import frames_above, loudest
+from upright.diagnosing.scan import Hit, Scan
+from upright.records.diagnosis import Sighting
+
+MOST_FRAMES = 60
+
+
+def placed(log: BinaryIO, seen: Scan, rows: Iterable[FailureRow]) -> Hit | None:
+    """None if nothing was raised, no frame is shown, or none lies in a part that a row names."""
+    exception = loudest(seen)
+    if exception is None:
+        return None
+    known = [row for row in rows if row.where == "frame"]
+    row = _innermost(frames_above(log, seen, exception)[:MOST_FRAMES], known)
+    return Hit(row, exception, {}, 1) if row is not None else None
+
+
+def _innermost(frames: Sequence[Sighting], rows: Sequence[FailureRow]) -> FailureRow | None:
+    """Frames come innermost first; of several rows that name one frame the first of the catalogue speaks."""
+    named = (row for frame in frames for row in rows if row.matches(frame.text))
+    return next(named, None)

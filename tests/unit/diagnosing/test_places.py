@@ -1,0 +1,66 @@
+"""An exception that no row knows is told by the part of the engine that raised it; one that a row knows is not."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from upright.diagnosing import diagnose
+from upright.records.diagnosis import Diagnosis
+
+TRACEBACK = """\
+(EngineCore_DP0 pid=11) ERROR 04-25 10:00:00 [core.py:946] Traceback (most recent call last):
+(EngineCore_DP0 pid=11) ERROR 04-25 10:00:00 [core.py:946]   File "/x/vllm/v1/engine/core.py", line 109, in __init__
+(EngineCore_DP0 pid=11) ERROR 04-25 10:00:00 [core.py:946]     step()
+(EngineCore_DP0 pid=11) ERROR 04-25 10:00:00 [core.py:946]   File "/x/{inner}", line 261, in {function}
+(EngineCore_DP0 pid=11) ERROR 04-25 10:00:00 [core.py:946]     moons()
+(EngineCore_DP0 pid=11) ERROR 04-25 10:00:00 [core.py:946]   File "/x/torch/utils/_contextlib.py", line 116, in decorate
+(EngineCore_DP0 pid=11) ERROR 04-25 10:00:00 [core.py:946] {exception}
+"""
+
+
+def told(inner: str, function: str = "forward", exception: str = "OddError: 17 moons", after: str = "") -> Diagnosis:
+    log = TRACEBACK.format(inner=inner, function=function, exception=exception) + after
+    return diagnose(io.BytesIO(log.encode()), subject="log")
+
+
+@pytest.mark.parametrize(
+    ("inner", "function", "code"),
+    [
+        ("vllm/model_executor/models/qwen3_vl_moe.py", "load_weights", "place-weights"),
+        ("vllm/entrypoints/openai/tool_parsers/glm4_moe_tool_parser.py", "extract", "place-tool-parser"),
+        ("vllm/v1/spec_decode/eagle.py", "propose", "place-speculation"),
+        ("vllm/model_executor/layers/fused_moe/layer.py", "forward", "place-moe"),
+        ("sglang/srt/mem_cache/memory_pool.py", "alloc", "place-scheduler"),
+        ("vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py", "alloc", "place-kv-transfer"),
+    ],
+)
+def test_the_innermost_part_with_a_name_is_told(inner: str, function: str, code: str):
+    found = told(inner, function)
+    assert found.code == code
+    assert found.findings[0].seen.text.endswith("OddError: 17 moons")
+    assert found.excerpt[-1].text.endswith("OddError: 17 moons")
+    assert found.findings[0].remedies
+
+
+def test_a_row_that_knows_the_exception_speaks_first():
+    assert told("vllm/v1/spec_decode/eagle.py", exception="torch.OutOfMemoryError: CUDA out of memory.").code == (
+        "cuda-out-of-memory"
+    )
+
+
+def test_a_part_without_a_name_tells_nothing():
+    assert told("moon/align.py").code is None
+
+
+def test_frames_of_another_process_tell_nothing():
+    other = TRACEBACK.format(inner="vllm/v1/spec_decode/eagle.py", function="propose", exception="")
+    log = other.rsplit("\n", 2)[0] + "\n(APIServer pid=1) ERROR 04-25 10:00:01 [api.py:1] OddError: 17 moons\n"
+    assert diagnose(io.BytesIO(log.encode()), subject="log").code is None
+
+
+def test_an_engine_that_stood_up_afterwards_has_no_failure():
+    found = told("vllm/v1/spec_decode/eagle.py", after="(APIServer pid=1) INFO:     Application startup complete.\n")
+    assert not found.failed
+    assert found.code is None
