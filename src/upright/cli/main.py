@@ -7,10 +7,7 @@ called. A test holds every line of the table against the verb's docstring.
 from __future__ import annotations
 
 import errno
-import io
-import os
 import sys
-from typing import TextIO
 
 import click
 
@@ -19,7 +16,7 @@ from upright.cli.lazy import Lazy
 from upright.errors import UprightError
 from upright.foreign import fit
 from upright.home import close_to_others
-from upright.terminal.door import Door
+from upright.terminal.door import nowhere, prepare_streams
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Know before you act": {
@@ -62,6 +59,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "store": "Look after the directories that deployments leave.",
         "kernels": "Prove without a GPU that an engine's kernels fit a silicon.",
         "completion": "Write a script that completes verbs, options, models, boxes and deployments in your shell.",
+        "site": "Publish the planner as a page that works in any browser, offline too.",
         "patch": "Patch an installed engine, with proof, and take it back.",
     },
 }
@@ -119,7 +117,7 @@ def cli() -> None:
 
 def main() -> None:
     """Expected errors become two lines, bugs keep their traceback; both end with 2, since 1 is an answer."""
-    _prepare_streams()
+    prepare_streams()
     close_to_others()
     try:
         if sys.argv[1:2] != ["explain"]:  # which takes a line of a log as it is
@@ -157,24 +155,6 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _prepare_streams() -> None:
-    """A dumb terminal gets plain text, a stream that was closed leads nowhere, what an encoding lacks becomes `?`."""
-    if os.environ.get("TERM") == "dumb":
-        os.environ.setdefault("NO_COLOR", "1")
-    sys.stdout = sys.stdout or _nowhere()
-    sys.stderr = sys.stderr or _nowhere()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="replace")
-    sys.stdout, sys.stderr = Door(sys.stdout), Door(sys.stderr)
-
-
-def _nowhere() -> TextIO:
-    from pathlib import Path
-
-    return Path(os.devnull).open("w", encoding="utf-8")
-
-
 def _own_fault(error: Exception) -> None:
     """Through the door too: what a traceback quotes may be another's words."""
     import traceback
@@ -192,7 +172,7 @@ def _lost(error: OSError) -> None:
     if error.filename is not None:
         _complain(f"{error.strerror}: {error.filename!s:.60}", None)
         return
-    sys.stdout = _nowhere()  # the interpreter would flush it once more at its end
+    sys.stdout = nowhere()  # the interpreter would flush it once more at its end
     _complain(f"the answer could not be written: {error.strerror}", None)
 
 

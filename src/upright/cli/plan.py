@@ -91,10 +91,7 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
         Output(True, None).answer({"fits": best.fits, "plans": shown})
     if output.path is not None:
         Output(False, output.path).answer(best)  # a file is the best plan's record, which `render` takes
-    offers, instead = planned.offers(), planned.instead()
-    too_large = any(objection.code in ("weights-too-large", "ram-not-specified") for objection in best.objections)
-    helps_here = bool(offers) and offers[0].artifact is None and "--box" not in offers[0].options
-    unasked = too_large and planned.request.box.memory_bytes.value is None and not helps_here
+    offers, instead, unasked = planned.offers(), planned.instead(), planned.ram_unknown
     details = {"why": wanted["why"], "everything": wanted["everything"], "ram_unknown": unasked}
     output.show(plan_page(plans, choice, page_width(), instead, **details))
     if unasked:

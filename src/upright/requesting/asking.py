@@ -69,7 +69,7 @@ def box_named(named: NamedBox) -> Box:
         from upright.probing import box_of
 
         box = box_of(text)
-    return box.model_copy(update=_stated(named))
+    return box.model_copy(update=stated(named))
 
 
 def measurements() -> Sequence[Residuals]:
@@ -160,7 +160,7 @@ def _read(source: str) -> Model:
     return read(source)
 
 
-def _stated(named: NamedBox) -> dict[str, Figure]:
+def stated(named: NamedBox) -> dict[str, Figure]:
     """What the owner says, where it is said."""
     if named.memory_gib is None and named.bandwidth_gb is None:
         return {}

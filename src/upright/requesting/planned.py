@@ -63,6 +63,17 @@ class PlannedRequest:
         return [offer for offer in self.best.nearest if offer.options or offer.artifact or self.ranks_refused]
 
     @property
+    def ram_unknown(self) -> bool:
+        """Whether it does not fit the GPUs alone, nothing else is offered for this box, and its system RAM is open."""
+        too_large = any(
+            objection.code in ("weights-too-large", "ram-not-specified") for objection in self.best.objections
+        )
+        if not too_large or self.request.box.memory_bytes.value is not None:
+            return False
+        offers = self.offers()
+        return not (offers and offers[0].artifact is None and "--box" not in offers[0].options)
+
+    @property
     def ranks_refused(self) -> bool:
         """Then what would fit is the same without them, which no option says."""
         return any(objection.code == "no-ranks" for objection in self.best.objections)

@@ -26,18 +26,20 @@ _LABEL = 11
 
 
 @dataclass(frozen=True)
-class _Part:
+class LedgerPart:
     name: str
     terms: tuple[str, ...]
     mark: str
     colour: str
 
 
-_PARTS = (
-    _Part("weights", ("weights", "replicated_weights", "absorbed_weights", "unclassed_weights", "tables"), "█", "blue"),
-    _Part("experts", ("experts",), "▓", "bright_blue"),
-    _Part("engine", ("runtime", "graphs", "draft", "compute", "upload", "process"), "▒", "yellow"),
-    _Part("KV", ("kv_cache", "state"), "▚", "green"),
+PARTS = (
+    LedgerPart(
+        "weights", ("weights", "replicated_weights", "absorbed_weights", "unclassed_weights", "tables"), "█", "blue"
+    ),
+    LedgerPart("experts", ("experts",), "▓", "bright_blue"),
+    LedgerPart("engine", ("runtime", "graphs", "draft", "compute", "upload", "process"), "▒", "yellow"),
+    LedgerPart("KV", ("kv_cache", "state"), "▚", "green"),
 )
 
 
@@ -60,7 +62,7 @@ def plan_page(
     return "\n".join(lines)
 
 
-def _verdict(plan: Plan, ram_unknown: bool) -> str:
+def verdict(plan: Plan, ram_unknown: bool) -> str:
     if plan.fits:
         return style("fits", fg="green", bold=True)
     if ram_unknown:
@@ -72,7 +74,7 @@ def _verdict(plan: Plan, ram_unknown: bool) -> str:
 
 def _lines(plans: Sequence[Plan], chosen: Choice, width: int, ram_unknown: bool) -> Iterator[str]:
     plan = plans[0]
-    yield f"{plan.model}: {_verdict(plan, ram_unknown)}"
+    yield f"{plan.model}: {verdict(plan, ram_unknown)}"
     yield from textwrap.wrap(f"{plan.box} · {configuration(plan)}", max(20, width))
     yield ""
     of_this_box = all(objection.code != "too-few-gpus" for objection in plan.objections)
@@ -96,7 +98,7 @@ def _figures(plan: Plan, width: int) -> Iterator[str]:
     yield from _pairs(decided, width)
     if decided:
         yield ""
-    for names, devices in _groups(plan):
+    for names, devices in device_groups(plan):
         yield from _device(plan, names, devices[0], _bar_width(width))
     yield from _legend(plan, width)
     yield from _pairs(_cache(plan), width)
@@ -120,7 +122,7 @@ def configuration(plan: Plan) -> str:
     ))  # fmt: skip
 
 
-def _groups(plan: Plan) -> list[tuple[str, list[str]]]:
+def device_groups(plan: Plan) -> list[tuple[str, list[str]]]:
     """Devices with the same ledger, together."""
     found: dict[tuple[object, ...], list[str]] = {}
     for budget in plan.budgets:
@@ -147,8 +149,8 @@ def _device(plan: Plan, names: str, device: str, length: int) -> Iterator[str]:
         return
     scale = length / max(capacity, used, 1)
     bar, drawn, total = "", 0, 0
-    for part in _PARTS:
-        total += _bytes(plan, device, part)
+    for part in PARTS:
+        total += part_bytes(plan, device, part)
         end = round(total * scale)
         bar += style(part.mark * (end - drawn), fg=part.colour)
         drawn = end
@@ -158,15 +160,15 @@ def _device(plan: Plan, names: str, device: str, length: int) -> Iterator[str]:
     yield f"  {names:<{_LABEL}}{bar} {style(words, fg='red') if used > capacity else words}"
 
 
-def _bytes(plan: Plan, device: str, part: _Part) -> int:
+def part_bytes(plan: Plan, device: str, part: LedgerPart) -> int:
     return sum(line.bytes for line in plan.ledger if line.device == device and line.term in part.terms)
 
 
 def _legend(plan: Plan, width: int) -> Iterator[str]:
     """What the marks are, with the GiB of the first device."""
     device = plan.budgets[0].device if plan.budgets else "host"
-    parts = [(part, _bytes(plan, device, part)) for part in _PARTS]
-    where = f" GiB ({device})" if len(_groups(plan)) > 1 else " GiB"
+    parts = [(part, part_bytes(plan, device, part)) for part in PARTS]
+    where = f" GiB ({device})" if len(device_groups(plan)) > 1 else " GiB"
     plain = [f"{part.mark} {part.name} {count / GIB:.1f}" for part, count in parts if count]
     lead, half = " " * (_LABEL + 2), (len(plain) + 1) // 2
     narrow = len(lead + "  ".join(plain) + where) > width

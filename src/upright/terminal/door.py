@@ -128,3 +128,21 @@ def console(*, stderr: bool = False, width: int | None = None, soft_wrap: bool =
 
     file: Any = _Sealing(stderr=stderr)
     return Shown(file=file, width=width, highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap)
+
+
+def prepare_streams() -> None:
+    """A dumb terminal gets plain text, a stream that was closed leads nowhere, what an encoding lacks becomes `?`."""
+    if os.environ.get("TERM") == "dumb":
+        os.environ.setdefault("NO_COLOR", "1")
+    sys.stdout = sys.stdout or nowhere()
+    sys.stderr = sys.stderr or nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = Door(sys.stdout), Door(sys.stderr)
+
+
+def nowhere() -> TextIO:
+    from pathlib import Path
+
+    return Path(os.devnull).open("w", encoding="utf-8")

@@ -1,0 +1,166 @@
+"""The site in a real Chromium: the same answers as the command line, no other origin, no network, for everybody."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser import Chromium, Page, chromium, served
+from tests.conftest import ROOT, TINY_MODEL, Upright
+from tests.page_requests import Request, plan_requests
+from upright.site.publishing import publish
+from upright.site.site_parts import site_parts
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+PARTS = ROOT / ".cache/site-parts"
+AXE = PARTS / "axe-core-4.14.0.tgz"
+REQUESTS = 300
+BOX = "1x-rtx-pro-6000-workstation"
+JUDGED = """axe.run({resultTypes: ["violations"]}).then((all) =>
+  all.violations.map((one) => [one.impact, one.id, one.nodes.map((node) => node.html.slice(0, 120))]))"""
+VIEWS = ("plan", "recommend", "compare", "recipe", "diagnose")
+LOG = "INFO vLLM API server version 0.32.0\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    absent = [name for name in (AXE.name, *(part.file for part in site_parts())) if not (PARTS / name).is_file()]
+    assert not absent, f"scripts/get-site-parts --axe fetches {', '.join(absent)}"
+    folder = tmp_path_factory.mktemp("site")
+    publish(folder, PARTS, first="none")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with chromium(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    with served(site) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def page(browser: Chromium, address: str) -> Page:
+    opened = browser.page()
+    opened.size(1280, 900)
+    opened.go(address)
+    opened.ready()
+    opened.settled()
+    return opened
+
+
+def test_random_requests_are_answered_as_on_the_command_line(page: Page, upright: Upright):
+    unequal: list[Request] = []
+    for request in plan_requests(REQUESTS, seed=1311):
+        answered = page.ask(request.question)
+        done = upright(*request.words)
+        if done.returncode == 2:
+            same = " ".join(answered["error"]["message"].split()) in " ".join(done.stderr.split())
+        else:
+            same = answered["record"] == json.loads(done.stdout)
+        if not same:
+            unequal.append(request)
+    assert not unequal, "\n".join(map(str, unequal))
+
+
+def test_a_gguf_is_read_by_its_header_and_a_configuration_is_pasted(page: Page, upright: Upright):
+    """The file goes in through the input, as a visitor's would."""
+    document = page.call("DOM.getDocument")["root"]["nodeId"]
+    field = page.call("DOM.querySelector", nodeId=document, selector="#gguf")["nodeId"]
+    page.call("DOM.setFileInputFiles", nodeId=field, files=[str(TINY_MODEL)])
+    page.until("document.querySelector('h1')?.textContent.toLowerCase().includes('tiny')")
+    box = page.run("document.getElementById('box').value")
+    shown = page.run("document.querySelector('.words pre').textContent").split("\n")[0]
+    assert shown == upright("plan", TINY_MODEL, "--box", box).stdout.split("\n")[0]
+    configuration = min((ROOT / "src/upright/catalog/configurations").glob("*.json")).read_text()
+    page.run(f"document.getElementById('config').value = {json.dumps(configuration)}")
+    page.run("document.getElementById('use-config').click()")
+    page.until("document.querySelector('.typed code')?.textContent.includes('config.json')")
+
+
+TRIES = """
+const other = {other};
+const tries = [
+  fetch(other, {{mode: "no-cors"}}),
+  new Promise((resolve, reject) => {{
+    Object.assign(new WebSocket(other.replace("http", "ws")), {{onopen: resolve, onerror: reject}});
+  }}),
+  import(other + "conf.js"),
+];
+Promise.allSettled(tries).then((all) => {tell}(all.map((one) => one.status).join(" ")));
+"""
+
+
+def test_nothing_reaches_another_origin(page: Page):
+    """Neither from the page nor from a worker made as the planner's is: one from a blob has the page's policy."""
+    reached: list[str] = []
+    with served(ROOT / "docs", reached) as other:
+        here = TRIES.format(other=json.dumps(other), tell="resolve")
+        assert page.run(f"new Promise((resolve) => {{ {here} }})") == "rejected rejected rejected"
+        there = TRIES.format(other=json.dumps(other), tell="postMessage")
+        worker = f"""new Promise((resolve) => {{
+            const address = URL.createObjectURL(new Blob([{json.dumps(there)}], {{type: "text/javascript"}}));
+            const worker = new Worker(address, {{type: "module"}});
+            worker.onmessage = ({{data}}) => resolve(data);
+        }})"""
+        assert page.run(worker) == "rejected rejected rejected"
+        page.run(f"document.body.append(Object.assign(new Image(), {{src: {json.dumps(other)}}}))")
+        page.run("document.body.lastChild.decode().catch(() => document.body.lastChild.remove())")
+    assert reached == []
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("view", VIEWS)
+def test_axe_has_nothing_serious_and_nothing_is_wider_than_the_screen(page: Page, view: str, width: int):
+    with tarfile.open(AXE) as archive:
+        script = archive.extractfile("package/axe.min.js")
+        assert script is not None
+        axe = script.read().decode()
+    page.size(width, 900)
+    words = f"view={view}&model=gpt-oss-120b&box={BOX}&column=gpt-oss-120b~{BOX}"
+    page.run(f"history.pushState(null, '', '#{words}')")
+    page.run("window.dispatchEvent(new PopStateEvent('popstate'))")
+    page.settled()
+    if view == "diagnose":
+        page.run(
+            f"document.getElementById('log').value = {json.dumps(LOG)}; document.getElementById('diagnose').click()"
+        )
+        page.until("document.querySelector('h1')?.textContent")
+    page.run(axe + ";0")
+    found = page.run(JUDGED)
+    assert [one for one in found if one[0] in ("serious", "critical")] == []
+    assert page.run("document.documentElement.scrollWidth <= window.innerWidth"), "nothing scrolls sideways"
+
+
+def test_the_second_visit_needs_no_network(browser: Chromium, site: Path):
+    visitor = browser.page(private=True)
+    with served(site) as address:
+        visitor.go(address)
+        visitor.ready()
+        visitor.until("navigator.serviceWorker.controller !== null")
+    visitor.go("about:blank")
+    visitor.go(f"{address}#view=plan&model=gpt-oss-120b&box=1x-rtx-pro-6000-workstation")
+    visitor.ready()
+    visitor.until("document.querySelector('h1')?.textContent.includes('gpt-oss-120b')")
+    assert visitor.ask({"ask": "diagnose", "log": LOG})["record"]["failed"]
+
+
+def test_a_link_gives_the_same_answer_and_an_older_one_says_what_changed(page: Page, address: str):
+    words = "view=plan&model=gpt-oss-120b&box=2x-rtx-5090&ram=256&users=4"
+    page.go(f"{address}?again#{words}&catalogue=older&said=fits,%20gpt-oss-120b,%201.0%20tok/s,%201%20tokens")
+    page.ready()
+    page.until("document.querySelector('.typed code')?.textContent.includes('--users 4')")
+    assert (
+        page.run("document.querySelector('.typed code').textContent")
+        == "upright plan gpt-oss-120b --box 2x-rtx-5090 --ram 256GB --users 4"
+    )
+    told = page.run("document.getElementById('older').textContent")
+    assert "It said then: fits, gpt-oss-120b, 1.0 tok/s, 1 tokens. Now: " in told
