@@ -41,7 +41,8 @@ def test_a_trained_draft_is_judged_cell_by_cell(box: Upright, tmp_path: Path) ->
     for cell in draft["cells"]:
         output = cell["output"]
         wins, loses = output["low"] > 1, output["high"] < 1
-        assert cell["verdict"] == ("wins" if wins else "loses" if loses else "no difference")
+        unsure = "no difference" if output["low"] >= 1 / 1.1 and output["high"] <= 1.1 else "cannot tell"
+        assert cell["verdict"] == ("wins" if wins else "loses" if loses else unsure)
         assert cell["pairs"] == 4
         assert cell["acceptance"] > 0.6
         assert cell["published"] is None, "nobody published a draft model of this kind"

@@ -39,7 +39,8 @@ def test_ngram_and_eagle3_are_judged_by_cell(standing: Standing) -> None:
                 continue
             output = cell["output"]
             wins, loses = output["low"] > 1, output["high"] < 1
-            assert cell["verdict"] == ("wins" if wins else "loses" if loses else "no difference"), cell
+            unsure = "no difference" if output["low"] >= 1 / 1.1 and output["high"] <= 1.1 else "cannot tell"
+            assert cell["verdict"] == ("wins" if wins else "loses" if loses else unsure), cell
     assert head["drafted_tokens"] > 200
     assert 0.05 < head["acceptance"] < 1
     first, second, third = head["acceptance_at"]

@@ -56,7 +56,8 @@ def bench(
     if asked.workload.search is None:
         whole = sweep(course, subjects)
     else:
-        whole, finding = search(course, subjects[0])
+        whole, findings = search(course, subjects)
+        finding = _joined(findings, known)
     if whole:
         course.finish()
     first = known[0]
@@ -67,6 +68,14 @@ def bench(
     )  # fmt: skip
     keep(directory, record)
     return record
+
+
+def _joined(findings: dict[str, str], known: Sequence[Known]) -> str | None:
+    """What was found, by name where several were searched."""
+    if len(known) < 2:
+        return next(iter(findings.values()), None)
+    names = {letter: endpoint.name for letter, endpoint in zip(LETTERS, known, strict=False)}
+    return "; ".join(f"{names[letter]}: {finding}" for letter, finding in findings.items()) or None
 
 
 def keep(directory: DeploymentDir, record: Benchmark) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from upright.benchmarking.rows import METRIC, Metric, Row
-from upright.benchmarking.statistics import Mean, Ratio, paired, unpaired
+from upright.benchmarking.statistics import ALIKE, Mean, Ratio, paired, telling, unpaired
 from upright.records.benchmark import Cell, Shape
 
 COMPARED = ("output", "ttft", "tpot")
@@ -46,6 +46,14 @@ class Difference:
             return None
         return "b" if (self.ratio.factor > 1) == self.metric.more_is_better else "a"
 
+    @property
+    def interval(self) -> str:
+        """-3.0 to +4.1 %; in words where it says nothing."""
+        low, high = self.ratio.low, self.ratio.high
+        if low is None or high is None:
+            return "one repeat"
+        return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %" if telling(low, high) else "too wide to tell"
+
 
 def compare(a: Sequence[Row], b: Sequence[Row]) -> list[Difference]:
     """Everything that both measured."""
@@ -77,19 +85,32 @@ def verdict(differences: Sequence[Difference], names: dict[str, str]) -> list[st
     total = len(differences)
     said = []
     if not any(wins.values()):
-        unsure = "too few repeats to tell" if all(d.ratio.low is None for d in differences) else "within the noise"
-        said.append(f"No difference is sure in any of {total} comparisons: {unsure}.")
+        said.append(_nobody_wins(differences))
     elif wins["a"] and wins["b"]:
         said.append(
             f"It depends: {names['a']} is better in {wins['a']} of {total} comparisons, {names['b']} in {wins['b']}."
         )
     else:
         best = "a" if wins["a"] else "b"
-        left = total - wins[best]
-        rest = f"; {left} may be chance" if left else ""
+        unsure = sum(not difference.ratio.alike and difference.better is None for difference in differences)
+        rest = f"; {unsure} cannot be told apart from chance" if unsure else ""
         said.append(f"{names[best]} is better in {wins[best]} of {total} comparisons, and worse in none{rest}.")
     said += [_sentence(difference, names) for difference in differences if difference.better]
     return said
+
+
+def _nobody_wins(differences: Sequence[Difference]) -> str:
+    """No difference is a finding, and needs intervals that leave one out; else nobody can tell."""
+    total, alike = len(differences), sum(difference.ratio.alike for difference in differences)
+    if alike == total:
+        return f"No difference: in all of {total} comparisons it is surely below {100 * (ALIKE - 1):.0f} %."
+    why = (
+        "one repeat each" if all(d.ratio.low is None for d in differences) else "the repeats vary more than they differ"
+    )
+    some = f" {alike} of {total} are surely alike." if alike else ""
+    return (
+        f"Cannot tell which is better in {total - alike} of {total} comparisons: {why}; more repeats would tell.{some}"
+    )
 
 
 def place_words(shape: Shape) -> str:

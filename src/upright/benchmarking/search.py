@@ -1,15 +1,19 @@
 """One cell after another, each chosen by the last -> the knee of a curve, or the rate that keeps a promise.
 
-What is found rests on repeats that nothing is wrong with; where a step has none, the finding says so.
+What is found rests on repeats that nothing is wrong with; where a step has none, the finding says so. Several subjects
+are searched in turns, step by step; where one must make room for the other, one after the other.
 """
 
 from __future__ import annotations
 
-from upright.benchmarking.cell import Subject, open_shape
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+from upright.benchmarking.cell import FellError, Subject, open_shape
 from upright.benchmarking.rows import Row
 from upright.benchmarking.sweep import Course
 from upright.benchmarking.verdict import QUEUED
-from upright.records.benchmark import Shape
+from upright.records.benchmark import Cell, Shape
 
 _WORTH = 1.10
 """Twice the requests must bring at least a tenth more, else the knee is behind us."""
@@ -19,31 +23,103 @@ _LEAST_REQUESTS = 20
 _CELL_SECONDS = 20.0
 
 
-def search(course: Course, subject: Subject) -> tuple[bool, str | None]:
-    """Whether it came to its end, and what it found."""
-    if course.asked.workload.search == "goodput":
-        return _goodput(course, subject)
-    return _knee(course, subject)
+@dataclass(frozen=True)
+class Trial:
+    """A step of a search: the shape to measure next, and how many steps may still come, this one included."""
+
+    shape: Shape
+    number: int
+    steps_left: int
 
 
-def _knee(course: Course, subject: Subject) -> tuple[bool, str | None]:
+Way = Generator[Trial, Row, str | None]
+"""Asks for one trial after another, is given its row, and ends with what was found."""
+
+
+@dataclass
+class Walk:
+    """The search of one subject as it goes."""
+
+    subject: Subject
+    way: Way
+    trial: Trial | None = None
+    finding: str | None = None
+    cells: list[Cell] = field(default_factory=list)
+
+    def begin(self) -> None:
+        try:
+            self.trial = next(self.way)
+        except StopIteration as end:
+            self.trial, self.finding = None, end.value
+
+    def go_on(self) -> None:
+        assert self.trial is not None
+        row, self.cells = Row(self.subject.letter, self.trial.shape, tuple(self.cells)), []
+        try:
+            self.trial = self.way.send(row)
+        except StopIteration as end:
+            self.trial, self.finding = None, end.value
+
+
+def search(course: Course, subjects: Sequence[Subject]) -> tuple[bool, dict[str, str]]:
+    """Whether it came to its end, and what it found of each subject, by letter."""
+    looking_for = _goodput if course.asked.workload.search == "goodput" else _knee
+    walks = [Walk(subject, looking_for(course)) for subject in subjects]
+    for walk in walks:
+        walk.begin()
+    exclusive = any(subject.enter for subject in subjects)
+    while active := [walk for walk in walks if walk.trial is not None]:
+        if not _step(course, active[:1] if exclusive else active):
+            return False, {}
+    return True, {walk.subject.letter: walk.finding for walk in walks if walk.finding}
+
+
+def _step(course: Course, walks: Sequence[Walk]) -> bool:
+    """Every repeat of each walk's trial, in turns (a b, b a, ...). False if a server went away or the time was over."""
+    for repeat in range(1, course.asked.repeats + 1):
+        for walk in walks if repeat % 2 else list(reversed(walks)):
+            try:
+                if not _taken(course, walk, repeat, len(walks)):
+                    return False
+            except FellError as error:
+                course.fall(walk.subject, error.message)
+                walk.trial, walk.finding = None, f"could not be measured: {error.message}"
+    for walk in walks:
+        if walk.trial is not None:
+            walk.go_on()
+    return True
+
+
+def _taken(course: Course, walk: Walk, repeat: int, of: int) -> bool:
+    """One cell of a walk, if it has not fallen; `of` so many walk side by side."""
+    trial, repeats = walk.trial, course.asked.repeats
+    if trial is None:
+        return True
+    if course.is_over(trial.shape):
+        return False
+    done = of * (trial.number * repeats + repeat - 1)
+    course.watch.on_cell(walk.subject, trial.shape, repeat, done, of * _cells(course))
+    left = of * (trial.steps_left * repeats - (repeat - 1))
+    walk.cells.append(course.take(walk.subject, trial.shape, repeat, left=left))
+    return walk.cells[-1].complete
+
+
+def _knee(course: Course) -> Way:
     before: float | None = None
     shapes = course.asked.shapes
     for step, shape in enumerate(shapes):
-        row = _row(course, subject, shape, step, steps_left=min(4, len(shapes) - step))
-        if row is None:
-            return False, None
+        row = yield Trial(shape, step, min(4, len(shapes) - step))
         below = shapes[step - 1].concurrency if step else 0
         if row.marked:
-            return True, _knee_unclean(row, below, before)
+            return _knee_unclean(row, below, before)
         now = _mean(row, "output")
         if before is not None and now < _WORTH * before:
             more = f"{shape.concurrency} at once change that by {100 * (now / before - 1):+.0f} %"
-            return True, f"the knee is at {below} at once: {before:,.0f} tok/s; {more}"
+            return f"the knee is at {below} at once: {before:,.0f} tok/s; {more}"
         before = now
     if before is None:
-        return True, None
-    return True, f"no knee up to {shapes[-1].concurrency} at once: {before:,.0f} tok/s and still growing"
+        return None
+    return f"no knee up to {shapes[-1].concurrency} at once: {before:,.0f} tok/s and still growing"
 
 
 def _knee_unclean(row: Row, below: int, before: float | None) -> str:
@@ -56,28 +132,26 @@ def _knee_unclean(row: Row, below: int, before: float | None) -> str:
     return f"no knee up to {below} at once: {before:,.0f} tok/s and still growing; {at} {_unclean(row)}"
 
 
-def _goodput(course: Course, subject: Subject) -> tuple[bool, str | None]:
+def _goodput(course: Course) -> Way:
     """First the rate of a full closed loop, which hardly a promise survives, then halves between good and bad."""
     if not course.asked.shapes:
-        return True, None
+        return None
     shape = course.asked.shapes[0]
-    full = _row(course, subject, shape, 0, steps_left=_STEPS + 1)
-    if full is None or not any(cell.succeeded for cell in full.cells):
-        return False, None
+    full = yield Trial(shape, 0, _STEPS + 1)
+    if not any(cell.succeeded for cell in full.cells):
+        return f"nothing can be promised: at {shape.concurrency} at once no request succeeded"
     most = max(cell.requests_per_second for cell in full.cells)
     low, high = 0.0, most
     kept: Row | None = None
     broken: Row | None = None
     for step in range(1, _STEPS + 1):
         rate = _tidy((low + high) / 2)
-        row = _row(course, subject, _at_rate(shape, rate), step, steps_left=_STEPS + 1 - step)
-        if row is None:
-            return False, None
+        row = yield Trial(_at_rate(shape, rate), step, _STEPS + 1 - step)
         if not row.marked and _mean(row, "good") >= _GOOD_PERCENT:
             low, kept = rate, row
         else:
             high, broken = rate, row
-    return True, _goodput_words(course, kept, broken, most)
+    return _goodput_words(course, kept, broken, most)
 
 
 def _goodput_words(course: Course, kept: Row | None, broken: Row | None, most: float) -> str:
@@ -93,21 +167,6 @@ def _goodput_words(course: Course, kept: Row | None, broken: Row | None, most: f
     assert broken is not None
     why = f"; {beyond}" if broken.marked else ""
     return f"no rate down to {_rate(broken):g} requests a second keeps {words} for {_GOOD_PERCENT:g} % of requests{why}"
-
-
-def _row(course: Course, subject: Subject, shape: Shape, step: int, *, steps_left: int) -> Row | None:
-    """Every repeat of one step; None if the server went away, or the time was over. `steps_left` may be a guess."""
-    repeats = course.asked.repeats
-    cells = []
-    for repeat in range(1, repeats + 1):
-        if course.is_over(shape):
-            return None
-        done = step * repeats + repeat - 1
-        course.watch.on_cell(subject, shape, repeat, done, _cells(course))
-        cells.append(course.take(subject, shape, repeat, left=steps_left * repeats - (repeat - 1)))
-        if not cells[-1].complete:
-            return None
-    return Row(subject.letter, shape, tuple(cells))
 
 
 def _cells(course: Course) -> int:

@@ -10,6 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+ALIKE = 1.10
+"""Two figures whose ratio is surely within this factor do not differ in what a person would notice."""
+TELLING = 4.0
+"""An interval whose ends are further apart than this factor says nothing, and is not printed."""
+
 
 @dataclass(frozen=True)
 class Mean:
@@ -35,6 +40,16 @@ class Ratio:
     def sure(self) -> bool:
         """Whether the interval leaves out "no difference"."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
+    @property
+    def alike(self) -> bool:
+        """Whether the interval leaves out every difference that would matter; else, if not sure, nobody can tell."""
+        return self.low is not None and self.high is not None and self.low >= 1 / ALIKE and self.high <= ALIKE
+
+
+def telling(low: float | None, high: float | None) -> bool:
+    """Whether an interval of factors says anything."""
+    return low is not None and high is not None and high <= TELLING * low
 
 
 def mean(values: Sequence[float], *, tail: float = 0.025) -> Mean | None:

@@ -20,6 +20,7 @@ from upright.records.benchmark import OUT_OF_TIME, Benchmark, Cell, Finished, Se
 from upright.store import DeploymentDir
 
 _LEAST_BOX_SECONDS = 2.0
+"""A cell is measured for at least so long, whatever its warm-up took, or it is not begun."""
 _WARM_SHARE = 0.2
 """Of a cell's time, for each of the two steps of its warm-up at most."""
 
@@ -88,7 +89,7 @@ class Course:
         if warmth not in self.warm:
             warm_up(subject, shape, seconds=None if box is None else _WARM_SHARE * box)
             self.warm.add(warmth)
-        left_seconds = None if box is None else box - (time.monotonic() - began)
+        left_seconds = None if box is None else max(_LEAST_BOX_SECONDS, box - (time.monotonic() - began))
         cell = measure(
             subject, shape, place, seconds=left_seconds, promise=self.asked.promise,
             patience_seconds=self.asked.patience_seconds, on_tick=self.watch.on_tick,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from upright import units
 from upright.benchmarking.comparison import Difference, compare, place_words
 from upright.benchmarking.rows import Row, rows
+from upright.benchmarking.statistics import ALIKE, telling
 from upright.benchmarking.workload import shape_tokens
 from upright.catalog.drafted_pairs import nearest_pair
 from upright.endpoint.guards import GUARDS
@@ -27,7 +28,6 @@ _WITNESS_TOKENS = 100
 """Fewer guesses than this say nothing about how many hold."""
 _FEW_ANSWERS, _CLEARLY_MORE = 3, 0.25
 """Broken answers under load count from so many on, and from so much larger a share on."""
-_VERDICTS: dict[str | None, CellVerdict] = {"b": "wins", "a": "loses", None: "no difference"}
 
 
 def cells(record: Benchmark, letter: str, method: str, decode_context: int = 1) -> tuple[SpeculationCell, ...]:
@@ -111,9 +111,15 @@ def objection(tried: Tried, context_tokens: int, users: int) -> str | None:
         where = f"{place_words(unknown[0].shape)}: {unknown[0].reason}"
         return f"{len(unknown)} of {len(tried.cells)} cells could not be measured ({where})" + _wins_elsewhere(tried)
     if not tried.count("wins"):
-        measured = len(tried.cells) - tried.count("not measurable")
-        return f"no difference in any of {measured} cells that is larger than its uncertainty"
+        return _without_wins(tried)
     return None
+
+
+def _without_wins(tried: Tried) -> str:
+    measured = len(tried.cells) - tried.count("not measurable")
+    if unsure := tried.count("cannot tell"):
+        return f"nobody can tell in {unsure} of {measured} cells: the pairs vary more than they differ"
+    return f"no difference above {100 * (ALIKE - 1):.0f} % in any of {measured} cells"
 
 
 def best(tried: Sequence[Tried], context_tokens: int, users: int) -> Tried | None:
@@ -157,6 +163,8 @@ def percent(found: Factor) -> str:
     middle = f"{100 * (found.factor - 1):+.1f} %"
     if found.low is None or found.high is None:
         return f"{middle} (one pair)"
+    if not telling(found.low, found.high):
+        return f"{middle} (interval too wide)"
     return f"{middle} ({100 * (found.low - 1):+.1f} to {100 * (found.high - 1):+.1f})"
 
 
@@ -172,7 +180,7 @@ def _cell(
         marked = base.marks if base.marked else with_it.marks
         reason = marked[0] if marked else "no repeat is clean in both"
         return SpeculationCell(shape=shape, verdict="not measurable", reason=reason, published=published)
-    verdict = _VERDICTS[output.better] if output.ratio.low is not None else "not measurable"  # one pair never tells
+    verdict = _verdict(output)
     worse = [name for name in ("ttft", "tpot") if name in found and found[name].better == "a" and verdict == "wins"]
     factor = _factor(output)
     assert factor is not None
@@ -190,6 +198,14 @@ def _cell(
         acceptance=_acceptance(with_it),
         published=published,
     )
+
+
+def _verdict(output: Difference) -> CellVerdict:
+    if output.ratio.low is None:  # one pair never tells
+        return "not measurable"
+    if output.better is None:
+        return "no difference" if output.ratio.alike else "cannot tell"
+    return "wins" if output.better == "b" else "loses"
 
 
 def _complaints(record: Benchmark, subject: str) -> dict[str, tuple[int, int]]:

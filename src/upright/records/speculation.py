@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from upright.records.base import Part, Reason, Record
+from upright.records.base import Part, Reason, Record, Upgrade
 from upright.records.benchmark import Shape
 
-CellVerdict = Literal["wins", "loses", "no difference", "not measurable"]
+CellVerdict = Literal["wins", "loses", "no difference", "cannot tell", "not measurable"]
 TRIAL = "speculation"
 """The workload's name in the benchmark of a trial."""
 Outcome = Literal["kept", "stepped back", "fell", "damages"]
@@ -47,7 +48,7 @@ class SpeculationCell(Part):
     shape: Shape
     """What was asked."""
     verdict: CellVerdict
-    """By output tokens a second; a difference within its uncertainty is none."""
+    """By output tokens a second. No difference: it is surely small; cannot tell: the pairs vary more than that."""
     reason: Reason
     """In words."""
     base_tokens_per_second: float | None = None
@@ -112,10 +113,17 @@ class Tried(Part):
         return sum(cell.verdict == verdict for cell in self.cells)
 
 
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 called every cell without a sure difference "no difference"; its words stay as they were written."""
+    return content
+
+
 class Speculation(Record):
     """One trial of speculative decoding on one deployment."""
 
     kind: ClassVar[str] = "speculation"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     deployment: str
     """Which deployment."""

@@ -91,15 +91,13 @@ def _contest(contest: views.Contest) -> list[str]:
     rows = []
     for item in contest.differences:
         factor, unit = (1000, "ms") if item.metric.unit == "s" else (1, item.metric.unit)
-        interval = "one repeat"
-        if item.ratio.low is not None and item.ratio.high is not None:
-            interval = f"{100 * (item.ratio.low - 1):+.1f} to {100 * (item.ratio.high - 1):+.1f} %"
-        sure = "may be chance" if item.better is None else f"{contest.names[item.better]} is better"
+        unsure = "no difference" if item.ratio.alike else "cannot tell"
+        sure = unsure if item.better is None else f"{contest.names[item.better]} is better"
         rows.append((
             place_words(item.shape), item.metric.words, f"{factor * item.a.value:,.1f} {unit}",
-            f"{factor * item.b.value:,.1f} {unit}", f"{item.percent:+.1f} %", interval, sure,
+            f"{factor * item.b.value:,.1f} {unit}", f"{item.percent:+.1f} %", item.interval, sure,
         ))  # fmt: skip
-    headings = ("where", "what", contest.names["a"], contest.names["b"], "difference", "95 % interval", "sure")
+    headings = ("where", "what", contest.names["a"], contest.names["b"], "difference", "95 % interval", "verdict")
     return [*lines, *(_table(headings, rows) if rows else []), ""]
 
 

@@ -46,7 +46,10 @@ def test_what_drifts_touches_both_when_they_take_turns():
     assert {item.better for item in in_turns} == {"b"}
     apart = compare(table("a", 1.0, drift=0.9), table("b", 1.05, drift=0.9, run="other"))
     assert {item.better for item in apart} == {None}
-    assert verdict(apart, NAMES)[0] == "No difference is sure in any of 6 comparisons: within the noise."
+    assert verdict(apart, NAMES)[0] == (
+        "Cannot tell which is better in 6 of 6 comparisons: the repeats vary more than they differ; "
+        "more repeats would tell."
+    )
 
 
 def test_a_marked_cell_is_not_compared():
@@ -83,10 +86,31 @@ def test_a_time_of_nothing_is_not_compared():
 
 def test_single_values_are_never_sure():
     found = compare(rows([cell("a", 1, 1, 50)]), rows([cell("b", 1, 1, 100)]))
-    assert verdict(found, NAMES)[0] == "No difference is sure in any of 3 comparisons: too few repeats to tell."
+    assert verdict(found, NAMES)[0] == (
+        "Cannot tell which is better in 3 of 3 comparisons: one repeat each; more repeats would tell."
+    )
 
 
 def test_each_is_better_somewhere():
     a = rows([*(cell("a", 1, n, 50 + n / 9) for n in range(4)), *(cell("a", 8, n, 400 + n) for n in range(4))])
     b = rows([*(cell("b", 1, n, 80 + n / 9) for n in range(4)), *(cell("b", 8, n, 300 + n) for n in range(4))])
     assert verdict(compare(a, b), NAMES)[0] == "It depends: plain is better in 3 of 6 comparisons, draft in 3."
+
+
+def test_no_difference_is_a_finding_and_needs_a_narrow_interval():
+    alike = compare(table("a", 1.0, noise=0.005), table("b", 1.0, noise=0.005))
+    quiet = [difference for difference in alike if difference.better is None]
+    assert quiet
+    assert all(difference.ratio.alike for difference in quiet)
+    assert verdict(quiet, NAMES)[0].startswith(f"No difference: in all of {len(quiet)} comparisons")
+
+
+def test_an_interval_that_says_nothing_is_not_printed():
+    """Two pairs, the one of which doubled and the other grew fourfold: anything may be true."""
+    before = rows(cell("a", 1, repeat, 50) for repeat in (1, 2))
+    after = rows(cell("b", 1, repeat, figure) for repeat, figure in ((1, 100), (2, 200)))
+    output = compare(before, after)[0]
+    assert output.ratio.high is not None
+    assert output.ratio.high > 50
+    assert (output.better, output.ratio.alike, output.interval) == (None, False, "too wide to tell")
+    assert verdict([output], NAMES)[0].startswith("Cannot tell which is better in 1 of 1")

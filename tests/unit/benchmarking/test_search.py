@@ -9,7 +9,7 @@ import pytest
 
 from tests.scripted.cells import cell
 from upright.benchmarking import sweep
-from upright.benchmarking.cell import Place, Promise, Subject, _good_percent, open_shape
+from upright.benchmarking.cell import FellError, Place, Promise, Subject, _good_percent, open_shape
 from upright.benchmarking.load import Tally, Target
 from upright.benchmarking.prompts import Gauge, Prompts
 from upright.benchmarking.search import search
@@ -37,11 +37,59 @@ def found(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch) -> Callable[...
         row = workload(name).model_copy(update={"concurrency": concurrency})
         asked = Asked(row, tuple(row.shapes()), repeats, promise=PROMISE, fresh=True)
         subject = Subject(Target("http://127.0.0.1:9", "m"), Gauge(1, ("a",), 1))
-        whole, words = search(begin(asked, place, (), Watch()), subject)
+        whole, findings = search(begin(asked, place, (), Watch()), [subject])
         assert whole
-        return words
+        return findings.get("a")
 
     return run
+
+
+@pytest.mark.parametrize("name", ["knee", "goodput"])
+def test_both_sides_of_a_comparison_are_searched_in_turns(
+    name: str, place: DeploymentDir, monkeypatch: pytest.MonkeyPatch
+):
+    """The default workload looks for a knee: a's is at 2 at once, b's at 4."""
+    taken: list[tuple[str, int, int]] = []
+
+    def measure(subject: Subject, shape: Shape, where: Place, **_: object) -> Cell:
+        taken.append((subject.letter, shape.concurrency, where.repeat))
+        speed = 100.0 * min(shape.concurrency, 2 if subject.letter == "a" else 4)
+        made = cell(subject.letter, shape.concurrency, where.repeat, speed, where.run)
+        return made.model_copy(update={"shape": shape, "workload": where.workload, "good_percent": 99.0})
+
+    monkeypatch.setattr(sweep, "measure", measure)
+    monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: None)
+    row = workload(name).model_copy(update={"concurrency": (1, 2, 4, 8)})
+    asked = Asked(row, tuple(row.shapes()), 2, promise=PROMISE, fresh=True)
+    subjects = [Subject(Target("http://127.0.0.1:9", "m"), Gauge(1, ("a",), 1), letter=letter) for letter in "ab"]
+    whole, findings = search(begin(asked, place, (), Watch()), subjects)
+    assert whole
+    assert set(findings) == {"a", "b"}
+    assert taken[:4] == [("a", taken[0][1], 1), ("b", taken[0][1], 1), ("b", taken[0][1], 2), ("a", taken[0][1], 2)]
+    if name == "knee":
+        assert findings["a"].startswith("the knee is at 2 at once")
+        assert findings["b"].startswith("the knee is at 4 at once")
+
+
+def test_one_that_cannot_be_started_ends_its_own_search_alone(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch):
+    def measure(subject: Subject, shape: Shape, where: Place, **_: object) -> Cell:
+        made = cell(subject.letter, shape.concurrency, where.repeat, 100.0, where.run)
+        return made.model_copy(update={"shape": shape, "workload": where.workload})
+
+    def falls() -> None:
+        raise FellError("no such recipe")
+
+    monkeypatch.setattr(sweep, "measure", measure)
+    monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: None)
+    row = workload("knee").model_copy(update={"concurrency": (1, 2)})
+    target, gauge = Target("http://127.0.0.1:9", "m"), Gauge(1, ("a",), 1)
+    subjects = [Subject(target, gauge, enter=lambda: None), Subject(target, gauge, letter="b", enter=falls)]
+    course = begin(Asked(row, tuple(row.shapes()), 2, fresh=True), place, (), Watch())
+    whole, findings = search(course, subjects)
+    assert whole
+    assert findings["a"].startswith("the knee is at 1 at once")
+    assert findings["b"] == "could not be measured: no such recipe"
+    assert {left_out.reason for left_out in course.skipped} == {"b fell: no such recipe"}
 
 
 def test_a_repeat_whose_requests_failed_does_not_make_a_knee(found: Callable[..., str]):
@@ -151,3 +199,26 @@ def test_no_prompt_is_sent_twice(place: DeploymentDir, monkeypatch: pytest.Monke
             with pytest.raises(KeyboardInterrupt):
                 course.take(subject, shape, 1, left=1)
     assert len(sent) == len(set(sent)) == 6
+
+
+def test_a_cell_has_a_least_length_whatever_its_warm_up_took(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch):
+    boxes: list[float | None] = []
+
+    def measure(subject: Subject, shape: Shape, where: Place, *, seconds: float | None, **_: object) -> Cell:
+        boxes.append(seconds)
+        now[0] += seconds or 0.0
+        made = cell(subject.letter, shape.concurrency, where.repeat, 100.0, where.run)
+        return made.model_copy(update={"shape": shape, "workload": where.workload})
+
+    monkeypatch.setattr(sweep, "measure", measure)
+    monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: now.__setitem__(0, now[0] + 5.0))
+    now = [0.0]
+    monkeypatch.setattr(sweep.time, "monotonic", lambda: now[0])
+    row = workload("short").model_copy(update={"concurrency": (1, 2, 4)})
+    asked = Asked(row, tuple(row.shapes()), 1, budget_seconds=13.0, fresh=True)
+    course = begin(asked, place, (), Watch())
+    course.began = 0.0
+    whole = sweep.sweep(course, [Subject(Target("http://127.0.0.1:9", "m"), Gauge(1, ("a",), 1))])
+    assert not whole
+    assert boxes == [2.0, 2.0]
+    assert [left_out.shape.concurrency for left_out in course.skipped] == [4], "no time is left for it: it is not begun"

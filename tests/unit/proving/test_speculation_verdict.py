@@ -55,6 +55,12 @@ def test_a_cell_is_judged_by_its_interval() -> None:
     assert win.reason.startswith("wins: +32.0 % (+")
 
 
+def test_two_pairs_far_apart_cannot_tell_and_print_no_interval() -> None:
+    (noisy,) = tried(measured(1, (100.0, 270.0))).cells
+    assert noisy.verdict == "cannot tell"
+    assert noisy.reason.endswith("(interval too wide) output tokens a second")
+
+
 def test_what_was_not_measured_says_why() -> None:
     marked = [each.model_copy(update={"marks": ("the server went away",)}) for each in measured(1, WINS)]
     assert [(each.verdict, each.reason) for each in tried(marked).cells] == [("not measurable", "the server went away")]
@@ -75,13 +81,13 @@ def test_one_pair_is_never_a_win() -> None:
         (tried(measured(1, WINS)), None),
         (tried([*measured(1, WINS), *measured(4, SAME)]), None),
         (tried([*measured(1, WINS), *measured(4, LOSES)]), "it loses in 1 of 2 cells (-14 % at"),
-        (tried(measured(1, SAME)), "no difference in any of 1 cells"),
+        (tried(measured(1, SAME)), "no difference above 10 % in any of 1 cells"),
         (
             tried([*measured(1, WINS), *unmeasured(4)]),
             "1 of 2 cells could not be measured (256 in, 100 out, 4 at once: it was not measured), though it wins in 1",
         ),
         (tried([*measured(1, WINS), *unmeasured(128)]), None),
-        (tried([*measured(1, SAME), *unmeasured(128)]), "no difference in any of 1 cells"),
+        (tried([*measured(1, SAME), *unmeasured(128)]), "no difference above 10 % in any of 1 cells"),
         (tried(measured(1, WINS), pool_tokens=4000), "its cache holds 4,000 tokens, and 4 x 1,024 are promised"),
         (tried(measured(1, WINS), outcome="damages", reason="2 answers"), "2 answers"),
         (tried([]), "nothing could be measured"),
