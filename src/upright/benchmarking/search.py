@@ -24,7 +24,7 @@ _CELL_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Trial:
+class SearchStep:
     """A step of a search: the shape to measure next, and how many steps may still come, this one included."""
 
     shape: Shape
@@ -32,17 +32,17 @@ class Trial:
     steps_left: int
 
 
-Way = Generator[Trial, Row, str | None]
+Search = Generator[SearchStep, Row, str | None]
 """Asks for one trial after another, is given its row, and ends with what was found."""
 
 
 @dataclass
-class Walk:
+class SubjectSearch:
     """The search of one subject as it goes."""
 
     subject: Subject
-    way: Way
-    trial: Trial | None = None
+    way: Search
+    trial: SearchStep | None = None
     finding: str | None = None
     cells: list[Cell] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class Walk:
 def search(course: Course, subjects: Sequence[Subject]) -> tuple[bool, dict[str, str]]:
     """Whether it came to its end, and what it found of each subject, by letter."""
     looking_for = _goodput if course.asked.workload.search == "goodput" else _knee
-    walks = [Walk(subject, looking_for(course)) for subject in subjects]
+    walks = [SubjectSearch(subject, looking_for(course)) for subject in subjects]
     for walk in walks:
         walk.begin()
     exclusive = any(subject.enter for subject in subjects)
@@ -74,7 +74,7 @@ def search(course: Course, subjects: Sequence[Subject]) -> tuple[bool, dict[str,
     return True, {walk.subject.letter: walk.finding for walk in walks if walk.finding}
 
 
-def _step(course: Course, walks: Sequence[Walk]) -> bool:
+def _step(course: Course, walks: Sequence[SubjectSearch]) -> bool:
     """Every repeat of each walk's trial, in turns (a b, b a, ...). False if a server went away or the time was over."""
     for repeat in range(1, course.asked.repeats + 1):
         for walk in walks if repeat % 2 else list(reversed(walks)):
@@ -90,7 +90,7 @@ def _step(course: Course, walks: Sequence[Walk]) -> bool:
     return True
 
 
-def _taken(course: Course, walk: Walk, repeat: int, of: int) -> bool:
+def _taken(course: Course, walk: SubjectSearch, repeat: int, of: int) -> bool:
     """One cell of a walk, if it has not fallen; `of` so many walk side by side."""
     trial, repeats = walk.trial, course.asked.repeats
     if trial is None:
@@ -104,11 +104,11 @@ def _taken(course: Course, walk: Walk, repeat: int, of: int) -> bool:
     return walk.cells[-1].complete
 
 
-def _knee(course: Course) -> Way:
+def _knee(course: Course) -> Search:
     before: float | None = None
     shapes = course.asked.shapes
     for step, shape in enumerate(shapes):
-        row = yield Trial(shape, step, min(4, len(shapes) - step))
+        row = yield SearchStep(shape, step, min(4, len(shapes) - step))
         below = shapes[step - 1].concurrency if step else 0
         if row.marked:
             return _knee_unclean(row, below, before)
@@ -132,12 +132,12 @@ def _knee_unclean(row: Row, below: int, before: float | None) -> str:
     return f"no knee up to {below} at once: {before:,.0f} tok/s and still growing; {at} {_unclean(row)}"
 
 
-def _goodput(course: Course) -> Way:
+def _goodput(course: Course) -> Search:
     """First the rate of a full closed loop, which hardly a promise survives, then halves between good and bad."""
     if not course.asked.shapes:
         return None
     shape = course.asked.shapes[0]
-    full = yield Trial(shape, 0, _STEPS + 1)
+    full = yield SearchStep(shape, 0, _STEPS + 1)
     if not any(cell.succeeded for cell in full.cells):
         return f"nothing can be promised: at {shape.concurrency} at once no request succeeded"
     most = max(cell.requests_per_second for cell in full.cells)
@@ -146,7 +146,7 @@ def _goodput(course: Course) -> Way:
     broken: Row | None = None
     for step in range(1, _STEPS + 1):
         rate = _tidy((low + high) / 2)
-        row = yield Trial(_at_rate(shape, rate), step, _STEPS + 1 - step)
+        row = yield SearchStep(_at_rate(shape, rate), step, _STEPS + 1 - step)
         if not row.marked and _mean(row, "good") >= _GOOD_PERCENT:
             low, kept = rate, row
         else:
