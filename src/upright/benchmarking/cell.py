@@ -137,7 +137,7 @@ def _cell(
         requests_per_second=tally.succeeded * per_second,
         peak_tokens_per_second=max(whole_seconds, default=None),
         good_percent=_good_percent(tally, promise),
-        engine=view, complaints=found, sampled=sane, complete=not flight.gone,
+        engine=view, complaints=found, sampled=sane, complete=not flight.gone, samples=tally.clocked(),
         machine=Machine(
             program="upright", version=metadata.version("upright"), loop="asyncio",
             cpu_seconds=round(flight.cpu_seconds, 4), lag_seconds=round(flight.lag_seconds, 6),

@@ -50,6 +50,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "monitor": "Write what Prometheus and Grafana need to watch deployments.",
         "residuals": "Show what an engine took against what was planned, term by term.",
         "bundle": "Pack a deployment for somebody else: records, logs, evidence, redacted.",
+        "verify": "Check somebody's evidence: every headline from its raw samples, digests, redaction, physics.",
         "report": "Write the report: one page, self-contained.",
     },
     "Depth": {
@@ -70,7 +71,7 @@ _LONGEST_TRACEBACK_LINES = 60
 _NOT_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
 """What a disk or a person's own words make impossible."""
 OTHER_WORDS = {
-    "benchmark": "bench", "test": "prove", "verify": "prove", "serve": "up",
+    "benchmark": "bench", "test": "prove", "serve": "up",
     "start": "up", "launch": "up", "deploy": "up", "stop": "down", "kill": "down", "list": "ps", "ls": "ps",
     "status": "ps", "download": "fetch", "pull": "fetch", "inspect": "read", "doctor": "probe", "size": "fleet size",
 }  # fmt: skip

@@ -11,8 +11,6 @@ from upright.cli.options import deployment_argument
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from upright.store import DeploymentDir, Finding, Listed
 
 
@@ -29,9 +27,10 @@ def list_(output: Output) -> None:
     This reads records only; `upright ps` also looks whether the engines are still there.
     """
     from upright import store
+    from upright.showing.store_page import list_page
 
     rows = [_row(item) for item in store.listing()]
-    output.answer(rows, lambda console: _list_page(console, rows))
+    output.answer(rows, lambda console: list_page(console, rows))
     say(f"kept in {store.home() / 'deployments'}")
     output.next(*(("store", "check") if rows else ("up", "MODEL")))
 
@@ -46,11 +45,12 @@ def check(deployments: tuple[str, ...], output: Output) -> None:
     anything was changed, is missing, out of order, doubled or cut after it was acknowledged. Nothing is written.
     """
     from upright import store
+    from upright.showing.store_page import check_page
 
     chosen = [_directory(name) for name in deployments] or store.deployments()
     found = {directory: store.check(directory.path) for directory in chosen}
     answer = [_checked(directory, findings) for directory, findings in found.items()]
-    output.answer(answer, lambda console: _check_page(console, found))
+    output.answer(answer, lambda console: check_page(console, found))
     output.next(*(("store", "list") if chosen else ("up", "MODEL")))
     if not all(row["sound"] for row in answer):
         output.no()
@@ -110,30 +110,6 @@ def _row(item: Listed) -> dict[str, Any]:
     }
 
 
-def _list_page(console: Console, rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from upright.units import size
-
-    if not rows:
-        console.print("no deployments")
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("name", "state", "created (UTC)"):
-        table.add_column(name, overflow="fold")
-    for name in ("entries", "size"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        created = (row["created_at"] or "")[:16].replace("T", " ")
-        entries = "?" if row["entries"] is None else f"{row['entries']:,}"
-        table.add_row(row["name"], row["state"] or Text("unreadable", "red"), created, entries, size(row["size_bytes"]))
-    console.print(table)
-    for row in rows:
-        if row["problem"]:
-            console.print(Text(f"{row['name']}: {row['problem']}", "red"))
-
-
 def _directory(name: str) -> DeploymentDir:
     """By name, or any directory: a broken one must be checkable too."""
     from upright import store
@@ -154,23 +130,3 @@ def _checked(directory: DeploymentDir, findings: list[Finding]) -> dict[str, Any
         "sound": all(finding.severity == "note" for finding in findings),
         "findings": [asdict(finding) for finding in findings],
     }
-
-
-def _check_page(console: Console, found: dict[DeploymentDir, list[Finding]]) -> None:
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    if not found:
-        console.print("no deployments")
-    for directory, findings in found.items():
-        problems = sum(finding.severity == "problem" for finding in findings)
-        words = f"{problems} problem{'s' if problems > 1 else ''}" if problems else "sound"
-        console.print(Text.assemble(directory.name, ": ", (words, "red" if problems else "green")))
-        table = Table.grid(padding=(0, 1))
-        for finding in findings:
-            place = f"{finding.file} line {finding.line}" if finding.line is not None else finding.file
-            mark = Text(finding.severity, "red" if finding.severity == "problem" else "yellow")
-            table.add_row(mark, Text(f"{place}: {finding.message}"))
-        if findings:
-            console.print(Padding.indent(table, 2))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from upright.records.base import Entry, Part, Reason, Record, Said
+from upright.records.base import Entry, Part, Reason, Record, Said, Upgrade
 from upright.records.names import FitName
 
 Api = Literal["chat", "completions", "messages"]
@@ -111,10 +112,36 @@ class EngineView(Part):
         return self.accepted_tokens / self.drafted_tokens
 
 
+class Samples(Part):
+    """The clock of every success, in the order in which they ended: what all figures of a cell are made from."""
+
+    sent_us: tuple[int, ...]
+    """When each was sent, in microseconds since the first one was."""
+    first_us: tuple[int, ...]
+    """When its first token came."""
+    last_us: tuple[int, ...]
+    """When its last token came."""
+    ended_us: tuple[int, ...]
+    """When its answer was whole."""
+    pieces: tuple[int, ...]
+    """Pieces that its text came in."""
+    prompt_tokens: tuple[int, ...]
+    """Prompt tokens as the server counted them."""
+    output_tokens: tuple[int, ...]
+    """Output tokens as the server counted them."""
+
+
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 kept no samples: they stay unknown."""
+    return content
+
+
 class Cell(Entry):
     """One measurement: a shape, and what really happened."""
 
     kind: ClassVar[str] = "cell"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     run: str
     """Which benchmark it belongs to."""
@@ -192,6 +219,8 @@ class Cell(Entry):
     """What else to know of it."""
     complete: bool = True
     """False if the server went away: the cell is measured again when the run is resumed."""
+    samples: Samples | None = None
+    """Every success by its clock; None of another tool's figures, of older ones, and of very many requests."""
 
     @property
     def key(self) -> str:
@@ -271,6 +300,8 @@ class Benchmark(Record):
     """One run of a workload: every cell, marked ones too."""
 
     kind: ClassVar[str] = "benchmark"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     run: FitName
     """Its name."""

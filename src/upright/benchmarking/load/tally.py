@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from upright.records.benchmark import Spread
+from upright.records.benchmark import Samples, Spread
 
 SAMPLES = 32
 """Answers whose text is kept for the guards."""
+_MOST_CLOCKED = 20_000
+"""Successes whose clocks a cell keeps: of more the line of evidence would grow beyond a megabyte."""
 _TEXT_LIMIT = 20_000
 
 
@@ -77,6 +79,10 @@ class Tally:
         self.each = array("d")
         """Beside `ttft`, request by request: the time per output token, 0 where there is none to measure."""
         self.latency = array("d")
+        self.sent_at = array("d")
+        self.last_at = array("d")
+        """The time of the last token."""
+        self.pieces = array("L")
         self.late = array("d")
         self.prompt = array("L")
         self.output = array("L")
@@ -107,6 +113,9 @@ class Tally:
         self.finish_reasons[reason] += 1
         self.ttft.append(times[0] - sent_at)
         self.latency.append(ended_at - sent_at)
+        self.sent_at.append(sent_at)
+        self.last_at.append(times[-1])
+        self.pieces.append(len(times))
         measured = output > 1 and len(times) > 1  # an answer of one token, or in one piece, has no time between tokens
         self.each.append((times[-1] - times[0]) / (output - 1) if measured else 0.0)
         if measured:
@@ -124,6 +133,22 @@ class Tally:
             by_second[int(now - began)] += each
         if len(self.texts) < SAMPLES and self.succeeded % self._sample_every == 0:
             self.texts.append((text[:_TEXT_LIMIT], reason, output))
+
+    def clocked(self) -> Samples | None:
+        """Every success by its clock; None of none, and of too many to keep."""
+        if not 0 < self.succeeded <= _MOST_CLOCKED:
+            return None
+
+        def since_began(times: Iterable[float]) -> tuple[int, ...]:
+            return tuple(round((time - self.began) * 1e6) for time in times)
+
+        first = (sent + ttft for sent, ttft in zip(self.sent_at, self.ttft, strict=True))
+        ended = (sent + latency for sent, latency in zip(self.sent_at, self.latency, strict=True))
+        return Samples(
+            sent_us=since_began(self.sent_at), first_us=since_began(first), last_us=since_began(self.last_at),
+            ended_us=since_began(ended), pieces=tuple(self.pieces),
+            prompt_tokens=tuple(self.prompt), output_tokens=tuple(self.output),
+        )  # fmt: skip
 
     @property
     def seconds(self) -> float:

@@ -17,8 +17,22 @@ class Mark(NamedTuple):
     pattern: str
 
 
+class RequestTiming(NamedTuple):
+    """One request by the engine's own clock."""
+
+    prompt_tokens: int
+    """Those that it computed: what its cache had is not among them."""
+    prompt_seconds: float
+    output_tokens: int
+    output_seconds: float
+
+
 def _nothing(_: str) -> MemoryReport:
     return MemoryReport()
+
+
+def _untimed(_: str) -> tuple[RequestTiming, ...]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -27,6 +41,10 @@ class Log:
 
     memory: Callable[[str], MemoryReport] = _nothing
     """What its log says about its memory; nothing that it does not say."""
+    timings: Callable[[str], tuple[RequestTiming, ...]] = _untimed
+    """How long it worked on each request, in the order in which they ended, where it says so."""
+    timed: str | None = None
+    """A pattern of the lines that say so."""
     shape: str | None = None
     """A pattern of lines that only its log has; a text that merely speaks of an engine is not its log."""
     fork_of: str | None = None

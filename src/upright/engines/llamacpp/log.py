@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from upright.engines.facets.log import Log, Mark
+from upright.engines.facets.log import Log, Mark, RequestTiming
 from upright.engines.memory_report import HOST, MemoryReport, counted, in_mebibytes, of_last_start, readings
 
 _BUFFER = r"(?P<device>[A-Za-z]\w*)"
@@ -23,12 +23,27 @@ SPELLINGS = (
     ),
     counted("context_tokens", r"(?:llama_context|llama_init_from_model|llama_new_context_with_model): n_ctx\s+= #"),
 )
+_TIMED = r"\btask (?P<task>\d+) \|\s+(?P<part>prompt eval|eval) time =\s+(?P<ms>\d+\.\d+) ms /\s+(?P<tokens>\d+) tokens"
+_TIMING = re.compile(_TIMED)
 _START = re.compile(r"^.*\bsystem[_ ]info\b", re.MULTILINE)
 _GPU = re.compile(r"(?:CUDA|ROCm|Vulkan|SYCL|MUSA|CANN|HIP)(\d+)")
 
 
 def memory(log: str) -> MemoryReport:
     return of_last_start(log, _START, lambda life: readings(life, SPELLINGS, _device))
+
+
+def timings(log: str) -> tuple[RequestTiming, ...]:
+    """Two lines a task (b11669): its prompt, then its answer."""
+    prompts: dict[str, tuple[int, float]] = {}
+    ended = []
+    for line in _TIMING.finditer(log):
+        tokens, seconds = int(line["tokens"]), float(line["ms"]) / 1000
+        if line["part"] == "prompt eval":
+            prompts[line["task"]] = tokens, seconds
+        else:
+            ended.append(RequestTiming(*prompts.pop(line["task"], (0, 0.0)), tokens, seconds))
+    return tuple(ended)
 
 
 def _device(_: str, named: str | None) -> str | None:
@@ -43,6 +58,8 @@ def _device(_: str, named: str | None) -> str | None:
 
 LOG = Log(
     memory=memory,
+    timings=timings,
+    timed=_TIMED,
     shape=r"^\d+\.\d\d\.\d{3}\.\d{3} [A-Z] |llama_server: |common_params_print_info"
     r"|^llama_model_load_from_file_impl: |^build: \d+ \([0-9a-f]{7,}\) with ",
     family_shape=r"^(?:llama_model_loader|llama_model_load|llama_load_model_from_file|llm_load_\w+|print_info): ",

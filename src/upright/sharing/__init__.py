@@ -1,0 +1,1 @@
+"""A deployment -> a claim that anybody can verify and replay, and an index of such claims."""

@@ -1,0 +1,265 @@
+"""A Statement -> what it is worth: everything that it claims is derived again, and held against what can be.
+
+Nothing in it is executed, fetched or believed: records are read by their own strict readers, figures follow from
+samples, and the rest is arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from upright import __version__
+from upright.benchmarking.verdict import marks
+from upright.bundling.redacting import Known, Redactor
+from upright.catalog.recorded_flags import recorded_flags, recorded_versions
+from upright.engines import ENGINES, engine_named
+from upright.errors import RecordError, UprightError
+from upright.foreign import on_one_line
+from upright.records.base import Record, from_dict
+from upright.records.benchmark import Benchmark
+from upright.records.box import Box
+from upright.records.evidence import Evidence
+from upright.records.model import Model
+from upright.records.plan import Plan
+from upright.records.recipe import Recipe
+from upright.records.residuals import Residuals
+from upright.sharing import anonymous, clocks, physics
+from upright.sharing.checks import Check, Level, Looking, Verification
+from upright.sharing.rederiving import derived_figures, headlines_of, ladder_of
+from upright.sharing.statement import Statement
+
+_DIGEST, _CHAIN, _SUMMARY, _REDACTION = (Looking(code) for code in ("digest", "chain", "summary", "redaction"))
+_SAMPLES, _HEADLINE, _LADDER, _MARKS, _STALE = (
+    Looking(code) for code in ("samples", "headline", "ladder", "marks", "stale")
+)
+R = TypeVar("R", bound=Record)
+_KINDS: dict[str, type[Record]] = {
+    "box": Box, "model": Model, "plan": Plan, "recipe": Recipe, "residuals": Residuals, "evidence": Evidence,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The records of a statement, each read by its own reader."""
+
+    records: dict[type[Record], Record]
+    benchmarks: tuple[Benchmark, ...]
+
+    def of(self, kind: type[R]) -> R | None:
+        record = self.records.get(kind)
+        return record if isinstance(record, kind) else None
+
+
+def verify(
+    statement: Statement, identity: str, *, signed_by: str | None = None, more: Sequence[Check] = ()
+) -> Verification:
+    """`more` is what was found outside of it: its signature."""
+    checks = [*more]
+    try:
+        claim = read_claim(statement)
+        checks += [*_checks(statement, claim)]
+    except UprightError as error:
+        checks.append(_DIGEST.broken(error.message))
+    except (ArithmeticError, LookupError, ValueError, TypeError, RecursionError) as error:
+        checks.append(Looking("format").broken(f"its records cannot be held together: {type(error).__name__}"))
+    predicate = statement.predicate
+    engine = f"{predicate.engine.name} {predicate.engine.version or '(version unknown)'}"
+    return Verification(
+        identity=identity, level=_level(statement, checks), signed_by=signed_by, model=predicate.model.name,
+        engine=engine, box=predicate.box.kind, checks=tuple(checks),
+    )  # fmt: skip
+
+
+def read_claim(statement: Statement) -> Claim:
+    """RecordError if a record was changed after it was sealed, or is none of those that a bundle has."""
+    records: dict[type[Record], Record] = {}
+    for name, content in statement.predicate.records.items():
+        if name not in _KINDS:
+            raise RecordError(f"a bundle holds no record of the kind {on_one_line(name, 40)}")
+        if "digest" not in content:
+            raise RecordError(f"its {name} has no digest")
+        records[_KINDS[name]] = from_dict(_KINDS[name], content, where=f"its {name}")
+    benchmarks = []
+    for content in statement.predicate.benchmarks:
+        if "digest" not in content:
+            raise RecordError("its benchmark has no digest")
+        benchmarks.append(from_dict(Benchmark, content, where="its benchmark"))
+    return Claim(records, tuple(benchmarks))
+
+
+def _checks(statement: Statement, claim: Claim) -> Iterator[Check]:
+    predicate = statement.predicate
+    yield from _chain(statement, claim)
+    yield from _redaction(statement, claim)
+    yield from _summary(statement, claim)
+    yield from _derived(statement, claim)
+    recipe, plan, model, box = claim.of(Recipe), claim.of(Plan), claim.of(Model), claim.of(Box)
+    residuals, log = claim.of(Residuals), "\n".join(predicate.log)
+    yield from clocks.clocks(claim.benchmarks)
+    if claim.benchmarks:
+        yield from clocks.counters(claim.benchmarks)
+        timed = engine_named(predicate.engine.name).log.timings(log) if predicate.engine.name in ENGINES else ()
+        yield from clocks.engine_clock(claim.benchmarks, timed)
+    if recipe is not None:
+        yield from physics.flags(recipe)
+        yield from _stale(recipe)
+    if box is not None:
+        yield from physics.hardware(box)
+    if recipe and plan and model and box:
+        yield from physics.bandwidth(box, model, recipe, claim.benchmarks)
+        yield from physics.pools(box, model, plan, residuals)
+        yield from physics.logged(model, plan, recipe, residuals, log)
+
+
+def _chain(statement: Statement, claim: Claim) -> Iterator[Check]:
+    recipe, plan, model, box = claim.of(Recipe), claim.of(Plan), claim.of(Model), claim.of(Box)
+    subject = [stated.digest.get("sha256") for stated in statement.subject]
+    if recipe is None or subject != [recipe.digest]:
+        yield _CHAIN.broken("its subject is not the recipe that it holds")
+        return
+    parents: list[tuple[Record | None, tuple[Record | None, ...]]] = [
+        (plan, (model, box)), (claim.of(Residuals), (plan,)), (claim.of(Evidence), (recipe,)),
+        *((benchmark, (recipe,)) for benchmark in claim.benchmarks),
+    ]  # fmt: skip
+    for child, wanted in parents:
+        if child is not None and child.made_from != tuple(parent.reference for parent in wanted if parent):
+            yield _CHAIN.broken(f"its {child.kind} was not made from the records beside it")
+            return
+    evidence = claim.of(Evidence)
+    foreign = {cell.recipe for benchmark in claim.benchmarks for cell in benchmark.cells} - {recipe.digest}
+    if foreign or any(seen.subject != recipe.reference for seen in (evidence.observations if evidence else ())):
+        yield _CHAIN.broken("it holds evidence of another recipe")
+        return
+    yield _CHAIN.holds(f"{len(claim.records) + len(claim.benchmarks)} records, each with its digest and its parents")
+
+
+def _redaction(statement: Statement, claim: Claim) -> Iterator[Check]:
+    """What redaction takes out must not be there: by its shape anywhere, and by field in every record."""
+    redactor = Redactor(Known())
+    if any(redactor.text(text) != text for text in set(_texts(statement.model_dump(mode="json")))):
+        yield _REDACTION.broken(f"it holds {', '.join(sorted(redactor.times))}")
+        return
+    if (kind := _unshared(claim)) is not None:
+        yield _REDACTION.broken(f"its {kind} holds paths, names, questions or answers")
+        return
+    yield _REDACTION.holds("no keys, names, paths, addresses, questions or answers")
+
+
+def _texts(tree: Any) -> Iterator[str]:
+    """Names and values alike; depth was bounded when it was read."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict):
+        for name, branch in tree.items():
+            yield name
+            yield from _texts(branch)
+    elif isinstance(tree, list | tuple):
+        for branch in tree:
+            yield from _texts(branch)
+
+
+def _unshared(claim: Claim) -> str | None:
+    """Which record would be changed by sharing it again."""
+    recipe, box, model, evidence = claim.of(Recipe), claim.of(Box), claim.of(Model), claim.of(Evidence)
+    if recipe is None or anonymous.shared_recipe(recipe) != recipe:
+        return "recipe"
+    if box is not None and anonymous.shared_box(box) != box:
+        return "box"
+    if model is not None and anonymous.shared_model(model) != model:
+        return "model"
+    if evidence and anonymous.shared_evidence(evidence, recipe, was=recipe.reference) != evidence:
+        return "evidence"
+    for benchmark in claim.benchmarks:
+        if anonymous.shared_benchmark(benchmark, recipe, was=recipe.digest) != benchmark:
+            return "benchmark"
+    return None
+
+
+def _summary(statement: Statement, claim: Claim) -> Iterator[Check]:
+    """The words at the top must be those of the records below."""
+    predicate, recipe, model, box = statement.predicate, claim.of(Recipe), claim.of(Model), claim.of(Box)
+    pairs: list[tuple[str, object, object]] = []
+    if recipe is not None:
+        engine = predicate.engine
+        told = (engine.name, engine.version, engine.commit, engine.image)
+        kept = (recipe.engine, recipe.engine_version, recipe.engine_commit, recipe.image)
+        pairs.append(("engine", told, kept))
+        pairs += [("engine", benchmark.engine, recipe.engine) for benchmark in claim.benchmarks]
+        if (plan := claim.of(Plan)) is not None:
+            pairs.append(("engine", plan.engine, recipe.engine))
+    if model is not None:
+        shards = [(shard.name, shard.size_bytes) for shard in predicate.model.shards]
+        pairs.append(("model", predicate.model.name, model.name))
+        pairs.append(("revision", predicate.model.revision, model.revision))
+        pairs.append(("shards", shards, [(file.name, file.size_bytes) for file in model.files]))
+    if box is not None:
+        told_box = predicate.box
+        paths = dict(Counter(link.path for link in box.links))
+        pairs.append(("box", (told_box.kind, told_box.gpus), (anonymous.box_kind(box), len(box.gpus))))
+        pairs.append(("driver", (told_box.driver, told_box.cuda), (box.software.driver, box.software.cuda)))
+        pairs.append(("topology", told_box.topology, paths))
+    wrong = list(dict.fromkeys(name for name, told, kept in pairs if told != kept))
+    if wrong:
+        yield _SUMMARY.broken(f"its {', '.join(wrong)} is not what its records say")
+    else:
+        yield _SUMMARY.holds("model, engine and box are those of its records")
+
+
+def _derived(statement: Statement, claim: Claim) -> Iterator[Check]:
+    predicate = statement.predicate
+    cells = [cell for benchmark in claim.benchmarks for cell in benchmark.cells]
+    for cell in cells:
+        if cell.samples is None:
+            continue
+        if any(len(column) != len(cell.samples.sent_us) for column in cell.samples.model_dump().values()):
+            yield _SAMPLES.broken(f"{cell.run}: its samples are not one row a request")
+            return
+        wrong = next((figure for figure in derived_figures(cell, cell.samples) if not figure.holds), None)
+        if wrong is not None:
+            yield _SAMPLES.broken(
+                f"{cell.run}: {wrong.name} is said to be {wrong.claimed:g}, its samples give {wrong.derived:g}"
+                if wrong.claimed is not None and wrong.derived is not None
+                else f"{cell.run}: {wrong.name} does not follow from its samples"
+            )
+            return
+    sampled = sum(len(cell.samples.sent_us) for cell in cells if cell.samples is not None)
+    if sampled:
+        yield _SAMPLES.holds(f"every figure of {len(cells)} cells follows from {sampled:,} requests")
+    if predicate.detectors.get("upright") == __version__ and any(cell.marks != marks(cell) for cell in cells):
+        yield _MARKS.broken("a cell hides what is wrong with it, or claims it")
+    if predicate.headlines != headlines_of(claim.benchmarks) and not predicate.source:
+        yield _HEADLINE.broken("its headlines are not the means of its cells")
+    elif predicate.headlines:
+        yield _HEADLINE.holds(f"{len(predicate.headlines)} headlines are the means of their cells")
+    if predicate.ladder != ladder_of(claim.of(Evidence)) and not predicate.source:
+        yield _LADDER.broken("its rungs are not what its observations say")
+    elif predicate.ladder:
+        yield _LADDER.holds(f"{len(predicate.ladder)} rungs as their observations say; answers are not shared")
+
+
+def _stale(recipe: Recipe) -> Iterator[Check]:
+    """The engine moved on: this version is older than all that are known, or the newest refuses one of its flags."""
+    known = recorded_versions(recipe.engine)
+    engine = ENGINES.get(recipe.engine)
+    ordered = engine is not None and engine.releases is not None and engine.releases.ordered
+    if not known or not ordered or recipe.engine_version is None or recipe.engine_version == known[-1]:
+        return
+    newest = recorded_flags(recipe.engine, known[-1])
+    gone = [setting.name for setting in recipe.arguments if newest is not None and setting.name not in newest]
+    gone = [name for name in gone if name.startswith("-")]
+    if gone:
+        yield _STALE.unknown(f"{recipe.engine} {known[-1]} takes no {', '.join(gone[:3])} any more")
+
+
+def _level(statement: Statement, checks: Sequence[Check]) -> Level:
+    codes = {check.code: check.outcome for check in checks}
+    if "broken" in codes.values() or any(check.outcome == "broken" for check in checks):
+        return "broken"
+    if "stale" in codes:
+        return "stale"
+    if statement.predicate.source is not None or codes.get("samples") != "holds" or "headline" not in codes:
+        return "claimed"
+    return "consistent"
