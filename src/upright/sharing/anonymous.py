@@ -115,7 +115,7 @@ def _observation(observation: Observation, recipe: Recipe) -> Observation:
 def _setting(setting: Setting, changes: Mapping[str, str]) -> Setting:
     """Why it is there may be a person's own words; `upright explain` has ours."""
     text = setting.value
-    if text in changes:
+    if text is not None and text in changes:
         text = changes[text]
     elif text is not None and text.startswith(("/", "~")):
         text = _name(text)
