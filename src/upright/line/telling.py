@@ -7,6 +7,7 @@ from pathlib import Path
 from upright import store
 from upright.benchmarking.bench import kept
 from upright.launching import status
+from upright.proving.trials import trials
 from upright.records.box import Box
 from upright.records.diagnosis import Attempts
 from upright.records.evidence import Evidence
@@ -16,6 +17,7 @@ from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
 from upright.records.speculation import Speculation
 from upright.reporting import Subject, report
+from upright.reporting.proof import looks
 from upright.store import DeploymentDir
 
 
@@ -38,4 +40,6 @@ def subject(directory: DeploymentDir) -> Subject:
         attempts=directory.read(Attempts) if directory.has(Attempts) else None,
         residuals=directory.read(Residuals) if directory.has(Residuals) else None,
         speculation=directory.read(Speculation) if directory.has(Speculation) else None,
+        earlier_trials=trials(directory)[:-1],
+        looks=tuple(looks(directory.observations())),
     )

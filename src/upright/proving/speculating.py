@@ -33,6 +33,7 @@ from upright.proving.ladder import prove, target_of
 from upright.proving.prompts import PromptSet
 from upright.proving.rungs.speculation import offered
 from upright.proving.stepping import step_entry, unproved
+from upright.proving.trials import keep
 from upright.records.benchmark import Benchmark, Cell, Shape
 from upright.records.box import Box
 from upright.records.evidence import Evidence, Step
@@ -96,7 +97,7 @@ def speculate(
             trying.back()
         found = [verdict.with_reason(each, chosen) for each in found]
         made = trying.record(begun, asked, record, found)
-        directory.write(made)
+        keep(directory, made)
         return made, trying.close(found), evidence
 
 

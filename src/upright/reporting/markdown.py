@@ -12,7 +12,7 @@ from upright.records.benchmark import Benchmark
 from upright.records.speculation import Speculation
 from upright.reporting import views
 from upright.reporting.again import reproduce
-from upright.reporting.page import Subject, chain, contests, differing, tiles, title, verdict
+from upright.reporting.page import Subject, chain, contests, differing, history, tiles, title, verdict
 from upright.reporting.speculation import guessed
 
 
@@ -43,12 +43,19 @@ def _subject(subject: Subject) -> list[str]:
         lines += _guesses(subject.speculation)
     for record in subject.benchmarks:
         lines += _sweep(views.sweep(record, draw=False))
-    if rungs := views.ladder(subject.evidence):
+    if rungs := views.ladder(subject.proof):
         rows = [(rung.name, rung.verdict, f"{rung.passed} of {rung.total}{_missing(rung)}") for rung in rungs]
         lines += ["## Proof", "", *_table(("rung", "verdict", "checks passed"), rows), ""]
         for rung in (rung for rung in rungs if rung.name in ("clients", "soak")):
             seen = [(answer["check"], answer["verdict"], answer["reason"]) for answer in rung.answers]
             lines += [f"### {rung.name.capitalize()}", "", *_table(("check", "verdict", "what was seen"), seen), ""]
+    if climbs := history(subject):
+        lines += [
+            "### Every climb",
+            "",
+            *_table(("when (UTC)", "rung", "recipe", "verdict", "checks passed"), climbs),
+            "",
+        ]
     ledger = [(line.device, line.term, units.memory(line.bytes), line.basis, line.why) for line in subject.plan.ledger]
     lines += ["## Plan", "", *_table(("device", "term", "bytes", "basis", "why"), ledger), ""]
     lines += ["## Command", "", *_fenced([" ".join(subject.recipe.argv)]), ""]

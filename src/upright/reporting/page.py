@@ -53,6 +53,8 @@ class Story:
     chain: list[tuple[str, str]]
     guessed: list[Guessed]
     """What came of speculative decoding, by candidate."""
+    history: list[tuple[str, ...]]
+    """Every look at a rung: when, which, with which recipe, what came of it."""
     reproduce: list[str] = field(default_factory=list)
 
 
@@ -126,18 +128,39 @@ def _story(subject: Subject) -> Story:
         verdict=verdict(subject),
         tiles=tiles(subject),
         sweeps=[views.sweep(record) for record in subject.benchmarks],
-        ladder=views.ladder(subject.evidence, draw=True),
+        ladder=views.ladder(subject.proof, draw=True),
         groups=views.groups(subject.model),
         devices=views.devices(subject.plan),
         memory_chart=_memory_chart(subject),
         chain=chain(subject),
         guessed=guessed(subject.speculation) if subject.speculation else [],
+        history=history(subject),
         reproduce=reproduce(subject),
     )
 
 
+def history(subject: Subject) -> list[tuple[str, ...]]:
+    """(when, rung, recipe, verdict, checks), the newest first; empty where one climb is all there was."""
+    if len(subject.looks) <= len({look.rung for look in subject.looks}):
+        return []
+    ours = subject.recipe.reference
+    return [
+        (
+            look.at[:16].replace("T", " "), look.rung, _recipe_words(look.recipe, ours), look.verdict,
+            f"{look.passed} of {len(look.observations)}",
+        )
+        for look in reversed(subject.looks)
+    ]  # fmt: skip
+
+
+def _recipe_words(recipe: str | None, ours: str) -> str:
+    if recipe == ours:
+        return "the recipe that runs"
+    return "not recorded" if recipe is None else recipe.partition(":")[2][:12]
+
+
 def verdict(subject: Subject) -> tuple[str, str]:
-    evidence = subject.evidence
+    evidence = subject.proof
     if evidence is None:
         return "skipped", "Started, not proved"
     if evidence.passed:
@@ -157,7 +180,7 @@ def _passed_words(evidence: Evidence) -> str:
 
 def tiles(subject: Subject) -> list[Tile]:
     """The few figures that people ask for first."""
-    plan, evidence = subject.plan, subject.evidence
+    plan, evidence = subject.plan, subject.proof
     found = [Tile(units.tokens(plan.context_tokens), "tokens of context a user", "planned")]
     if evidence is not None:
         passed = sum(item.verdict == "passed" for item in evidence.observations)

@@ -14,6 +14,7 @@ from upright.records.plan import Plan
 from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
 from upright.records.speculation import Speculation
+from upright.reporting.proof import RungLook, strongest
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,12 @@ class Subject:
     attempts: Attempts | None = None
     residuals: Residuals | None = None
     speculation: Speculation | None = None
+    earlier_trials: tuple[Speculation, ...] = ()
+    """Trials of speculative decoding before that one, in order."""
+    looks: tuple[RungLook, ...] = ()
+    """Every climb's look at each rung, in order."""
+
+    @property
+    def proof(self) -> Evidence | None:
+        """The strongest evidence of each rung for the recipe that runs."""
+        return strongest(self.evidence, self.looks, self.recipe.reference)

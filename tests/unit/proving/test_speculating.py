@@ -22,6 +22,7 @@ from upright.proving.prompts import prompt_set
 from upright.proving.rungs.speculation import offered
 from upright.proving.speculating import Trial, automatic, shapes, speculate
 from upright.proving.stepping import step_entry, undo_interrupted
+from upright.proving.trials import trials
 from upright.records.evidence import Evidence, Observation, Step
 from upright.records.recipe import Recipe, Setting
 from upright.records.speculation import Speculation
@@ -117,6 +118,7 @@ def test_what_pays_is_kept_and_what_slows_or_falls_is_not(directory: DeploymentD
     assert [outcome for _, outcome in outcomes] == ["stepped back", "stepped back", "kept"]
     assert outcomes[-1][0] == "ngram, 5 guesses"
     assert directory.read(Speculation) == record
+    assert trials(directory) == (record,)
 
 
 @pytest.mark.timing

@@ -76,7 +76,7 @@ def subject(*benchmarks: Benchmark, **more: Any) -> Any:
         "plan": SimpleNamespace(context_tokens=2048, goal=SimpleNamespace(users=1)),
         "recipe": SimpleNamespace(model_path="my models/k.gguf", context_tokens=2048, port=8000, digest="d"),
         "deployment": SimpleNamespace(name="kimi", ready_seconds=None),
-        "evidence": None, "speculation": None, "benchmarks": benchmarks,
+        "evidence": None, "proof": None, "speculation": None, "benchmarks": benchmarks,
     }  # fmt: skip
     return SimpleNamespace(**{**told, **more})
 

@@ -47,7 +47,7 @@ def test_what_this_machine_could_not_check_stands_beside_what_passed() -> None:
     smoke, tools = ladder(evidence)
     assert (smoke.verdict, smoke.passed, smoke.total, smoke.not_run) == ("passed", 1, 2, 1)
     assert (_missing(smoke), _missing(tools)) == (", 1 not run", "")
-    assert verdict(SimpleNamespace(evidence=evidence)) == (  # type: ignore[arg-type]
+    assert verdict(SimpleNamespace(proof=evidence)) == (  # type: ignore[arg-type]
         "passed",
         "It stands: 2 of 3 checks passed, the last of them in tools; 1 not run",
     )

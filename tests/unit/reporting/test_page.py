@@ -142,5 +142,5 @@ def test_the_verdict_claims_no_more_than_was_seen(seen: list[tuple[str, str]], w
     evidence = Evidence(
         deployment="d", engine=None, engine_version=None, to_rung="clients", observations=tuple(items)
     )  # fmt: skip
-    subject: Any = SimpleNamespace(evidence=evidence)
+    subject: Any = SimpleNamespace(proof=evidence)
     assert verdict(subject) == ("passed", words)
