@@ -235,6 +235,14 @@ def configuration(name: str) -> Mapping[str, Any]:
     return content
 
 
+@cache
+def healthy_lines() -> tuple[str, ...]:
+    """Lines of engines that worked, one of each kind: what a new row of a failure must not claim."""
+    from upright.catalog.loader import OURS
+
+    return tuple((OURS / "healthy_lines.txt").read_text(encoding="utf-8").splitlines())
+
+
 def find_model(name: str) -> ModelRow | None:
     """As `model`, but None when there is none; reads only the files that mention the name."""
     wanted = bare(name).partition(":")[0]

@@ -18,18 +18,21 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("log", metavar="[LOG|DEPLOYMENT]", required=False)
 @click.option("--engine", type=EngineName(), help="Whose log it is, if its lines do not say so.")
+@click.option("-p", "--previous", is_flag=True, help="Of a deployment, the start before this one.")
 @output_options
-def command(log: str | None, engine: str | None, output: Output) -> None:
+def command(log: str | None, engine: str | None, previous: bool, output: Output) -> None:
     """Say why an engine fell, by its log and its machine, and what to change.
 
-    Without a name it is the last deployment. A dash reads what is piped in:
+    Without a name it is the last deployment, or an `up` after it that was refused. A dash reads what is piped in:
 
     \b
     docker logs vllm 2>&1 | upright diagnose -
     """
     from upright.showing.diagnosis_page import diagnosis_page
 
-    found = _diagnosis(log, engine)
+    if previous and _is_a_log(log):
+        raise click.UsageError("--previous is for a deployment: a log is one file")
+    found = _before(log) if previous else _diagnosis(log, engine)
     output.answer(found)
     output.show(diagnosis_page(found, page_width()))
     _tell_the_way(output, log)
@@ -55,10 +58,19 @@ def _diagnosis(log: str | None, engine: str | None) -> Diagnosis:
         from upright.errors import UsageError
 
         raise UsageError(f"there is no log {log}", hint="upright diagnose DEPLOYMENT takes a deployment's name")
+    from upright import store
     from upright.host import LocalHost
-    from upright.launching.healing import why
+    from upright.launching.healing import why, why_refused
 
+    if log is None and (refused := store.last_refusal()) is not None:
+        return why_refused(refused)
     return why(_directory(log), LocalHost())
+
+
+def _before(name: str | None) -> Diagnosis:
+    from upright.launching.healing import why_before
+
+    return why_before(_directory(name))
 
 
 def _directory(name: str | None) -> DeploymentDir:
@@ -79,12 +91,12 @@ def _is_a_log(log: str | None) -> bool:
 
 def _tell_the_way(output: Output, log: str | None) -> None:
     """The attempts that healing made, where the subject is a deployment that was healed."""
-    if _is_a_log(log):
-        return
     from upright import store
     from upright.records.diagnosis import Attempts
     from upright.showing.diagnosis_page import attempts_page
 
+    if _is_a_log(log) or (log is None and store.last_refusal() is not None):
+        return
     directory = store.find(log)
     if directory.has(Attempts):
         output.show("\n" + attempts_page(directory.read(Attempts), page_width()))
@@ -108,6 +120,6 @@ def _next(output: Output, found: Diagnosis, log: str | None) -> None:
     elif _is_a_log(log) and (found.failed or found.stood is False):
         output.next("catalog", "list", "failures")
     elif found.failed:
-        output.next("logs", found.subject)
+        output.next("bundle", found.subject)
     else:
         output.next("ps")

@@ -48,11 +48,12 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     from upright.records.deployment import Keeping
     from upright.showing.pages import deployment_page, objections_page, recipe_page
     from upright.showing.start_progress import shown
+    from upright.store import forget_refusal
 
     on = on_of(wanted, Keeping(restarts=wanted["restarts"], hung_seconds=wanted["hung_after"]))
     if heal and on.machine:
         raise click.UsageError("--heal mends what is on this machine; without --host")
-    prepared = _prepared(model, on, wanted)
+    prepared = _noted(model, on, wanted, kept=not dry_run)
     recipe = prepared.recipe
     if recipe is None:
         output.answer(prepared.plan, lambda console: objections_page(console, prepared.plan))
@@ -65,6 +66,7 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
         output.next("up", model, *given(*_AGAIN))
         return
     directory = register(prepared, on, healing=heal)
+    forget_refusal()
     if heal:
         _heal(prepared, directory, on, output)
         return
@@ -86,6 +88,23 @@ def _command(recipe: Recipe) -> tuple[str, ...] | None:
         return None
     site = Site(key_file="KEY_FILE", key_config="KEY_CONFIG", home="~", user="UID:GID")
     return RUNTIMES[recipe.runtime].command(recipe, site, container="NAME", label="upright.deployment=NAME").argv
+
+
+def _noted(model: str, on: On, wanted: dict[str, Any], *, kept: bool) -> Prepared:
+    """As prepared; what is refused is what a bare `diagnose` talks about."""
+    from upright.errors import UprightError
+    from upright.store import note_refusal
+
+    try:
+        prepared = _prepared(model, on, wanted)
+    except UprightError as error:
+        if kept:
+            note_refusal(model, error.message, error.hint)
+        raise
+    if kept and prepared.recipe is None and prepared.plan is not None and prepared.plan.objections:
+        first = prepared.plan.objections[0]
+        note_refusal(model, f"{first.code}: {first.message}", first.remedy)
+    return prepared
 
 
 def _prepared(model: str, on: On, wanted: dict[str, Any]) -> Prepared:

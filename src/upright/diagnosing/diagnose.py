@@ -10,7 +10,7 @@ from typing import BinaryIO
 from upright import catalog
 from upright.catalog.rows.failure import TELLING, FailureRow
 from upright.diagnosing import lines, marks
-from upright.diagnosing.excerpt import empty_row, excerpt, last_words
+from upright.diagnosing.excerpt import excerpt, last_words, offered_row
 from upright.diagnosing.places import placed
 from upright.diagnosing.remedies import filled, for_this_line, has_already
 from upright.diagnosing.scan import Hit, Scan, scan
@@ -85,7 +85,7 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
         code=cause.row.id if cause is not None and known else None,
         findings=tuple(_finding(hit, engine, around.recipe) for hit in hits),
         excerpt=pieces,
-        row=empty_row(pieces, engine) if failed and not known else None,
+        row=offered_row(pieces, engine) if failed and not known else None,
         log_lines=seen.lines,
         log_bytes=seen.bytes,
         starts=seen.starts,

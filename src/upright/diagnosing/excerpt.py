@@ -6,6 +6,7 @@ import re
 from collections import deque
 from typing import BinaryIO
 
+from upright import catalog
 from upright.diagnosing import lines, marks
 from upright.diagnosing.scan import BLOCK_BYTES, Scan
 from upright.records.diagnosis import Sighting
@@ -13,6 +14,8 @@ from upright.records.diagnosis import Sighting
 _BEFORE = 400
 _LAST_WORDS = 6
 _TRACEBACK = "Traceback (most recent call last)"
+_FEWEST_LETTERS = 12
+"""Of a line that a row can be made of: fewer, and healthy lines hold them too."""
 _FRAME = re.compile(r'^\s*File "[^"]+", line \d+')
 
 
@@ -48,11 +51,21 @@ def last_words(seen: Scan) -> tuple[Sighting, ...]:
     return tuple(Sighting(text=text) for text in seen.tail[-_LAST_WORDS:])
 
 
+def offered_row(pieces: tuple[Sighting, ...], engine: str | None) -> str | None:
+    """A row to fill in; None where it would claim what healthy engines print, or the line complains of nothing."""
+    if not pieces or not marks.complains(pieces[-1].text):
+        return None
+    line = lines.said(pieces[-1].text).strip()
+    pattern = re.compile(_pattern_of(line))
+    told = ": " in line and len(re.sub(r"[\W\d_]", "", line)) >= _FEWEST_LETTERS
+    return empty_row(pieces, engine) if told and not any(map(pattern.search, catalog.healthy_lines())) else None
+
+
 def empty_row(pieces: tuple[Sighting, ...], engine: str | None) -> str:
     """A row of the catalogue to fill in; what the line gives is filled in already."""
     line = lines.said(pieces[-1].text).strip() if pieces else ""
     quoted = line.replace("'", "''")
-    pattern = re.sub(r"\d+(?:\\\.\d+)*", r"\\d+", re.escape(line)).replace(r"\ ", " ").replace("'", "''")
+    pattern = _pattern_of(line).replace("'", "''")
     return f"""- id: {engine or "any"}-NAME-IT
   title: WHAT HAPPENED, IN A LINE
   engines: [{engine or "any"}]
@@ -67,6 +80,11 @@ def empty_row(pieces: tuple[Sighting, ...], engine: str | None) -> str:
   grade: B
   sources: ["WHERE"]
 """
+
+
+def _pattern_of(line: str) -> str:
+    """The line, whatever its numbers."""
+    return re.sub(r"\d+(?:\\\.\d+)*", r"\\d+", re.escape(line)).replace(r"\ ", " ")
 
 
 def _first_cause(seen: Scan) -> Sighting | None:

@@ -35,6 +35,8 @@ class Question:
     """When it was started (ISO 8601): the kernel's older lines are about others."""
     pids: tuple[int, ...] = ()
     """The engine's process and its supervisor's."""
+    workers: tuple[int, ...] = ()
+    """All processes of the engine's group that were seen; nothing if nobody looked."""
     port: int | None = None
     paths: tuple[str, ...] = ()
     """Where it reads and writes."""
@@ -53,7 +55,8 @@ def ask(host: Host, question: Question) -> tuple[Sighting, ...]:
         _NVIDIA_SMI,
     ]
     journal, ring, disks, listeners, gpus = host.gather(commands, timeout_seconds=8)
-    lines = [text for text in _kernel(journal, ring, since) if question.died or not _is_of_another(text, question)]
+    told_by_pid = bool(question.workers) or not question.died
+    lines = [text for text in _kernel(journal, ring, since) if not (told_by_pid and _is_of_another(text, question))]
     found = [Sighting(where="kernel", text=text) for text in lines]
     said = [*_driver(gpus)]
     if question.died:
@@ -74,9 +77,11 @@ def _kernel(journal: Result, ring: Result, since: int) -> Iterator[str]:
 
 
 def _is_of_another(text: str, question: Question) -> bool:
-    """A kill for memory that does not name a process of a run that goes on."""
+    """A kill for memory that names processes, and none of this run's. One that names nobody may be anybody's."""
     named = {int(pid) for pid in re.findall(r"(?:pid=|process )(\d+)", text)}
-    return bool(re.search(r"oom|killed process|out of memory", text, re.IGNORECASE)) and not named & set(question.pids)
+    kill = bool(re.search(r"oom|killed process|out of memory", text, re.IGNORECASE))
+    ours = named & {*question.pids, *question.workers}
+    return kill and not ours and bool(named or not question.died)
 
 
 def _memory(events: str | None) -> Iterator[str]:

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from upright.diagnosing import Around, apply, diagnose, diagnose_file, machine
-from upright.errors import LaunchError
+from upright.errors import LaunchError, UsageError
 from upright.host import Host
+from upright.launching import logs
 from upright.launching.launch import launch, refuse_taken_port, restart, status, stop
+from upright.launching.workers import workers
 from upright.progress import utc_now
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.diagnosis import Attempt, Attempts, Diagnosis, Remedy, Sighting
 from upright.records.recipe import Recipe
-from upright.store import DeploymentDir
+from upright.store import DeploymentDir, Refused
 
 MOST_ATTEMPTS = 8
 MOST_STEPS = 4
@@ -78,6 +80,28 @@ def heal(
     return _given_up(directory, way, diagnosis, f"{most} attempts were made, and none stands")
 
 
+def why_refused(refused: Refused) -> Diagnosis:
+    """Of an `up` that started nothing."""
+    sighting = Sighting(where="host", text=f"up refused: {refused.message}")
+    notes = (f"of `up {refused.model}` at {refused.at}, which started nothing",)
+    around = Around(
+        failed=True, stood=False, machine=(sighting,), notes=notes + ((refused.hint,) if refused.hint else ())
+    )
+    return diagnose(io.BytesIO(), subject=f"up {refused.model}", around=around)
+
+
+def why_before(directory: DeploymentDir) -> Diagnosis:
+    """Of the start before this one, by its log alone: the machine has moved on, and so may the recipe have."""
+    older = logs.previous(directory)
+    if not older:
+        raise UsageError(
+            f"{directory.name} was started only once: there is no start before this one",
+            hint=f"upright diagnose {directory.name}",
+        )
+    around = Around(engine=status(directory).engine, notes=("of the start before this one, by its log alone",))
+    return diagnose_file(older[-1], subject=directory.name, around=around)
+
+
 def why(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()) -> Diagnosis:
     """Why it fell, or what it is doing: its log, what the machine says of it, and what is known beside."""
     deployment, recipe = status(directory), directory.read(Recipe)
@@ -86,6 +110,7 @@ def why(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()
     question = machine.Question(
         since=deployment.created_at,
         pids=tuple(each.pid for each in (deployment.process, deployment.supervisor) if each is not None),
+        workers=workers(directory),
         port=recipe.port,
         paths=(str(directory.path),),
         died=not running,

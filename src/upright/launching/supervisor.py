@@ -28,6 +28,7 @@ from upright.launching.places import place_of
 from upright.launching.processes import identify
 from upright.launching.runtimes import RUNTIMES, Command
 from upright.launching.watching import Silence, Watch, question
+from upright.launching.workers import Workers
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.recipe import Recipe
 from upright.rendering.container import EVERYWHERE
@@ -64,6 +65,7 @@ class Supervisor:
         self.asking = False
         self.broken: str | None = None
         self.out_of_memory = False
+        self.workers = Workers(self.directory)
         self.guard = MemoryGuard(self.recipe, self.place.meminfo)
         self.started_at = time.monotonic()
         self.ready_at: float | None = None
@@ -147,6 +149,7 @@ class Supervisor:
             command = self.runtime.command(self.recipe, site, container=name, label=label)
             self.started_at = time.monotonic()
             self._note(state="starting", process=self.place.start(command), progress=None)
+            self.workers = Workers(self.directory)
         except (OSError, StoreError) as error:
             program = self.runtime.program or self.recipe.program
             reason = error.message if isinstance(error, StoreError) else error.strerror
@@ -262,6 +265,8 @@ class Supervisor:
             self._note(state="degraded", reason=f"{error.message}; trying again")
             return True
         self.reached = True
+        if running and self.recipe.runtime == "process" and self.deployment.machine is None:
+            self.workers.look(self.deployment.process)
         if running and (trouble := self.guard.trouble()) is not None:
             self.out_of_memory, self.broken = True, trouble
             with suppress(OSError), self.directory.log.open("a") as log:

@@ -2,7 +2,8 @@
 
 HOME/deployments/NAME/  box.json model.json plan.json recipe.json deployment.json   records, each replaced atomically
                         evidence.jsonl  evidence.head  evidence.torn-N              appended, each line chained
-                        engine.log  supervisor.log  key (0600)  report.html
+                        engine.log  supervisor.log  key (0600)  report.html  processes
+HOME/refused.json       the last `up` that was refused, until one is not
 HOME/servers/NAME/      evidence of a server that somebody else started
 """
 
@@ -19,4 +20,8 @@ from upright.store.directories import listing as listing
 from upright.store.directories import measured as measured
 from upright.store.files import write_atomically as write_atomically
 from upright.store.journal import Journal as Journal
+from upright.store.refusals import Refused as Refused
+from upright.store.refusals import forget_refusal as forget_refusal
+from upright.store.refusals import last_refusal as last_refusal
+from upright.store.refusals import note_refusal as note_refusal
 from upright.store.repairing import repair as repair

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from tests.conftest import ROOT
+from upright import store
 from upright.cli.diagnose import command
-from upright.errors import UsageError
+from upright.cli.up import command as up
+from upright.errors import UprightError, UsageError
+from upright.records.deployment import Deployment
 
+DEPLOYMENT: dict[str, Any] = {
+    "name": "moon", "state": "failed", "engine": "vllm", "engine_version": "0.32.0", "served_name": "moon",
+    "base_url": "http://127.0.0.1:8000", "context_tokens": 2048, "created_at": "2026-11-16T10:00:00+00:00",
+    "changed_at": "2026-11-16T10:00:00+00:00",
+}  # fmt: skip
 CLEAN = ROOT / "tests/recordings/logs/clean"
 
 
@@ -45,3 +55,36 @@ def test_a_directory_is_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     done = CliRunner().invoke(command, [str(tmp_path)])
     assert isinstance(done.exception, UsageError)
     assert "is a directory" in done.exception.message
+
+
+def test_a_refused_up_is_what_a_bare_diagnose_talks_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path / "home"))
+    refused = CliRunner().invoke(up, [str(tmp_path / "moon.gguf")])
+    assert isinstance(refused.exception, UprightError)
+    done = CliRunner().invoke(command, ["--json"])
+    told = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert (told["code"], told["failed"], told["subject"]) == ("up-refused", True, f"up {tmp_path / 'moon.gguf'}")
+    assert told["findings"][0]["cause"] == refused.exception.message
+    store.forget_refusal()
+    assert isinstance(CliRunner().invoke(command, []).exception, UsageError)
+
+
+def test_a_note_of_a_refusal_that_is_torn_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path))
+    for torn in (b"", b"[1]", b'{"model": "x"', b'{"message": null}', b"\xff"):
+        (tmp_path / "refused.json").write_bytes(torn)
+        assert store.last_refusal() is None
+
+
+def test_previous_is_the_start_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path))
+    directory = store.create("moon")
+    directory.write(Deployment.model_validate(DEPLOYMENT))
+    only_one = CliRunner().invoke(command, ["moon", "--previous"])
+    assert isinstance(only_one.exception, UsageError)
+    assert "only once" in only_one.exception.message
+    (directory.path / "engine-1.log").write_text("torch.OutOfMemoryError: CUDA out of memory.\n")
+    told = json.loads(CliRunner().invoke(command, ["moon", "--previous", "--json"]).stdout)
+    assert (told["code"], told["subject"]) == ("cuda-out-of-memory", "moon")
+    assert CliRunner().invoke(command, [str(directory.path / "engine-1.log"), "-p"]).exit_code == 2

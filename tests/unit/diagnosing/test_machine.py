@@ -67,6 +67,25 @@ def test_a_kill_of_somebody_else_is_no_failure_of_a_run_that_goes_on():
     assert told(journal, died=False, pids=(15883,)) == [KILLED]
 
 
+def test_a_run_that_died_is_told_by_the_numbers_of_its_processes():
+    """The kernel kills a worker, seldom the process that was started; and it kills other people's programs too."""
+    journal = Said(journalctl=Result(0, f"{KILLED}\n", ""))
+
+    def of(workers: tuple[int, ...]) -> list[str]:
+        question = machine.Question(since=NOW, pids=(4711,), workers=workers, port=8000)
+        return [sighting.text for sighting in machine.ask(journal, question)]
+
+    assert of((4711, 15883)) == [KILLED]
+    assert of((4711, 4712)) == []
+    assert of(()) == [KILLED], "nobody looked at its processes: it may have been one of them"
+
+
+def test_a_kill_that_names_nobody_may_be_anybodys():
+    line = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)"
+    question = machine.Question(since=NOW, pids=(4711,), workers=(4712,), port=8000)
+    assert [sighting.text for sighting in machine.ask(Said(journalctl=Result(0, f"{line}\n", "")), question)] == [line]
+
+
 def test_the_cgroups_own_count():
     files = {"/sys/fs/cgroup/memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"}
     assert code(Said(files), -9) == "host-cgroup-out-of-memory"
