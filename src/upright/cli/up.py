@@ -101,7 +101,7 @@ def _noted(model: str, on: On, wanted: dict[str, Any], *, kept: bool) -> Prepare
         if kept:
             note_refusal(model, error.message, error.hint)
         raise
-    if kept and prepared.recipe is None and prepared.plan is not None and prepared.plan.objections:
+    if kept and prepared.recipe is None and prepared.plan.objections:
         first = prepared.plan.objections[0]
         note_refusal(model, f"{first.code}: {first.message}", first.remedy)
     return prepared
