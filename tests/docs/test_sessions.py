@@ -29,6 +29,7 @@ _PAGES = (
     "sizing",
     "recommending",
     "comparing",
+    "engines",
     "speculation",
     "monitoring",
     "scale",
@@ -113,6 +114,7 @@ def test_a_page_that_shows_a_session_is_executed():
         "fleet.md",
         "recommending.md",
         "comparing.md",
+        "engines.md",
     }
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     assert {page.name for page in pages if "```console" in page.read_text()} == executed

@@ -26,7 +26,7 @@ def test_openai(standing: Standing, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.slow
 def test_anthropic(standing: Standing, monkeypatch: pytest.MonkeyPatch):
-    told = standing.json("connect", standing.name, "--client", "claude-code")
+    told = standing.json("connect", standing.name, "--client", "anthropic")
     environment_of(told, monkeypatch)
     walk_anthropic(told["model"], {"type": "auto"})
 

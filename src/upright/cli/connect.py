@@ -17,7 +17,7 @@ from upright.cli.output import Output, say
     "--client",
     default="openai",
     show_default=True,
-    help="openai, anthropic, claude-code, zed, cline, open-webui or curl.",
+    help="openai, anthropic, claude-code, codex, opencode, aider, qwen-code, goose, llm, zed, cline, open-webui, curl.",
 )
 @click.option("--write", is_flag=True, help="Write them into the client's own file; what is in it stays.")
 @click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Write into this file instead.")
@@ -26,12 +26,14 @@ from upright.cli.output import Output, say
 def command(deployment: str | None, client: str, write: bool, file: Path | None, show_key: bool, as_json: bool) -> None:
     """Print the settings for a client.
 
-    They are tried on the running engine first, with a real request as that client sends it. The key stays in its file.
+    They are tried on the running engine first, with that client's own first request: its endpoint, its tools, a prompt
+    of its size. Exit 1 if the client will not work. The key stays in its file.
     """
     from upright.connecting import connect, refuse_unknown, try_settings, write_settings
     from upright.errors import LaunchError
     from upright.launching import status
     from upright.records.deployment import RUNNING
+    from upright.showing.client_page import trial_sentences
 
     output = Output(as_json, None)
     refuse_unknown(client)
@@ -40,11 +42,10 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
     settings = connect(state, directory.key_file, client)
     if state.state not in RUNNING:
         raise LaunchError(f"{state.name} is {state.state}", hint="upright ps")
-    faults = try_settings(settings, directory.key())
-    say(f"{state.name} answered a request with these settings")
-    for fault in faults:
-        say(f"warning: its stream is not as clients expect it: {fault}")
-    shown = {**settings.model_dump(mode="json"), "faults": faults}
+    trial = try_settings(settings, directory.key())
+    for sentence in trial_sentences(state.name, client, trial):
+        say(sentence)
+    shown = {**settings.model_dump(mode="json"), **trial.model_dump(mode="json")}
     text = settings.text
     if show_key:
         shown["key"] = directory.key()
@@ -55,3 +56,5 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
         text = f"wrote {shown['file']}\n"
     output.answer(shown, lambda console: console.out(text, end="", highlight=False))
     output.next("report", state.name)
+    if not trial.works:
+        output.no()

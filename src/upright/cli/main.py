@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "check": "Let the engine's own parser judge the command, before anything starts.",
     },
     "Act": {
+        "engine": "Say which engines are at hand, and how to get one.",
         "run": "Do all of it: probe, read, plan, start, prove, report.",
         "fetch": "Bring exactly the files that an engine needs, verified.",
         "rehearse": "Start the engine on the real shapes before any weights are here.",

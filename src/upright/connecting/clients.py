@@ -8,43 +8,16 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from upright.connecting.settings import ClientSettings, Protocol
+from upright.connecting.agents import AGENTS
+from upright.connecting.served import PROVIDER, Served, by_shell, settings_of
+from upright.connecting.settings import ClientSettings
 from upright.engines import ENGINES
 from upright.errors import UsageError
 from upright.records.deployment import Deployment
 
-_PROVIDER = "upright"
-_MOST_OUTPUT_TOKENS = 32_000
 _TIMEOUT_MS = 30 * 60 * 1000
-
-
-@dataclass(frozen=True)
-class Served:
-    """What a client needs to know of a deployment."""
-
-    name: str
-    base_url: str
-    model: str
-    key_file: str
-    context_tokens: int
-
-    @property
-    def output_tokens(self) -> int:
-        """The longest answer to ask for: a quarter of the context; clients would else ask for more than fits."""
-        return max(1, min(_MOST_OUTPUT_TOKENS, self.context_tokens // 4))
-
-    def address(self, protocol: Protocol) -> str:
-        """What clients of that protocol call the base URL."""
-        return f"{self.base_url}/v1" if protocol == "openai" else self.base_url
-
-    @property
-    def key(self) -> str:
-        """How a shell reads it."""
-        return f'"$(cat {shlex.quote(self.key_file)})"'
 
 
 def refuse_unknown(client: str) -> None:
@@ -61,7 +34,7 @@ def connect(deployment: Deployment, key_file: Path, client: str = "openai") -> C
 
 
 def _openai(served: Served) -> ClientSettings:
-    return _by_shell(
+    return by_shell(
         served,
         "openai",
         "openai",
@@ -72,7 +45,7 @@ def _openai(served: Served) -> ClientSettings:
 
 
 def _anthropic(served: Served) -> ClientSettings:
-    return _by_shell(
+    return by_shell(
         served,
         "anthropic",
         "anthropic",
@@ -107,13 +80,13 @@ def _claude_code(served: Served) -> ClientSettings:
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(served.output_tokens),
         "API_TIMEOUT_MS": str(_TIMEOUT_MS),
     }
-    return _by_shell(
+    return by_shell(
         served,
         "claude-code",
         "anthropic",
         environment,
         "ANTHROPIC_AUTH_TOKEN",
-        last="claude",
+        program="claude",
         file=".claude/settings.local.json",
         # The helper's answer is sent as `Authorization: Bearer` too, so that the file holds no key.
         settings={"env": environment, "apiKeyHelper": f"cat {shlex.quote(served.key_file)}"},
@@ -132,16 +105,16 @@ def _zed(served: Served) -> ClientSettings:
     }
     provider = {"api_url": served.address("openai"), "available_models": [model]}
     settings = {
-        "language_models": {"openai_compatible": {_PROVIDER: provider}},
-        "agent": {"default_model": {"provider": _PROVIDER, "model": served.model}},
+        "language_models": {"openai_compatible": {PROVIDER: provider}},
+        "agent": {"default_model": {"provider": PROVIDER, "model": served.model}},
     }
-    variable = f"{_PROVIDER.upper()}_API_KEY"
+    variable = f"{PROVIDER.upper()}_API_KEY"
     text = (
         f"{json.dumps(settings, indent=2, ensure_ascii=False)}\n"
         "# start Zed with its key, which it never keeps in that file:\n"
         f"export {variable}={served.key}\nzed\n"
     )
-    return _settings(
+    return settings_of(
         served,
         "zed",
         "openai",
@@ -165,7 +138,7 @@ def _cline(served: Served) -> ClientSettings:
         "Supports Images          off\n"
     )
     source = "https://docs.cline.bot/provider-config/openai-compatible"
-    return _settings(served, "cline", "openai", text, source=source)
+    return settings_of(served, "cline", "openai", text, source=source)
 
 
 def _open_webui(served: Served) -> ClientSettings:
@@ -174,13 +147,14 @@ def _open_webui(served: Served) -> ClientSettings:
         "ENABLE_OLLAMA_API": "false",
         "ENABLE_PERSISTENT_CONFIG": "false",
     }
-    return _by_shell(
+    return by_shell(
         served,
         "open-webui",
         "openai",
         environment,
         "OPENAI_API_KEY",
-        last="open-webui serve",
+        program="open-webui",
+        arguments=("serve",),
         notes=(
             "without ENABLE_PERSISTENT_CONFIG=false it keeps the first address that it was ever given",
             "in a container 127.0.0.1 is the container: run it with --network=host",
@@ -199,65 +173,7 @@ def _curl(served: Served) -> ClientSettings:
         f"    {shlex.quote(served.address('openai') + '/chat/completions')}\n"
     )
     file = f"{served.name}-curl.sh"
-    return _settings(served, "curl", "openai", text, file=file, source="https://curl.se/docs/manpage.html")
-
-
-def _by_shell(
-    served: Served,
-    client: str,
-    protocol: Protocol,
-    environment: dict[str, str],
-    key_variable: str,
-    *,
-    source: str,
-    last: str | None = None,
-    file: str | None = None,
-    settings: dict[str, Any] | None = None,
-    notes: tuple[str, ...] = (),
-) -> ClientSettings:
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
-    lines += [f"export {key_variable}={served.key}", *(f"# {note}" for note in notes), f"# model: {served.model}"]
-    lines += [last] if last else []
-    return _settings(
-        served,
-        client,
-        protocol,
-        "\n".join(lines) + "\n",
-        environment=environment,
-        key_variables=(key_variable,),
-        file=file or f"{served.name}-{client}.sh",
-        settings=settings,
-        source=source,
-    )
-
-
-def _settings(
-    served: Served,
-    client: str,
-    protocol: Protocol,
-    text: str,
-    *,
-    source: str,
-    environment: dict[str, str] | None = None,
-    key_variables: tuple[str, ...] = (),
-    file: str | None = None,
-    settings: dict[str, Any] | None = None,
-) -> ClientSettings:
-    return ClientSettings(
-        client=client,
-        protocol=protocol,
-        base_url=served.address(protocol),
-        model=served.model,
-        key_file=served.key_file,
-        environment=environment or {},
-        key_variables=key_variables,
-        context_tokens=served.context_tokens,
-        output_tokens=served.output_tokens,
-        file=file,
-        settings=settings,
-        text=text,
-        source=source,
-    )
+    return settings_of(served, "curl", "openai", text, file=file, source="https://curl.se/docs/manpage.html")
 
 
 CLIENTS: dict[str, Callable[[Served], ClientSettings]] = {
@@ -267,5 +183,6 @@ CLIENTS: dict[str, Callable[[Served], ClientSettings]] = {
     "zed": _zed,
     "cline": _cline,
     "open-webui": _open_webui,
+    **AGENTS,
     "curl": _curl,
 }

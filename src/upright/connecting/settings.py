@@ -34,6 +34,10 @@ class ClientSettings(Part):
     """Where `--write` puts them: the client's own file, or a script to source; None if it has neither."""
     settings: dict[str, Any] | None = None
     """What is merged into that file; None if the text is the file."""
+    program: str | None = None
+    """The client's own command; None if it is no program of a terminal."""
+    arguments: tuple[str, ...] = ()
+    """What the command is told besides the variables."""
     text: str
     """Ready to paste."""
     source: str

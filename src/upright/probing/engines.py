@@ -37,7 +37,7 @@ look() {{
 for name in {names}; do
     look "$name" "$(command -v "$name")"
     for place in "$HOME/.local/bin" {places} \\
-        "$VIRTUAL_ENV/bin" "$HOME/.venv/bin" "$HOME/venv/bin" /usr/local/bin /opt/*/bin; do
+        "$VIRTUAL_ENV/bin" "$HOME/.venv/bin" "$HOME/venv/bin" "$HOME"/.venvs/*/bin /usr/local/bin /opt/*/bin; do
         look "$name" "$place/$name"
     done
 done

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from upright.engines import engine_named
+from upright.probing.running_engines import EngineImage, RunningEngine
 from upright.records.box import Box
 from upright.requesting.at_hand import GettingWay
 
 
-def engines_shown(box: Box) -> dict[str, Any]:
+class AtHand(NamedTuple):
+    """What was found on a machine besides its box."""
+
+    running: Sequence[RunningEngine] = ()
+    images: Sequence[EngineImage] = ()
+
+
+def engines_shown(box: Box, at_hand: AtHand) -> dict[str, Any]:
     """The same for a program."""
     installs = [engine.model_dump(mode="json") for engine in box.engines]
     runtimes = [runtime.model_dump(mode="json") for runtime in box.containers]
-    return {"box": box.name, "engines": installs, "containers": runtimes}
+    running = [engine.model_dump(mode="json") for engine in at_hand.running]
+    images = [image.model_dump(mode="json") for image in at_hand.images]
+    return {"box": box.name, "engines": installs, "containers": runtimes, "running": running, "images": images}
 
 
-def engines_page(box: Box, width: int) -> str:
-    return "\n".join(_engines(box, width))
+def engines_page(box: Box, width: int, at_hand: AtHand | None = None) -> str:
+    return "\n".join([*_engines(box, width), *_at_hand(at_hand or AtHand())])
 
 
 def ways_page(ways: Sequence[GettingWay], box: Box, width: int) -> str:
@@ -41,6 +51,14 @@ def _engines(box: Box, width: int) -> Iterator[str]:
         yield from _wrapped(f"{runtime.name:<14}{runtime.version or '':<16}{state}{gpus}", width, "  ")
     if not box.containers:
         yield "  no container runtime was found"
+
+
+def _at_hand(at_hand: AtHand) -> Iterator[str]:
+    for running in at_hand.running:
+        where = f"process {running.name}" if running.of == "process" else f"{running.of} container {running.name}"
+        yield f"  {engine_named(running.engine).title:<14}{'runs':<16}{where}"
+    for image in at_hand.images:
+        yield f"  {engine_named(image.engine).title:<14}{'image':<16}{image.reference} ({image.runtime})"
 
 
 def _ways(ways: Sequence[GettingWay], box: Box, width: int) -> Iterator[str]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 import pytest
 
 from upright import catalog
 from upright.catalog.recorded_flags import recorded_versions
 from upright.engines import OURS
 from upright.errors import UsageError
+from upright.host import Host, Result
+from upright.probing.running_engines import running_and_images
+from upright.records.box import ContainerRuntime
 from upright.requesting.at_hand import ways_to_get
-from upright.showing.engine_page import engines_page, ways_page
+from upright.showing.engine_page import AtHand, engines_page, engines_shown, ways_page
 
 
 @pytest.mark.parametrize("engine", OURS)
@@ -44,3 +50,50 @@ def test_prose_fits_the_page_and_commands_stay_whole(name: str) -> None:
     prose = [line for line in page.splitlines() if not line.startswith("    ")]
     assert max(map(len, prose)) <= 80
     assert "is not known" in " ".join(engines_page(box, 80).split())
+
+
+class _Machine:
+    """Answers of `ps`, `podman images` and `podman ps`; everything else could not be started."""
+
+    name = "machine"
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        self.answers = answers
+
+    def gather(self, commands: Sequence[Sequence[str]], *, timeout_seconds: float = 20) -> list[Result]:
+        found = [self.answers.get(" ".join(argv[:2])) for argv in commands]
+        return [Result(127, "", "") if out is None else Result(0, out, "") for out in found]
+
+
+def test_processes_containers_and_images_are_listed_without_what_they_were_told() -> None:
+    image = next(row.reference for row in catalog.images("vllm") if row.kind == "upstream")
+    repository = image.partition("@")[0].rpartition(":")[0]
+    machine = _Machine(
+        {
+            "ps -eo": "   17 /opt/llama.cpp/llama-server --model x --api-key sk-secret\n"
+            "   18 /home/a/.venv/bin/python3 /home/a/.venv/bin/vllm serve x\n"
+            "   19 python3 -m sglang.launch_server --model-path x\n"
+            "   20 vim llama-server.log\n   21 grep vllm\nnonsense\n",
+            "podman images": f"docker.io/{repository}:anything\ndocker.io/library/debian:12\n",
+            "podman ps": f"served\t{image}\nother\tdebian:12\n",
+        }
+    )
+    runtime = ContainerRuntime(name="podman", version="5", usable=True, gpus=None)
+    box = catalog.box_record("laptop").model_copy(update={"containers": (runtime,), "basis": "probed"})
+    at_hand = AtHand(*running_and_images(cast("Host", machine), box))
+    assert [(each.engine, each.of, each.name) for each in at_hand.running] == [
+        ("llama.cpp", "process", "17"),
+        ("vllm", "process", "18"),
+        ("sglang", "process", "19"),
+        ("vllm", "podman", "served"),
+    ]
+    assert [each.reference for each in at_hand.images] == [f"docker.io/{repository}:anything"]
+    page = engines_page(box, 80, at_hand)
+    assert "sk-secret" not in page
+    assert "process 17" in page
+    assert "podman container served" in page
+    assert engines_shown(box, at_hand)["running"][0]["name"] == "17"
+
+
+def test_a_machine_that_answers_nothing_has_nothing_running() -> None:
+    assert running_and_images(cast("Host", _Machine({})), catalog.box_record("laptop")) == ((), ())
