@@ -1,8 +1,8 @@
 """Deployment -> client settings."""
 
+from upright.connecting.client_settings import ClientSettings as ClientSettings
 from upright.connecting.clients import CLIENTS as CLIENTS
 from upright.connecting.clients import connect as connect
 from upright.connecting.clients import refuse_unknown as refuse_unknown
-from upright.connecting.settings import ClientSettings as ClientSettings
 from upright.connecting.trying import try_settings as try_settings
 from upright.connecting.writing import write_settings as write_settings

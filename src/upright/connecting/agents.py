@@ -6,8 +6,8 @@ import json
 import shlex
 from collections.abc import Callable
 
+from upright.connecting.client_settings import ClientSettings
 from upright.connecting.served import KEY_VARIABLE, PROVIDER, Served, by_shell, settings_of
-from upright.connecting.settings import ClientSettings
 
 
 def _codex(served: Served) -> ClientSettings:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from upright.connecting.agents import AGENTS
+from upright.connecting.client_settings import ClientSettings
 from upright.connecting.served import PROVIDER, Served, by_shell, settings_of
-from upright.connecting.settings import ClientSettings
 from upright.engines import ENGINES
 from upright.errors import UsageError
 from upright.records.deployment import Deployment

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from upright.connecting.settings import ClientSettings, Protocol
+from upright.connecting.client_settings import ClientSettings, Protocol
 
 PROVIDER = "upright"
 KEY_VARIABLE = f"{PROVIDER.upper()}_API_KEY"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import time
 
+from upright.connecting.client_settings import ClientSettings
 from upright.connecting.first_requests import FirstRequest, body_of, first_request, first_requests
 from upright.connecting.responses import responses_faults
-from upright.connecting.settings import ClientSettings
 from upright.connecting.streams import anthropic_faults, anthropic_overlaps, events_of, object_of, openai_faults
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from upright.bounds.values import decoded
-from upright.connecting.settings import ClientSettings
+from upright.connecting.client_settings import ClientSettings
 from upright.errors import UsageError
 from upright.store import write_atomically
 
