@@ -10,19 +10,12 @@ from upright.cli.engine_source import engine_options
 from upright.cli.lazy import Whole
 from upright.cli.options import model_argument
 from upright.cli.output import Output, output_options, say
-from upright.terminal.lines import line
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from upright.kernels import Compiler, Target
     from upright.kernels.experts import ExpertShapes
     from upright.kernels.sources import EngineSource
-    from upright.records.kernel import KernelCheck, MoeCheck, TileSearch
     from upright.records.model import Attention
-
-MARKS = {"fits": "yes", "does-not-fit": "NO", "could-not-determine": "?"}
-WORDS = {"fits": "fits", "does-not-fit": "does not fit", "could-not-determine": "could not determine"}
 
 
 @click.group(name="kernels", cls=Whole)
@@ -50,6 +43,7 @@ def check(
 ) -> None:
     """Compile what MODEL would use, and compare with what the silicon has."""
     from upright import kernels
+    from upright.showing.kernels_page import check_page
 
     place, silicon, count = _place(box, target_name)
     count = devices or count
@@ -58,7 +52,7 @@ def check(
         attention, source, silicon, compiler,
         devices=count, kv_dtype=kernels.kv_type(kv_dtype), experts=experts, model=name, box=place,
     )  # fmt: skip
-    output.answer(found, lambda console: _page(console, found))
+    output.answer(found, lambda console: check_page(console, found))
     if found.answer != "fits":
         if remedy := next((one.remedy for one in found.verdicts if one.remedy), None):
             say(f"next: {remedy.split(' (')[0].split(';')[0]}" if remedy.startswith("upright ") else f"try:  {remedy}")
@@ -94,7 +88,9 @@ def search(
     shapes = Shapes(heads, kv_heads, key, value, kv_dtype=kernels.kv_type(kv_dtype))
     silicon = kernels.target(target_name)
     found = find_tiles(way(source.engine, kernel), shapes, source, silicon, compiler, everything=everything)
-    output.answer(found, lambda console: _tiles(console, found))
+    from upright.showing.kernels_page import tiles_page
+
+    output.answer(found, lambda console: tiles_page(console, found))
     if not any(tile.verdict == "fits" for tile in found.tiles):
         output.no()
 
@@ -118,7 +114,9 @@ def moe(
         kind = None if dtype == "bf16" else dtype
         tiles = configurations.candidates(files, kind, source, silicon, compiler)
         found = found.model_copy(update={"candidates": tuple(tiles)})
-    output.answer(found, lambda console: _moe(console, found))
+    from upright.showing.kernels_page import moe_page
+
+    output.answer(found, lambda console: moe_page(console, found))
 
 
 def _place(box: str | None, target_name: str | None) -> tuple[str | None, Target, int]:
@@ -157,71 +155,3 @@ def _layers(model: str, devices: int) -> tuple[str, tuple[Attention, ...], Exper
     found = read(model)
     unknown = "routed experts: their width is not in the headers" if found.architecture.experts else None
     return found.name, found.architecture.attention, unknown
-
-
-def _page(console: Console, found: KernelCheck) -> None:
-    where = f"{found.box} ({found.target})" if found.box else found.target
-    version = f"{found.engine} {found.engine_version or '(version unknown)'}"
-    answer = "what was judged fits" if found.answer == "fits" and found.not_judged else WORDS[found.answer]
-    line(console, f"{found.model} on {where} with {version}: {answer}")
-    line(console, f"{found.engine_source}; compiled with {found.triton}", 2)
-    for item in found.verdicts:
-        line(console, f"{MARKS[item.verdict]:<4} {item.path} {item.kernel}: {item.why}", 2)
-        line(console, item.launch, 7)
-        if item.short_bytes:
-            line(console, f"short by {item.short_bytes:,} bytes", 7)
-        if item.remedy:
-            line(console, f"try {item.remedy}", 7)
-    for other in found.not_judged:
-        line(console, f"not judged: {other}", 2)
-
-
-def _tiles(console: Console, found: TileSearch) -> None:
-    from rich.table import Table
-
-    from upright.units import duration
-
-    version = f"{found.engine} {found.engine_version or '(version unknown)'}"
-    limit = f"{found.limit_bytes:,}" if found.limit_bytes is not None else "an unknown number of"
-    line(console, f"{version} {found.path} {found.kernel} on {found.target}: {limit} bytes a block")
-    line(console, f"{found.launch}; {found.compiled} of {len(found.tiles)} tiles compiled", 2)
-    line(console, f"{found.triton}; {duration(found.seconds)}", 2)
-    table = Table(box=None, pad_edge=False)
-    for name in (*found.tiles[0].tile, "fits", "shared", "registers", "spills"):
-        table.add_column(name.replace("num_", ""), justify="right")
-    table.add_column("")
-    for tile in found.tiles:
-        if not tile.inferred:
-            numbers = (tile.needed_bytes, tile.registers, tile.spill_bytes)
-            cells = (f"{number:,}" if number is not None else "" for number in numbers)
-            note = "its choice" if tile.chosen else tile.why or ""
-            table.add_row(*map(str, tile.tile.values()), MARKS[tile.verdict], *cells, note)
-    console.print(table)
-    left_out = sum(tile.inferred for tile in found.tiles)
-    if left_out:
-        line(console, f"{left_out} larger ones not compiled: a smaller one does not fit", 2)
-    line(console, "`its choice` is what the engine takes by itself on this target", 2)
-
-
-def _moe(console: Console, found: MoeCheck) -> None:
-    from rich.table import Table
-
-    version = f"{found.engine} {found.engine_version or '(version unknown)'}"
-    limit = f"{found.limit_bytes:,}" if found.limit_bytes is not None else "an unknown number of"
-    line(console, f"{version}, tuned MoE files on {found.target}: {limit} bytes a block")
-    line(console, f"{found.tiles} distinct tiles; {found.triton}", 2)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("tuned on", overflow="fold")
-    for name in ("type", "files", "over", "entries", "over", "unknown", "most"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in found.devices:
-        counts = (row.files, row.files_over, row.entries, row.entries_over, row.entries_unknown)
-        most = f"{row.most_bytes:,}" if row.most_bytes is not None else "?"
-        table.add_row(row.device.removeprefix("NVIDIA_"), row.dtype, *map(str, counts), most)
-    console.print(table)
-    for why in sorted({row.why for row in found.devices if row.why}):
-        line(console, f"unknown: {why}", 2)
-    for candidate in found.candidates:
-        numbers = " ".join(f"{name.removeprefix('BLOCK_SIZE_')} {value}" for name, value in candidate.tile.items())
-        batches = f"batch {candidate.batch_from} to {candidate.batch_to}"
-        line(console, f"{numbers}: {candidate.needed_bytes:,} bytes, {batches}, used {candidate.used} times", 2)

@@ -76,39 +76,41 @@ def shared_residuals(residuals: Residuals, plan: Plan) -> Residuals:
     )
 
 
-def shared_evidence(evidence: Evidence, recipe: Recipe, *, was: str) -> Evidence:
+def shared_evidence(evidence: Evidence, name: str, digest: str, *, was: str) -> Evidence:
     """Verdicts and figures; questions by their names alone, and nothing of what was answered."""
     seen = tuple(
-        _observation(observation, recipe) for observation in evidence.observations if observation.subject in (None, was)
+        _observation(observation, digest)
+        for observation in evidence.observations
+        if observation.subject in (None, f"recipe:{was}")
     )
     return evidence.model_copy(
         update={
-            "made_from": (recipe.reference,), "deployment": recipe.served_name, "observations": seen,
+            "made_from": (f"recipe:{digest}",), "deployment": name, "observations": seen,
             "ended": None, "steps": (),
         }
     )  # fmt: skip
 
 
-def shared_benchmark(benchmark: Benchmark, recipe: Recipe, *, was: str) -> Benchmark | None:
+def shared_benchmark(benchmark: Benchmark, name: str, digest: str, *, was: str) -> Benchmark | None:
     """Cells of this recipe; None if there are none."""
-    cells = tuple(_cell(cell, recipe) for cell in benchmark.cells if cell.recipe == was)
+    cells = tuple(_cell(cell, digest) for cell in benchmark.cells if cell.recipe == was)
     if not cells:
         return None
     return benchmark.model_copy(
         update={
-            "made_from": (recipe.reference,), "title": recipe.served_name, "deployment": None, "base_url": None,
-            "model": recipe.served_name, "cells": cells, "subjects": {}, "skipped": (), "finding": None,
+            "made_from": (f"recipe:{digest}",), "title": name, "deployment": None, "base_url": None,
+            "model": name, "cells": cells, "subjects": {}, "skipped": (), "finding": None,
         }
     )  # fmt: skip
 
 
-def _cell(cell: Cell, recipe: Recipe) -> Cell:
-    return cell.model_copy(update={"recipe": recipe.digest, "error_samples": {}})
+def _cell(cell: Cell, digest: str) -> Cell:
+    return cell.model_copy(update={"recipe": digest, "error_samples": {}})
 
 
-def _observation(observation: Observation, recipe: Recipe) -> Observation:
+def _observation(observation: Observation, digest: str) -> Observation:
     return observation.model_copy(
-        update={"request": {}, "response": None, "reason": observation.verdict, "subject": recipe.reference}
+        update={"request": {}, "response": None, "reason": observation.verdict, "subject": f"recipe:{digest}"}
     )
 
 

@@ -106,12 +106,14 @@ def make_statement(directory: DeploymentDir, *, known: Known | None = None, repl
         records["residuals"] = _clean(shared_residuals(directory.read(Residuals), plan), redactor)
     evidence = None
     if directory.has(Evidence):
-        evidence = _clean(shared_evidence(directory.read(Evidence), recipe, was=own.reference), redactor)
+        evidence = _clean(
+            shared_evidence(directory.read(Evidence), recipe.served_name, recipe.digest, was=own.digest), redactor
+        )
         records["evidence"] = evidence
     benchmarks = tuple(
         _clean(shared, redactor)
         for benchmark in kept(directory)
-        if (shared := shared_benchmark(benchmark, recipe, was=own.digest)) is not None
+        if (shared := shared_benchmark(benchmark, recipe.served_name, recipe.digest, was=own.digest)) is not None
     )
     statement = Statement(
         subject=(StatedSubject(name=f"recipe of {model.name}", digest={"sha256": recipe.digest}),),

@@ -47,6 +47,11 @@ class Claim:
 
     records: dict[type[Record], Record]
     benchmarks: tuple[Benchmark, ...]
+    digests: dict[type[Record], str]
+    """As they were sealed: a record of an older schema has another one when it is brought up."""
+
+    def references(self, *kinds: type[Record]) -> tuple[str, ...]:
+        return tuple(f"{kind.kind}:{self.digests[kind]}" for kind in kinds if kind in self.digests)
 
     def of(self, kind: type[R]) -> R | None:
         record = self.records.get(kind)
@@ -87,7 +92,8 @@ def read_claim(statement: Statement) -> Claim:
         if "digest" not in content:
             raise RecordError("its benchmark has no digest")
         benchmarks.append(from_dict(Benchmark, content, where="its benchmark"))
-    return Claim(records, tuple(benchmarks))
+    digests = {_KINDS[name]: str(content["digest"]) for name, content in statement.predicate.records.items()}
+    return Claim(records, tuple(benchmarks), digests)
 
 
 def _checks(statement: Statement, claim: Claim) -> Iterator[Check]:
@@ -115,22 +121,22 @@ def _checks(statement: Statement, claim: Claim) -> Iterator[Check]:
 
 
 def _chain(statement: Statement, claim: Claim) -> Iterator[Check]:
-    recipe, plan, model, box = claim.of(Recipe), claim.of(Plan), claim.of(Model), claim.of(Box)
     subject = [stated.digest.get("sha256") for stated in statement.subject]
-    if recipe is None or subject != [recipe.digest]:
+    digest = claim.digests.get(Recipe)
+    if digest is None or subject != [digest]:
         yield _CHAIN.broken("its subject is not the recipe that it holds")
         return
-    parents: list[tuple[Record | None, tuple[Record | None, ...]]] = [
-        (plan, (model, box)), (claim.of(Residuals), (plan,)), (claim.of(Evidence), (recipe,)),
-        *((benchmark, (recipe,)) for benchmark in claim.benchmarks),
+    parents: list[tuple[Record | None, tuple[type[Record], ...]]] = [
+        (claim.of(Plan), (Model, Box)), (claim.of(Residuals), (Plan,)), (claim.of(Evidence), (Recipe,)),
+        *((benchmark, (Recipe,)) for benchmark in claim.benchmarks),
     ]  # fmt: skip
     for child, wanted in parents:
-        if child is not None and child.made_from != tuple(parent.reference for parent in wanted if parent):
+        if child is not None and child.made_from != claim.references(*wanted):
             yield _CHAIN.broken(f"its {child.kind} was not made from the records beside it")
             return
     evidence = claim.of(Evidence)
-    foreign = {cell.recipe for benchmark in claim.benchmarks for cell in benchmark.cells} - {recipe.digest}
-    if foreign or any(seen.subject != recipe.reference for seen in (evidence.observations if evidence else ())):
+    foreign = {cell.recipe for benchmark in claim.benchmarks for cell in benchmark.cells} - {digest}
+    if foreign or any(seen.subject != f"recipe:{digest}" for seen in (evidence.observations if evidence else ())):
         yield _CHAIN.broken("it holds evidence of another recipe")
         return
     yield _CHAIN.holds(f"{len(claim.records) + len(claim.benchmarks)} records, each with its digest and its parents")
@@ -170,10 +176,11 @@ def _unshared(claim: Claim) -> str | None:
         return "box"
     if model is not None and anonymous.shared_model(model) != model:
         return "model"
-    if evidence and anonymous.shared_evidence(evidence, recipe, was=recipe.reference) != evidence:
+    name, digest = recipe.served_name, claim.digests[Recipe]
+    if evidence and anonymous.shared_evidence(evidence, name, digest, was=digest) != evidence:
         return "evidence"
     for benchmark in claim.benchmarks:
-        if anonymous.shared_benchmark(benchmark, recipe, was=recipe.digest) != benchmark:
+        if anonymous.shared_benchmark(benchmark, name, digest, was=digest) != benchmark:
             return "benchmark"
     return None
 

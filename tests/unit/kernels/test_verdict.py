@@ -95,7 +95,7 @@ def test_the_page_does_not_say_fits_of_what_was_not_judged() -> None:
 
     from rich.console import Console
 
-    from upright.cli.kernels import _page
+    from upright.showing.kernels_page import check_page
 
     whole = checked(judged(Outcome("k", shared_bytes=1)))
     for found, words in (
@@ -103,5 +103,5 @@ def test_the_page_does_not_say_fits_of_what_was_not_judged() -> None:
         (whole.model_copy(update={"not_judged": ("x",)}), "what was judged fits"),
     ):
         text = io.StringIO()
-        _page(Console(file=text, width=200), found)
+        check_page(Console(file=text, width=200), found)
         assert words in text.getvalue().splitlines()[0]

@@ -1,0 +1,110 @@
+"""`upright index`: search evidence of others, and keep an index of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from upright.cli.lazy import Whole
+from upright.cli.output import Output, output_options
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.group(name="index", cls=Whole)
+def command() -> None:
+    """Search evidence that others shared, and keep an index of it: static files, signed, no server."""
+
+
+@command.command()
+@click.argument("model")
+@click.option("--gpu", help="The GPU, as the catalogue or the driver names it.  [default: none, a box without]")
+@click.option("--gpus", type=click.IntRange(0), help="How many.  [default: 1 with --gpu]")
+@click.option("--index", "name", help="Only this index.  [default: all that were added, and the shipped one]")
+@click.option("--offline", is_flag=True, help="Only what was read before.")
+@output_options
+def search(model: str, gpu: str | None, gpus: int | None, name: str | None, offline: bool, output: Output) -> None:
+    """Find bundles of a model on a kind of box: three small files are read, and verified before they are shown."""
+    from upright.sharing.index_asking import asked
+    from upright.showing.index_page import search_page
+
+    answers = asked(model, gpu, gpus if gpus is not None else int(bool(gpu)), name, offline=offline)
+    output.answer([answer.told() for answer in answers], lambda console: search_page(console, answers))
+    if not (pointers := [pointer for answer in answers for pointer in answer.pointers]):
+        output.no()
+    output.next("index", "fetch", pointers[0].identity[:12])
+
+
+@command.command()
+@click.argument("identity")
+@output_options
+def show(identity: str, output: Output) -> None:
+    """Show what is known of a bundle that was searched before, by the beginning of its identity."""
+    from upright.sharing.index_asking import known
+    from upright.showing.index_page import pointer_page
+
+    pointer = known(identity)
+    output.answer(pointer.model_dump(mode="json"), lambda console: pointer_page(console, pointer))
+    output.next("index", "fetch", pointer.identity[:12])
+
+
+@command.command()
+@click.argument("identity")
+@output_options
+def fetch(identity: str, output: Output) -> None:
+    """Bring a bundle from where its author keeps it, hold it against its identity, and verify it."""
+    from upright.sharing.index_asking import brought
+    from upright.showing.verify_page import verification_page
+
+    path, verification = brought(identity)
+    output.answer(verification.model_dump(mode="json"), lambda console: verification_page(console, verification))
+    output.next("verify", str(path))
+    if verification.level == "broken":
+        output.no()
+
+
+@command.command()
+@click.argument("name")
+@click.argument("url")
+@click.option("--key", type=_FILE, metavar="FILE", help="Public keys that its head must be signed with.")
+@output_options
+def add(name: str, url: str, key: Path | None, output: Output) -> None:
+    """Read an index too: pin its address and the keys that sign it."""
+    from upright.sharing.index_asking import pinned_to
+
+    index = pinned_to(name, url, key)
+    output.answer(index.model_dump(mode="json"), lambda console: console.print(f"{name}: {url}", markup=False))
+    output.next("index", "search", "MODEL", "--index", name)
+
+
+@command.command()
+@click.argument("bundle", type=_FILE)
+@click.option("--url", required=True, help="Where its author keeps it.")
+def point(bundle: Path, url: str) -> None:
+    """Verify a bundle and print the pointer to it: one line for a pull request."""
+    from upright.sharing.index_asking import pointed
+
+    click.echo(pointed(bundle, url))
+
+
+@command.command()
+@click.argument("folder", type=_FOLDER)
+@click.argument("pointers", type=_FILE, nargs=-1)
+@click.option("--key", type=click.Path(path_type=Path), metavar="KEY", help="Sign the head with this SSH key.")
+@click.option("--revoke", metavar="IDENTITY", help="Mark this bundle; its pointer stays and says why.")
+@click.option("--reason", help="Why it is revoked.")
+@output_options
+def build(
+    folder: Path, pointers: tuple[Path, ...], key: Path | None, revoke: str | None, reason: str | None, output: Output
+) -> None:
+    """Put pointers into an index: only their shards, their bins and the head are written anew."""
+    from upright.sharing.index_asking import built
+
+    made = built(folder, pointers, key, {revoke: reason or "revoked"} if revoke else {})
+    text = (
+        f"version {made.version}: {made.added:,} added, {made.pointers:,} pointers; {made.shards_written:,} files new"
+    )
+    output.answer(made.model_dump(mode="json"), lambda console: console.print(text, soft_wrap=True))
+    output.next("index", "add", "NAME", str(folder))

@@ -1,0 +1,120 @@
+"""An index's head: which bins it has, by their hashes, under a version that only rises, signed in the same file.
+
+head.json                     {"signed": {version, at, bins, …}, "signature": SSH signature of the canonical "signed"}
+bins/XX-SHA256.json.gz        key -> the files of its shard, by hash
+shards/SHA256.jsonl.gz        pointers; never changed, only followed by others
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from pydantic import ValidationError
+
+from upright.bounds.errors import ExceededError
+from upright.bounds.values import parsed
+from upright.errors import RecordError
+from upright.records.base import Part, canonical
+from upright.sharing.pointers import Digest, plain_bytes
+from upright.sharing.signing import HEADS, sign, signer
+
+HEAD = "head.json"
+MOST_HEAD_BYTES = 64 << 10
+MOST_FILE_BYTES = 256 << 10
+
+
+class IndexHead(Part):
+    """What a keeper signs."""
+
+    format: Literal[1] = 1
+    """Of the index."""
+    version: int
+    """One more with each build; a reader takes no lower one again."""
+    at: str
+    """When it was built (UTC, ISO 8601)."""
+    pointers: int
+    """How many in all."""
+    revoked: int
+    """How many of them do not count any more; never fewer than before."""
+    bins: dict[str, Digest]
+    """The two first digits of a key's hash -> the sha256 of its bin."""
+
+
+class SignedHead(Part):
+    """The file."""
+
+    signed: IndexHead
+    """What is signed, as canonical JSON."""
+    signature: str | None
+    """By ssh-keygen; None of an index that nobody signs, which only a folder of one's own may be."""
+
+
+class ShardFile(Part):
+    """One file of a shard."""
+
+    sha256: Digest
+    """Its name and its hash."""
+    pointers: int
+    """How many it holds."""
+
+
+class Bin(Part):
+    """The shards whose keys begin with the same hash."""
+
+    shards: dict[str, tuple[ShardFile, ...]]
+    """Key -> its files, the oldest first; all but the last are full."""
+
+
+def signed_head(head: IndexHead, key: Path | None) -> bytes:
+    signature = None
+    if key is not None:
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "head"
+            file.write_bytes(canonical(head.model_dump(mode="json")))
+            signature = sign(file, key, HEADS).read_text()
+    return canonical(SignedHead(signed=head, signature=signature).model_dump(mode="json"))
+
+
+def read_head(content: bytes, where: str, trusted: frozenset[str] | None) -> IndexHead:
+    """The head, if a trusted key signed it; None trusts the folder that it lies in."""
+    try:
+        told = SignedHead.model_validate(parsed(content))
+    except (ValueError, ValidationError, ExceededError):
+        raise RecordError(f"{where} is no head of an index") from None
+    if trusted is None:
+        return told.signed
+    if told.signature is None:
+        raise RecordError(f"{where} is refused: it is unsigned")
+    who = signer(canonical(told.signed.model_dump(mode="json")), told.signature.encode(), HEADS)
+    if who not in trusted:
+        raise RecordError(f"{where} is refused: {who} signed it, and that key is not pinned")
+    return told.signed
+
+
+def packed_bin(content: Bin) -> bytes:
+    return gzip.compress(canonical(content.model_dump(mode="json")), compresslevel=6, mtime=0)
+
+
+def read_bin(content: bytes, where: str) -> Bin:
+    try:
+        return Bin.model_validate(parsed(plain_bytes(content, where)))
+    except (ValueError, ValidationError, ExceededError):
+        raise RecordError(f"{where} is no bin of an index") from None
+
+
+def bin_path(number: str, sha256: str) -> str:
+    return f"bins/{number}-{sha256}.json.gz"
+
+
+def shard_path(sha256: str) -> str:
+    return f"shards/{sha256}.jsonl.gz"
+
+
+def refuse_other(content: bytes, sha256: str, where: str) -> bytes:
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise RecordError(f"{where} is refused: it is not what the signed head names")
+    return content

@@ -1,0 +1,222 @@
+"""An index somewhere + a key -> its pointers: three files, each held against a hash that a pinned key signed.
+
+Mirrors may lie: a head of a lower version, of another content under the same version, or with fewer revocations than
+were seen is refused; so are files that are not what the head names, that are too long, or that do not end.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from upright import bounds
+from upright.bounds.errors import ExceededError, OverdueError
+from upright.bounds.values import decoded
+from upright.errors import RecordError, UsageError
+from upright.home import home, private
+from upright.records.base import Part, canonical
+from upright.sharing.heads import (
+    HEAD,
+    MOST_FILE_BYTES,
+    MOST_HEAD_BYTES,
+    IndexHead,
+    bin_path,
+    read_bin,
+    read_head,
+    refuse_other,
+    shard_path,
+)
+from upright.sharing.pointers import Pointer, bin_of, shard_key, unpacked
+from upright.sharing.statement import MOST_BYTES, identity_of
+from upright.store import write_atomically
+
+_SECONDS = 20.0
+SHIPPED = "shipped"
+"""The index that comes with the package."""
+
+
+class PinnedIndex(Part):
+    """An index that this person reads, and whose keys they trust."""
+
+    name: str
+    """What they call it."""
+    url: str
+    """Where it lies: http(s), or a folder."""
+    keys: tuple[str, ...]
+    """Fingerprints; empty for a folder of one's own."""
+
+
+@dataclass
+class WhatWasRead:
+    """What one search took."""
+
+    files: int = 0
+    bytes: int = 0
+    offline: bool = False
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """Pointers of one shard of one index, the newest first."""
+
+    index: PinnedIndex
+    version: int
+    at: str
+    pointers: tuple[Pointer, ...]
+    earlier: int
+    """Pointers in older files of the shard, which were not read."""
+    reading: WhatWasRead
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "index": self.index.name, "version": self.version, "at": self.at, "earlier": self.earlier,
+            "files_read": self.reading.files, "bytes_read": self.reading.bytes, "offline": self.reading.offline,
+            "pointers": [pointer.model_dump(mode="json") for pointer in self.pointers],
+        }  # fmt: skip
+
+
+def pinned() -> tuple[PinnedIndex, ...]:
+    """Those that were added, and the one that the package brings."""
+    folder = Path(__file__).parent / "seeds"
+    ours = (PinnedIndex(name=SHIPPED, url=str(folder), keys=()),) if (folder / HEAD).exists() else ()
+    try:
+        kept = decoded((home() / "indexes.json").read_bytes())
+        return (*(PinnedIndex.model_validate(entry) for entry in kept), *ours)
+    except OSError:
+        return ours
+    except ValueError:
+        raise RecordError(
+            f"{home() / 'indexes.json'} cannot be read", hint="remove it, and add the indexes again"
+        ) from None
+
+
+def pin(index: PinnedIndex) -> None:
+    if not index.keys and "://" in index.url:
+        raise UsageError("an index on the network needs the key that its head is signed with", hint="--key FILE")
+    kept = [entry for entry in pinned() if entry.name not in (index.name, SHIPPED)]
+    private(home())
+    text = json.dumps([entry.model_dump(mode="json") for entry in (*kept, index)], indent=2)
+    write_atomically(home() / "indexes.json", text.encode())
+
+
+def search(index: PinnedIndex, model: str, gpu: str | None, gpus: int, *, offline: bool = False) -> Indexed:
+    """IndexHead, bin, shard; what was read before and did not change is not read again."""
+    reading, key = WhatWasRead(), shard_key(model, gpu, gpus)
+    head = _head(index, reading, offline=offline)
+    number = bin_of(key)
+    if number not in head.bins:
+        return Indexed(index, head.version, head.at, (), 0, reading)
+    sha256 = head.bins[number]
+    path = bin_path(number, sha256)
+    files = read_bin(_file(index, path, sha256, reading, offline=offline), path).shards.get(key, ())
+    if not files:
+        return Indexed(index, head.version, head.at, (), 0, reading)
+    last = files[-1]
+    raw = _file(index, shard_path(last.sha256), last.sha256, reading, offline=offline)
+    pointers = unpacked(raw, shard_path(last.sha256))
+    if any(pointer.key != key for pointer in pointers):
+        raise RecordError(f"{index.name} is refused: a shard holds pointers of another")
+    earlier = sum(file.pointers for file in files[:-1])
+    return Indexed(index, head.version, head.at, tuple(reversed(pointers)), earlier, reading)
+
+
+def seen_pointer(identity: str) -> Pointer | None:
+    """Among everything that was searched before, and what the package brings."""
+    folders = [home() / "index-cache", *(Path(index.url) for index in pinned() if "://" not in index.url)]
+    for folder in folders:
+        for file in sorted(folder.glob("**/*.jsonl.gz")):
+            for pointer in unpacked(file.read_bytes(), file.name):
+                if pointer.identity.startswith(identity):
+                    return pointer
+    return None
+
+
+def fetch_bundle(pointer: Pointer) -> bytes:
+    """From where its author keeps it; nothing but the bytes that the pointer names."""
+    content = _get(pointer.url, MOST_BYTES, WhatWasRead())
+    if identity_of(content) != pointer.identity:
+        raise RecordError(f"{pointer.url} is refused: it is not the bundle that the index names")
+    return content
+
+
+def _head(index: PinnedIndex, reading: WhatWasRead, *, offline: bool) -> IndexHead:
+    trusted = frozenset(index.keys) if index.keys else None
+    kept = _cache(index) / HEAD
+    before = read_head(kept.read_bytes(), str(kept), trusted) if kept.exists() else None
+    if offline:
+        if before is None:
+            raise UsageError(f"{index.name} was never read here", hint="once without --offline")
+        reading.offline = True
+        return before
+    raw = _get(f"{index.url}/{HEAD}", MOST_HEAD_BYTES, reading)
+    head = read_head(raw, f"{index.name}: {HEAD}", trusted)
+    if before is not None:
+        _refuse_going_back(index, before, head)
+    private(kept.parent)
+    write_atomically(kept, raw)
+    return head
+
+
+def _refuse_going_back(index: PinnedIndex, before: IndexHead, head: IndexHead) -> None:
+    if head.version < before.version:
+        raise RecordError(
+            f"{index.name} is refused: it shows version {head.version}, and {before.version} was seen before",
+            hint="a mirror is late, or lies; --offline reads what was seen",
+        )
+    same = canonical(head.model_dump(mode="json")) == canonical(before.model_dump(mode="json"))
+    if head.version == before.version and not same:
+        raise RecordError(f"{index.name} is refused: two different heads are version {head.version}")
+    if head.revoked < before.revoked:
+        raise RecordError(f"{index.name} is refused: something that was revoked counts again")
+
+
+def _file(index: PinnedIndex, path: str, sha256: str, reading: WhatWasRead, *, offline: bool) -> bytes:
+    kept = _cache(index) / path
+    if kept.exists():
+        content = kept.read_bytes()
+        try:
+            return refuse_other(content, sha256, path)
+        except RecordError:
+            kept.unlink()
+    if offline:
+        raise UsageError(f"{index.name}: this part was never read here", hint="once without --offline")
+    content = refuse_other(_get(f"{index.url}/{path}", MOST_FILE_BYTES, reading), sha256, f"{index.name}: {path}")
+    private(kept.parent)
+    write_atomically(kept, content)
+    return content
+
+
+def _cache(index: PinnedIndex) -> Path:
+    return home() / "index-cache" / identity_of(f"{index.name} {index.url}".encode())[:16]
+
+
+def _get(url: str, most_bytes: int, reading: WhatWasRead) -> bytes:
+    if "://" in url:
+        content = _get_http(url, most_bytes)
+    else:
+        try:
+            with Path(url).open("rb") as file:
+                content = file.read(most_bytes + 1)
+        except OSError as error:
+            raise RecordError(f"{url} cannot be read: {error.strerror}") from None
+        if len(content) > most_bytes:
+            raise RecordError(f"{url} is refused: it is longer than any")
+    reading.files += 1
+    reading.bytes += len(content)
+    return content
+
+
+def _get_http(url: str, most_bytes: int) -> bytes:
+    import httpx2
+
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"{url} is neither http nor a folder")
+    try:
+        with bounds.within(_SECONDS), bounds.client(timeout=_SECONDS) as client, client.stream("GET", url) as response:
+            if response.status_code != 200:
+                raise RecordError(f"{url} answers {response.status_code}")
+            return bounds.body(response, most_bytes)
+    except (httpx2.HTTPError, httpx2.InvalidURL, ExceededError, OverdueError) as error:
+        raise RecordError(f"{url} {bounds.fault(error)}", hint="--offline reads what was seen before") from None
