@@ -82,11 +82,13 @@ def add(name: str, url: str, key: Path | None, output: Output) -> None:
 @command.command()
 @click.argument("bundle", type=_FILE)
 @click.option("--url", required=True, help="Where its author keeps it.")
-def point(bundle: Path, url: str) -> None:
+@output_options
+def point(bundle: Path, url: str, output: Output) -> None:
     """Verify a bundle and print the pointer to it: one line for a pull request."""
     from upright.sharing.index_asking import pointed
 
-    click.echo(pointed(bundle, url))
+    pointer, text = pointed(bundle, url)
+    output.answer(pointer.model_dump(mode="json"), lambda console: console.print(text, soft_wrap=True, markup=False))
 
 
 @command.command()

@@ -57,9 +57,10 @@ def pinned_to(name: str, url: str, key: Path | None) -> PinnedIndex:
     return index
 
 
-def pointed(bundle: Path, url: str) -> str:
+def pointed(bundle: Path, url: str) -> tuple[Pointer, str]:
+    """The pointer, and the line of it that a keeper takes."""
     pointer = pointer_to(open_bundle(bundle), url)
-    return canonical(pointer.model_dump(mode="json", exclude_none=True)).decode()
+    return pointer, canonical(pointer.model_dump(mode="json", exclude_none=True)).decode()
 
 
 def built(folder: Path, files: Sequence[Path], key: Path | None, revoke: dict[str, str]) -> Built:
