@@ -12,6 +12,7 @@ import pytest
 from tests.browser import Chromium, Page, chromium, served
 from tests.conftest import ROOT, TINY_MODEL, Upright
 from tests.page_requests import Request, plan_requests
+from upright.site.first_answers import first_answers
 from upright.site.publishing import publish
 from upright.site.site_parts import site_parts
 
@@ -35,6 +36,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_visit_costs_no_more_bytes_than_its_budget(site: Path, capsys: pytest.CaptureFixture[str]):
+    """A fifth more than what was written down fails; less is written down by whoever saved it."""
+    budget = json.loads((ROOT / "tests/site/budget.json").read_text())
+    sizes = {path.relative_to(site).as_posix(): path.stat().st_size for path in site.rglob("*") if path.is_file()}
+    worker = sum(size for name, size in sizes.items() if name.startswith("pyodide/") or name == "upright.zip")
+    (_, answer), *_ = first_answers("presets", lambda _: None)
+    measured = {
+        "worker_bytes": worker,
+        "page_bytes": sum(sizes.values()) - worker,
+        "first_answer_bytes": len(answer.encode()),
+    }
+    with capsys.disabled():
+        print(f"\n{measured}; at 20 Mbit/s the worker's take {worker / 2.5e6:.1f} s")
+    assert {name: size for name, size in measured.items() if size > 1.2 * budget[name]} == {}
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     with chromium(tmp_path_factory.mktemp("profile")) as started:
@@ -52,8 +69,9 @@ def page(browser: Chromium, address: str) -> Page:
     opened = browser.page()
     opened.size(1280, 900)
     opened.go(address)
-    opened.ready()
+    seconds = opened.ready()
     opened.settled()
+    print(f"worker ready after {seconds:.1f} s: {opened.run('document.getElementById(`status`).dataset.steps')}")
     return opened
 
 

@@ -96,7 +96,7 @@ def _recipe(question: RecipeQuestion) -> Answer:
         "text": "".join(map(command_text, recipes)),
         "targets": _targets(recipes),
         "command": command,
-        "continue": shlex.join(("upright", "run", question.model)),
+        "continue": shlex.join(("upright", "up", *_options(question, question.model, among=_OF_UP, machine=False))),
     }
 
 
@@ -213,18 +213,20 @@ def _path(artifact: Model) -> str:
     return named_path(artifact.model_copy(update={"path": None}))
 
 
-def _options(named: PageBox, *first: str) -> list[str]:
-    """The same as words of the command line."""
+def _options(named: PageBox, *first: str, among: Sequence[str] | None = None, machine: bool = True) -> list[str]:
+    """The same as words of the command line; at the box itself without the machine."""
     goal = getattr(named, "goal", Goal())
     ram = [] if named.memory_gib is None else ["--ram", f"{named.memory_gib:g}GB"]
-    spelled = [*(name.removeprefix(DROPPED) for name in first), "--box", named.box, *ram]
+    spelled = [*(name.removeprefix(DROPPED) for name in first), *(["--box", named.box, *ram] if machine else [])]
     for field, option in _SPELLED.items():
-        wish = getattr(goal, field)
+        wish = getattr(goal, field) if among is None or field in among else None
         if wish not in (None, False, Goal.model_fields[field].default):
             spelled += [option] if wish is True else [option, f"{wish:g}" if isinstance(wish, float) else str(wish)]
     return spelled
 
 
+_OF_UP = ("context_tokens", "users", "engine")
+"""Wishes that `up` takes."""
 _SPELLED: dict[str, str] = {
     "context_tokens": "--context",
     "users": "--users",

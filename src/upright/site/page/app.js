@@ -17,7 +17,10 @@ window.upright = { ask: (question) => planner.ask(question, `call${Math.random()
 
 function heard(message) {
   const status = $("status");
-  if (message.kind === "progress") status.textContent = `Loading ${message.step}`;
+  if (message.kind === "progress") {
+    status.textContent = `Loading ${message.step}`;
+    status.dataset.steps = `${status.dataset.steps ?? ""}${message.seconds.toFixed(1)} s ${message.step}; `;
+  }
   if (message.kind === "failed") status.textContent = `The planner did not start: ${message.why}`;
   if (message.kind === "ready") {
     status.textContent = "Ready, in this page";

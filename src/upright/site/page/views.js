@@ -51,7 +51,8 @@ function objections(plan, view, acts) {
   if (plan.fits) return null;
   const said = plan.objections.map((objection) => el("li", {}, objection.message, objection.remedy ? el("span", { class: "weak" }, ` Try ${objection.remedy}`) : null));
   const nearest = plan.nearest.map((offer) => el("li", {}, el("button", { type: "button", class: "small", onclick: () => acts.take(offer) }, "Plan it"), ` ${offer.change}: ${count(offer.context_tokens)} tokens of context, KV cache ${count(offer.capacity_tokens)}`));
-  const others = el("div", { class: "others" }, view.more ? el("button", { type: "button", class: "small", onclick: ({ currentTarget: button }) => acts.instead(button) }, "Look for smaller models that fit") : null);
+  const open = view.verdict.startsWith("not known, it depends") ? el("p", { class: "weak" }, "System RAM of this box is not specified. Say how much there is: with enough of it, experts offloaded to CPU may fit.") : null;
+  const others = el("div", { class: "others" }, open, view.more ? el("button", { type: "button", class: "small", onclick: ({ currentTarget: button }) => acts.instead(button) }, "Look for smaller models that fit") : null);
   return el("div", { class: "card objection" }, el("h2", {}, "What stands in the way"), el("ul", {}, said), nearest.length ? [el("h2", {}, "What would fit, each of them planned"), el("ul", { class: "offers" }, nearest)] : null, others);
 }
 
@@ -90,7 +91,7 @@ export function recommendView(answer, acts) {
     el("td", {}, CERTAINTY[offer.certainty]),
     el("td", {}, el("button", { type: "button", class: "small", "aria-label": `Plan it: ${offer.model}`, onclick: () => acts.model(offer.source) }, "Plan it"))));
   const refused = record.refusals.map((other) => el("li", {}, el("b", {}, other.model), `: ${other.why}`));
-  return el("div", { class: "plan" }, el("div", { class: "pictures" },
+  return el("div", { class: "plan wide" }, el("div", { class: "pictures" },
     el("div", { class: "headline" }, el("h1", {}, `For ${record.box}`), el("p", { class: "weak" }, record.why)),
     rows.length ? el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Recommended models" }, el("table", {}, head("Model", "Quality", "Decode", "Prefill", "Context", "How certain", ""), el("tbody", {}, rows))) : el("p", {}, "Nothing in the catalogue fits."),
     record.run ? el("p", { class: "certainty" }, `Published on such a box: ${record.run.words}`) : null,
@@ -103,7 +104,7 @@ export function compareView(answer) {
   const line = (name, cell) => el("tr", {}, el("th", { scope: "row" }, name), columns.map((column) => el("td", {}, cell(column))));
   const when = (cell) => (column) => (column.fits ? cell(column) : "–");
   const money = (name, key) => (columns.some((column) => column.costs?.[key] !== null && column.costs) ? line(name, (column) => (column.costs?.[key] === null || !column.costs ? "–" : Number(column.costs[key].toPrecision(3)).toLocaleString("en-GB"))) : null);
-  return el("div", { class: "plan" }, el("div", { class: "pictures" },
+  return el("div", { class: "plan wide" }, el("div", { class: "pictures" },
     el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Columns side by side" }, el("table", { class: "columns" },
       el("thead", {}, el("tr", {}, el("td", {}), columns.map((column) => el("th", { scope: "col" }, column.model, el("br"), el("span", { class: "weak" }, column.box))))),
       el("tbody", {},

@@ -1,7 +1,7 @@
 // The planner in a worker: Python and Upright's own rooms, loaded once. Messages in, answers out; no other traffic.
 //
 // in   {kind: "start", base, integrity}   {kind: "file", id, name, file}   {kind: "ask", id, question}
-// out  {kind: "progress", step}   {kind: "ready", seconds}   {kind: "answer", id, answer}   {kind: "failed", id, why}
+// out  {kind: "progress", step, seconds}   {kind: "ready", seconds}   {kind: "answer", id, answer}   {kind: "failed", id, why}
 
 const DROPPED = "/dropped"; // as in page_answers.py
 let integrity = {};
@@ -23,6 +23,7 @@ async function wasm(response) {
 
 async function start() {
   const began = performance.now();
+  const progress = (step) => postMessage({ kind: "progress", step, seconds: (performance.now() - began) / 1000 });
   // All at once: the network is the slow part.
   const wanted = {
     "pyodide.asm.wasm": get("pyodide/pyodide.asm.wasm.gz").then(wasm),
@@ -37,13 +38,13 @@ async function start() {
     delete wanted[name];
     return ours ?? network(url, options);
   };
-  postMessage({ kind: "progress", step: "Python" });
+  progress("Python");
   const { loadPyodide } = await import(`${base}pyodide/pyodide.mjs`);
   python = await loadPyodide({ indexURL: `${base}pyodide/`, env: { HOME: "/home/visitor", UPRIGHT_HOME: "/home/visitor" } });
   self.fetch = network;
-  postMessage({ kind: "progress", step: "the catalogue" });
+  progress("the catalogue");
   python.unpackArchive(await rooms, "zip", { extractDir: "/site" });
-  postMessage({ kind: "progress", step: "the planner" });
+  progress("the planner");
   answer = python.runPython(`
 import sys
 sys.path.insert(0, "/site")
