@@ -42,7 +42,8 @@ DROPPED = "/dropped/"
 """Where the worker puts what the visitor drops."""
 SHOWN = 6
 """Plans of an answer, as many as the command line's --json has."""
-_WIDTH = 58
+_WIDTH, _WIDE = 58, 96
+"""Columns of the command line's page: beside the pictures, or below a table."""
 _PORT = 8000
 _QUESTION: TypeAdapter[Question] = TypeAdapter(Question)
 
@@ -108,7 +109,7 @@ def _recommend(question: RecommendQuestion) -> Answer:
     recommendation = recommend(_box(question), question.goal)
     return {
         "record": recommendation.to_dict(),
-        "words": uncoloured(recommend_page(recommendation, _WIDTH)),
+        "words": uncoloured(recommend_page(recommendation, _WIDE)),
         "command": shlex.join(("upright", "recommend", *_options(question))),
     }
 
@@ -123,7 +124,7 @@ def _compare(question: CompareQuestion) -> Answer:
     requests = [PlanRequest(_chosen(part.model), _box(part), question.goal) for part in question.columns]
     prices = [Prices(part.purchase, part.rent_hour, part.watts, *typed) for part in question.columns]
     comparison = compare_requests(requests, prices)
-    return {"record": comparison.to_dict(), "words": uncoloured(compare_page(comparison, _WIDTH))}
+    return {"record": comparison.to_dict(), "words": uncoloured(compare_page(comparison, _WIDE))}
 
 
 @_answer.register

@@ -77,14 +77,14 @@ function otherPlans(plans) {
   return el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Other configurations" }, el("table", {}, el("caption", {}, "Other configurations, best first"), head("Configuration", "Decode", "Prefill", "KV tokens"), el("tbody", {}, rows)));
 }
 
-const head = (...names) => el("thead", {}, el("tr", {}, names.map((name, index) => el("th", { scope: "col", class: index ? "number" : null }, name))));
+const head = (...names) => el("thead", {}, el("tr", {}, names.map((name, index) => (name ? el("th", { scope: "col", class: index && name !== "How certain" ? "number" : null }, name) : el("td", {})))));
 
 export function recommendView(answer, acts) {
   const { record } = answer;
   const most = niceCeiling(Math.max(1, ...record.offers.map((offer) => offer.decode?.high ?? 0)));
   const rows = record.offers.map((offer) => el("tr", {},
     el("td", {}, el("b", {}, offer.model), el("br"), el("span", { class: "weak" }, `${offer.quant}, ${size(offer.download_bytes)}, ${offer.engine}${offer.offloaded_layers ? `, experts of ${offer.offloaded_layers} layers in system RAM` : ""}`)),
-    el("td", { class: "number" }, offer.quality ? `${offer.quality.score}` : "–", el("br"), el("span", { class: "weak" }, offer.quality ? offer.quality.benchmark : "no score")),
+    el("td", { class: "number" }, offer.quality ? `${offer.quality.score}` : "–", el("br"), el("span", { class: "weak" }, offer.quality ? offer.quality.benchmark.replace(" Verified", "") : "no score")),
     el("td", { class: "number" }, rate(offer.decode), bandLine(offer.decode, most)),
     el("td", { class: "number" }, rate(offer.prompt)),
     el("td", { class: "number" }, short(offer.largest_context_tokens), el("br"), el("span", { class: "weak" }, `${offer.users_at_context} × ${short(offer.context_tokens)}`)),
@@ -166,7 +166,7 @@ export function diagnosisView(answer) {
   return el("div", { class: "plan" }, el("div", { class: "pictures" },
     el("div", { class: "headline" }, el("h1", {}, title), el("p", { class: "weak" }, [record.engine ?? "engine not known", `${count(record.log_lines)} lines`, cause ? cause.code : null].filter(Boolean).join(" · "))),
     record.excerpt.length ? el("div", { class: "card" }, el("h2", {}, "Where it says so"), el("pre", { tabindex: "0", "aria-label": "The lines" }, record.excerpt.map((line) => `${line.number ?? ""}  ${line.text}`).join("\n"))) : null,
-    cause ? el("div", { class: "card" }, el("h2", {}, "Why"), el("p", {}, cause.cause), cause.remedies.length ? [el("h2", {}, "What to change"), el("ol", {}, cause.remedies.map((remedy) => el("li", {}, remedy.name ? el("code", {}, `${remedy.name}${remedy.value ? ` ${remedy.value}` : ""} `) : null, remedy.why)))] : null) : null,
+    cause ? el("div", { class: "card" }, el("h2", {}, "Why"), el("p", {}, cause.cause), cause.remedies.length ? [el("h2", {}, "What to change"), el("ol", {}, cause.remedies.map((remedy) => el("li", {}, remedy.name ? [`${remedy.do.split("_")[0]} `, el("code", {}, `${remedy.name}${remedy.value ? ` ${remedy.value}` : ""}`), ": "] : null, remedy.why)))] : null) : null,
     record.findings.length > 1 ? el("details", { class: "card" }, el("summary", {}, `What else the log bears out (${record.findings.length - (cause ? 1 : 0)})`), el("ul", {}, record.findings.slice(cause ? 1 : 0).map((finding) => el("li", {}, el("b", {}, finding.code), `: ${finding.title}`)))) : null),
     spoken(answer));
 }
