@@ -211,8 +211,8 @@ def _speed() -> str:
         "",
         _paragraph(
             "Every row of constants names the published runs that it was fitted on (`upright catalog list speeds`).",
-            "Its error is measured with each published configuration left out in turn; its 5th to 95th percentile is",
-            "the band that a plan prints for the models, formats, GPUs and loads among those runs.",
+            "Its error is measured with each published configuration left out in turn; its 2.5th to 97.5th",
+            "percentile is the band that a plan prints for the models, formats, GPUs and loads among those runs.",
         ),
         "",
         "| constants | of | runs | median error | p90 | band |",

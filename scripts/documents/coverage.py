@@ -34,9 +34,9 @@ error {pool_median:.1%}. The bands of the engine's own memory were set with thes
 they are described, not how well an unseen start is foretold. None of the starts that died is said to fit; for one of
 them (GLM-5 in AWQ on SGLang) only because its own report is a row (`tests/accuracy/test_published_pools.py`).
 
-Do not believe: Qwen3-235B or DeepSeek-R1 on one RTX A6000 with experts in system RAM (measured up to twice the plan), a
-pool of a model that vLLM starts with its own 1,024 sequences (up to 5 GiB a GPU less than expected, inside the band),
-SGLang on NVLink, AMD and Apple GPUs (not known).
+Do not believe: the rate at the end of a long prompt (printed is the mean over a prompt; llama-bench at a depth is up to
+30 % below), a pool of a model that vLLM starts with its own 1,024 sequences (up to 5 GiB a GPU less than expected,
+inside the band), SGLang on NVLink, AMD and Apple GPUs (not known).
 """
 
 

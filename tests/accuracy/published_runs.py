@@ -20,6 +20,8 @@ EVERY = 17
 _ONE_PROMPT = "benchmarks/inference-throughput/"
 _PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
 _BOXES = {"gb10": "dgx-spark"}
+_UBATCH = 2048
+"""What llama-bench reads at depth 0 in these runs."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,9 @@ def argv(row: MeasurementRow) -> list[str]:
     """With what the author says of the run, and nothing that only we would know."""
     count, prompt = row.gpu_count or 1, row.prefill_tokens_per_second is not None
     box = _BOXES.get(row.gpu) if count == 1 else None
-    context = max(1024, (row.context_tokens or 0) * (2 if prompt else 1))
+    least = _UBATCH if prompt and row.engine == "llama.cpp" and not row.context_tokens else 0
+    context = max(least, row.context_tokens or 0) * (2 if prompt else 1)
+    context = max(1024, context)
     words = ["plan", _model(row), "--box", box or f"{count}x-{row.gpu}", "--engine", row.engine.partition("-fork")[0]]
     words += ["--context", str(context), "--users", str(row.concurrency or 1)]
     spread = _PARALLEL.search(row.parallelism or "")

@@ -53,7 +53,7 @@ def box_options(function: F) -> F:
             "--host-bandwidth",
             type=Measure("bandwidth"),
             help="Bandwidth of system RAM, where the box does not say: 460GB/s, 8xDDR5-6400, or a processor "
-            "such as 'EPYC 9554'.",
+            "such as 'EPYC 9554'. A figure that no number of channels has in theory counts as measured.",
         ),
         click.option(
             "--ram",

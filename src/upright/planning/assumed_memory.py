@@ -16,6 +16,11 @@ from upright.records.plan import Note, Plan
 from upright.units import GB, GIB
 
 CODE = "ram-assumed"
+# Populated channels of one or two sockets, and data rates of modules that are sold, in MT/s.
+_CHANNELS = (1, 2, 4, 6, 8, 12, 16, 24)
+_RATES = (
+    1866, 2133, 2400, 2666, 2933, 3200, 3600, 4000, 4400, 4800, 5200, 5600, 6000, 6400, 6600, 7200, 8000, 8533, 8800,
+)  # fmt: skip
 
 
 def bandwidth_known(box: Box) -> bool:
@@ -35,6 +40,15 @@ def assumed_bandwidth(box: Box) -> Figure:
 def of_processor(name: str) -> MemoryPlatformRow | None:
     """The row of a processor's name, as the machine or its owner writes it."""
     return next((row for row in _rows() if any(re.search(each, name, re.IGNORECASE) for each in row.processors)), None)
+
+
+def theoretical(gb_per_second: float) -> bool:
+    """Whether channels of modules have just this bandwidth; a measurement gives less."""
+    exact = gb_per_second != int(gb_per_second)
+    products = (channels * rate * 8 / 1e3 for channels in _CHANNELS for rate in _RATES)
+    if exact:
+        return any(abs(product - gb_per_second) < 0.06 for product in products)
+    return any(gb_per_second in (int(product), round(product)) for product in products)
 
 
 def ram_note(plan: Plan, box: Box) -> Note | None:

@@ -172,6 +172,9 @@ def stated(named: NamedBox) -> dict[str, Figure]:
         memory = Figure(value=int(named.memory_gib * GIB), basis="assumed", source="--host-memory")
         stated |= {"memory_bytes": memory, "memory_available_bytes": memory}
     if named.bandwidth_gb is not None:
+        from upright.planning.assumed_memory import theoretical
+
         rate = Figure(value=int(named.bandwidth_gb * GB), basis="assumed", source="--host-bandwidth")
-        stated["memory_bandwidth_bytes_per_second"] = rate
+        kind = "memory_bandwidth" if theoretical(named.bandwidth_gb) else "memory_bandwidth_measured"
+        stated[f"{kind}_bytes_per_second"] = rate
     return stated

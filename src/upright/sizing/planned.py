@@ -104,7 +104,7 @@ def _with_pool(service: Service, pool_tokens: int) -> Service:
 
 def _step(case: Case, streams: int, context: int) -> float:
     row = case.row.constants
-    return total(case.amounts(streams, context, row.expert_spread), row).seconds
+    return total(case.amounts(streams, context, row.expert_skew), row).seconds
 
 
 def _read(case: Case, prompt_tokens: int) -> float:

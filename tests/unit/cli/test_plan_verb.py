@@ -91,7 +91,7 @@ def test_a_speed_out_of_reach_is_the_reason_and_stays_in_what_is_advised(upright
     assert done.returncode == 1
     assert "500 tok/s are asked for" in done.stdout
     assert "No artifact of this model fits" not in done.stdout
-    assert done.stderr == "next: upright plan kimi-k2.6 --box 8x-rtx-pro-6000-server --min-speed 67\n"
+    assert done.stderr == "next: upright plan kimi-k2.6 --box 8x-rtx-pro-6000-server --min-speed 60\n"
     assert upright(*done.stderr.removeprefix("next: upright ").split()).returncode == 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from upright.catalog.rows.base import Range, Row, Words
 from upright.records.base import Basis, Part
@@ -28,6 +28,10 @@ class Kernels(Part):
     """Other tiles for some numbers of heads, where the engine has a table."""
     sparse_attention: bool = True
     """Whether it has a kernel for sparse attention here; without one a model with an indexer attends to everything."""
+    verifies_together: bool = False
+    """Whether the guesses of one request read a latent cache once for all, as kernels for grouped heads do."""
+    separate_rows: int = 0
+    """Tokens of a step up to which each reads its experts for itself, where whole layers are on devices."""
     upload_from_rows: int | None = None
     """Rows an expert must get of a ubatch before experts offloaded to CPU are copied to the GPU to read a prompt."""
     upload_from_tokens: int | None = None
@@ -47,8 +51,8 @@ class Constants(Part):
     """Fixed time that a layer of NVFP4 experts adds: activations are quantised, sorted and scaled before the kernel."""
     indexer_us: float = 0.0
     """Fixed time that a sparse-attention indexer adds to its layer: its projections, its scores and the top-k."""
-    expert_spread: Share = 1.0
-    """Share of the experts that a batch draws from as if evenly: routers have favourites."""
+    expert_skew: Annotated[float, Field(ge=0, le=3)] = 0.0
+    """How unevenly a router asks its experts: the n-th favourite as often as 1 / n ** skew; 0 if all alike."""
     cache_efficiency: Share = 1.0
     """Share of the memory bandwidth at which the cache is read, once every multiprocessor is busy."""
     grouped_efficiency: Share = 0.7
@@ -67,6 +71,8 @@ class Constants(Part):
     """Share of system RAM's theoretical bandwidth at which the processor reads weights."""
     host_measured_efficiency: Share = 1.0
     """The same of its measured bandwidth, where somebody measured it."""
+    ubatch_layer_us: float = 0.0
+    """Fixed time of a layer for each ubatch of a prompt, with whole layers on devices; 0 for that of a decode step."""
     upload_efficiency: Share = 1.0
     """Share of the PCIe slot's bandwidth at which experts are copied to a GPU to read a prompt."""
     compute_efficiency: Share = 1.0
@@ -82,6 +88,14 @@ class Constants(Part):
     prompt_socket_gb_s: Positive = 1e9
     """The same among at most four GPUs, which one socket has: nothing crosses to the other."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_spread(cls, fields: object) -> object:
+        """Rows of people that were calibrated before Zipf's law: without its exponent, as all experts alike."""
+        if isinstance(fields, dict):
+            return {name: figure for name, figure in fields.items() if name != "expert_spread"}
+        return fields
+
 
 class Errors(Part):
     """Relative errors of predictions, on rows that the fit has not seen."""
@@ -91,9 +105,9 @@ class Errors(Part):
     ninth: float
     """The 90th percentile."""
     low: float
-    """Measured over predicted, the 5th percentile: the lower end of the band that plans show."""
+    """Measured over predicted, the 2.5th percentile: the lower end of the band that plans show."""
     high: float
-    """Measured over predicted, the 95th percentile: its upper end."""
+    """Measured over predicted, the 97.5th percentile: its upper end."""
     rows: int
     """How many rows."""
     how: Words

@@ -22,7 +22,7 @@ from upright.records.plan import Plan
 _TOLD = (
     (3, ("layer_us", "host_efficiency", "host_measured_efficiency")),
     (6, ("weight_efficiency", "cache_efficiency")),
-    (12, ("hop_us", "one_shot_gb_s", "expert_spread")),
+    (12, ("hop_us", "one_shot_gb_s", "expert_skew")),
     (24, tuple(sorted(FITTED))),
 )
 FEWEST = _TOLD[0][0]
@@ -59,8 +59,8 @@ class CellSample:
     def tokens(self) -> float:
         return self.batch * (1 + (GUESSES * (self.acceptance or 0.0) if self.case.plan.goal.draft else 0.0))
 
-    def amounts(self, spread: float) -> Iterator[Amount]:
-        yield from self.case.amounts(self.batch, self.context, spread)
+    def amounts(self, skew: float) -> Iterator[Amount]:
+        yield from self.case.amounts(self.batch, self.context, skew)
         # While it answers, each request waits once for the prompt of every other one.
         share = (self.batch - 1) / max(1.0, self.output_tokens)
         for each in self.case.prompt_amounts(max(1, int(self.context))) or ():
@@ -74,7 +74,7 @@ def calibrate(samples: Sequence[Sample], start: SpeedRow) -> Calibration:
         )
     told = {name for least, names in _TOLD if len(samples) >= least for name in names}
     used = {each.constant for sample in samples for each in sample.amounts(1.0) if each.amount}
-    fitted = tuple(sorted(name for name in told if name in used or name == "expert_spread"))
+    fitted = tuple(sorted(name for name in told if name in used or name == "expert_skew"))
     if len(samples) >= 24 and any(name in used for name in PROMPT):
         fitted = tuple(sorted({*fitted, *(name for name in PROMPT if name in used)}))
     parts = {sample.id: index % PARTS for index, sample in enumerate(samples)}

@@ -37,7 +37,7 @@ class Step:
 
 
 def step_amounts(
-    work: Work, silicon: Silicon, kernels: Kernels, *, batch: int, context: float, guesses: int, spread: float
+    work: Work, silicon: Silicon, kernels: Kernels, *, batch: int, context: float, guesses: int, skew: float
 ) -> Iterable[Amount]:
     """One step of all requests. With a draft, its guesses are made and verified, each beside one sure token."""
     rows = batch * (guesses + 1)
@@ -47,9 +47,9 @@ def step_amounts(
     if work.sharing > 1:
         rounds = 0.5 + (work.sharing - 1) / work.sharing  # a launch, and a ring whose share grows
         yield Amount("exchange", "exchange_us", EXCHANGES * work.layers * rounds)
-        wire = work.layers * (work.sharing - 1) * rows * work.exchanged_bytes
-        yield Amount("exchange", "collective_gb_s", wire)
-    woken = distinct_experts(work.experts, work.active, rows, spread)
+        wire = work.layers * work.exchanged_bytes + work.indexed_layers * work.selected_bytes
+        yield Amount("exchange", "collective_gb_s", (work.sharing - 1) * rows * wire)
+    woken = distinct_experts(work.experts, work.active, rows, skew)
     woken *= busiest(woken, work.tensor) if work.whole_experts else 1.0
     experts = "fp4_efficiency" if work.fp4_experts else "weight_efficiency"
     yield Amount("weights", "weight_efficiency", work.always_bytes / silicon.bandwidth)
@@ -62,7 +62,9 @@ def step_amounts(
         yield Amount("state", "weight_efficiency", 2 * batch * work.state_bytes / silicon.bandwidth)
     for reader in work.readers:
         efficiency = "cache_efficiency" if reader.latent else "grouped_efficiency"
-        yield Amount("cache", efficiency, _cache_seconds(reader, work, silicon, kernels, rows, context))
+        together = kernels.verifies_together or not reader.latent
+        readings = batch if together else rows
+        yield Amount("cache", efficiency, _cache_seconds(reader, work, silicon, kernels, readings, context))
     if guesses:  # each guess is one layer and the output matrix
         yield Amount("draft", "layer_us", guesses)
         yield Amount("draft", "weight_efficiency", guesses * work.head_bytes / silicon.bandwidth)
@@ -79,6 +81,8 @@ def total(amounts: Iterable[Amount], constants: Constants) -> Step:
 def coefficient(constants: Constants, name: str) -> float:
     """What one unit of an amount costs: seconds a microsecond, a byte, or a second at full efficiency."""
     value = float(getattr(constants, name))
+    if name == "ubatch_layer_us" and not value:
+        value = constants.layer_us
     if name.endswith("_us"):
         return value * 1e-6
     return 1e-9 / value if name.endswith("_gb_s") else 1 / value
@@ -97,7 +101,7 @@ def _all_reduce(work: Work, kernels: Kernels, rows: int, *, operations: int) -> 
 
 
 def _cache_seconds(reader: Reader, work: Work, silicon: Silicon, kernels: Kernels, rows: int, context: float) -> float:
-    """At full efficiency. Guesses are verified as if each were a request of its own: each reads the whole cache."""
+    """At full efficiency; `rows` is how often a cache is read: once a request, or once for each of its guesses."""
     tokens = min(context, reader.most_tokens or context)
     read = (tokens * reader.token_bytes + context * reader.extra_token_bytes) / work.sharing
     tiles = 1

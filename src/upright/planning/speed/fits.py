@@ -45,8 +45,8 @@ class Cell:
     def tokens_per_second(self) -> float:
         return self.sample.tokens_per_second
 
-    def amounts(self, spread: float) -> Iterable[Amount]:
-        return self.sample.amounts(spread)
+    def amounts(self, skew: float) -> Iterable[Amount]:
+        return self.sample.amounts(skew)
 
     @property
     def is_prompt(self) -> bool:
@@ -181,8 +181,12 @@ TRANSFERS = (
              "each model left out in turn", key=lambda cell: cell.load.shape),
     Transfer("model", "decode", "another model, on GPUs with NVLink",
              "each model left out in turn", key=lambda cell: cell.load.shape, where="-nvlink"),
+    Transfer("model", "decode", "another model, whole layers on one GPU",
+             "each model left out in turn", key=lambda cell: cell.load.shape, where="-layers"),
     Transfer("model", "prompt", "prompts of another model than the constants were fitted on",
              "each model left out in turn", key=lambda cell: cell.load.shape),
+    Transfer("model", "prompt", "prompts of another model, whole layers on one GPU",
+             "each model left out in turn", key=lambda cell: cell.load.shape, where="-layers"),
     Transfer("format", "decode", "experts stored in another format than the constants were fitted on",
              "each format left out in turn", key=lambda cell: cell.load.expert_format),
     Transfer("format", "prompt", "prompts with experts stored in another format",

@@ -40,10 +40,12 @@ class Layered:
     """Those whose experts are in system RAM."""
 
 
-def layered_step(case: Layered, *, batch: int, context: float, spread: float) -> Iterable[Amount]:
+def layered_step(case: Layered, kernels: Kernels, *, batch: int, context: float, skew: float) -> Iterable[Amount]:
     work = case.work
-    # `expert_bytes` is one expert in every layer that has experts.
-    woken = distinct_experts(work.experts, work.active, batch, spread) * work.expert_bytes
+    # `expert_bytes` is one expert in every layer that has experts. Few tokens are multiplied one by one.
+    alone = batch <= kernels.separate_rows and case.silicon is not None
+    experts = float(batch * work.active) if alone else distinct_experts(work.experts, work.active, batch, skew)
+    woken = experts * work.expert_bytes
     in_memory = woken * case.host_layers / case.expert_layers if case.expert_layers else 0.0
     cached = batch * sum(
         reader.layers
@@ -71,11 +73,15 @@ def layered_prompt(
     work = case.work
     if case.host_layers and not _uploads(work, kernels, min(tokens, ubatch)):
         return None
-    in_memory = work.experts * work.expert_bytes * case.host_layers / case.expert_layers if case.expert_layers else 0.0
+    away = case.host_layers / case.expert_layers if case.expert_layers else 0.0
+    in_memory = work.experts * work.expert_bytes * away
     turns = max(1, -(-tokens // ubatch))
     flops = case.silicon.bf16_flops
+    # Every ubatch reads the weights once: all that are always used, and the experts that its tokens wake.
+    woken = distinct_experts(work.experts, work.active, min(tokens, ubatch), 1.0) * work.expert_bytes * (1 - away)
     found = [
-        Amount("layers", "layer_us", turns * work.layers),
+        Amount("layers", "ubatch_layer_us", turns * work.layers),
+        Amount("weights", "weight_efficiency", turns * (work.always_bytes + woken) / case.silicon.bandwidth),
         Amount("compute", "compute_efficiency", tokens * work.flops_per_token / flops),
         Amount("attention", "attention_efficiency", tokens * (depth + tokens / 2) * work.attention_flops / flops),
     ]

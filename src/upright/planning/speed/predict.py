@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from upright.planning.offering import ranks_of
 from upright.planning.speed.decode import Amount, Step, step_amounts, total
 from upright.planning.speed.layered import Host, Layered, layered_prompt, layered_step
 from upright.planning.speed.prompt import CHUNK_TOKENS, prompt_amounts
-from upright.planning.speed.provenance import Band, Load, band, expert_format, shape_name
+from upright.planning.speed.provenance import WIDEST, Band, Load, band, expert_format, shape_name
 from upright.planning.speed.rows import Chosen, choose, wires
 from upright.planning.speed.words import term_words
 from upright.planning.speed.work import Silicon, Work, rank_work
@@ -41,20 +42,20 @@ class Case:
     layered: Layered | None
 
     def step(self, context: float, *, more_layers: int = 0) -> Step:
-        spread, users = self.row.constants.expert_spread, self.plan.goal.users
-        return total(self.amounts(users, context, spread, more_layers=more_layers), self.row.constants)
+        skew, users = self.row.constants.expert_skew, self.plan.goal.users
+        return total(self.amounts(users, context, skew, more_layers=more_layers), self.row.constants)
 
-    def amounts(self, batch: int, context: float, spread: float, *, more_layers: int = 0) -> Iterable[Amount]:
+    def amounts(self, batch: int, context: float, skew: float, *, more_layers: int = 0) -> Iterable[Amount]:
         if self.layered is not None:
             placed = self.layered
             moved = Layered(
                 placed.work, placed.silicon, placed.host, placed.expert_layers, placed.host_layers - more_layers
             )
-            return layered_step(moved, batch=batch, context=context, spread=spread)
+            return layered_step(moved, self.row.kernels, batch=batch, context=context, skew=skew)
         assert self.silicon is not None
         guesses = GUESSES if self.plan.goal.draft else 0
         return step_amounts(
-            self.work, self.silicon, self.row.kernels, batch=batch, context=context, guesses=guesses, spread=spread
+            self.work, self.silicon, self.row.kernels, batch=batch, context=context, guesses=guesses, skew=skew
         )
 
     def prompt(self, tokens: int) -> Step | None:
@@ -90,6 +91,12 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     factors = band(chosen.row, load)
     if factors is None or not factors.known:
         return Unknown(_too_far(chosen.row, factors))
+    if plan.goal.draft and plan.goal.acceptance is None:
+        fewest, most = drafted_ends(factors.low, factors.high)
+        if most > fewest * WIDEST:
+            return Unknown(
+                "without the acceptance rate of the draft the band is too wide to plan with: add --acceptance"
+            )
     return _speed(case, chosen, factors, band(chosen.row, load, "prompt"))
 
 
@@ -168,8 +175,15 @@ class _Rates:
         accepted = plan.goal.acceptance
         if accepted is not None:
             return self.plain(made * (1 + GUESSES * accepted))
-        low, high = (made * (1 + GUESSES * each) for each in ACCEPTED)
-        return Rate(best=None, low=_round(low * self.low), high=_round(high * self.high))
+        fewest, most = drafted_ends(self.low, self.high)
+        return Rate(best=None, low=_round(made * fewest), high=_round(made * most))
+
+
+def drafted_ends(low: float, high: float) -> tuple[float, float]:
+    """Tokens a step with a draft whose acceptance is not known: its range and the band, as independent errors."""
+    fewest, most = (1 + GUESSES * each for each in ACCEPTED)
+    middle, reach = math.sqrt(fewest * most), math.log(most / fewest) / 2
+    return middle * math.exp(-math.hypot(reach, math.log(low))), middle * math.exp(math.hypot(reach, math.log(high)))
 
 
 def case_of(plan: Plan, model: Model, box: Box, row: SpeedRow) -> Case | None:

@@ -27,8 +27,10 @@ from upright.records.model import Model
 from upright.records.plan import Parallel
 
 _PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
+_WHOLE_EXPERTS = re.compile(r"\bEP([2-9]|\d\d)")
 _ANSWER = re.compile(r"\bOSL (\d+)|\bin / (\d+) out|mean output (\d+)")
 _INPUT = re.compile(r"mean input (\d+)")
+_UBATCH = re.compile(r"\bubatch (\d+)")
 _GUESSES = re.compile(r"\bk=(\d+)")
 _SCHEMES = (("nvfp4",), ("mxfp4",), ("fp8",), ("awq", "int4", "gptq"), ("bf16",))
 _RELEASE = re.compile(r"(?<![\d.])0\.\d+\.\d+(?:\.post\d+)?|(?<=v)0\.\d+")
@@ -190,7 +192,8 @@ def rank_sample(row: MeasurementRow, kernels: Kernels, model: Model, gpu: GpuRow
         return None
     answer = _ANSWER.search(row.notes or "") if row.kind in (None, "aggregate") else None
     output = int(answer[1] or answer[2] or answer[3]) if answer else 1
-    parallel = Parallel(tensor=int(spread[1]), decode_context=int(spread[2] or 1))
+    whole = _WHOLE_EXPERTS.search(row.parallelism or "") is not None
+    parallel = Parallel(tensor=int(spread[1]), decode_context=int(spread[2] or 1), expert=whole)
     return RankSample(
         id=row.id,
         work=rank_work(model, parallel, _dtype(row.kv_dtype), sparse=kernels.sparse_attention),
@@ -222,10 +225,16 @@ def _layer_sample(row: MeasurementRow, constants: SpeedRow, model: Model, gpu: s
         expert_layers=layers,
         host_layers=layers - on_gpus if gpu else layers,
     )
-    prompt = row.prefill_tokens_per_second is not None
+    context = float(row.context_tokens or 0)
+    if row.prefill_tokens_per_second is None:
+        return LayerSample(row.id, placed, constants.kernels, context, rate, batch=row.concurrency or 1)
+    stated = _UBATCH.search(row.notes or "")
+    ubatch = int(stated[1]) if stated else 512
+    # llama-batched-bench has prompts of `context_tokens`; llama-bench and -sweep-bench one ubatch behind as many.
+    whole = int(context) if "batched" in (row.notes or "") and context else None
     return LayerSample(
-        row.id, placed, constants.kernels, float(row.context_tokens or 0), rate,
-        ubatch=512 if prompt else None, batch=row.concurrency or 1,
+        row.id, placed, constants.kernels, 0.0 if whole else context, rate,
+        ubatch=min(ubatch, whole or ubatch), prompt_tokens=whole,
     )  # fmt: skip
 
 

@@ -40,14 +40,14 @@ class RankSample:
             return self.context
         return self.batch * (1 + self.guesses * (self.acceptance or 0.0))
 
-    def amounts(self, spread: float) -> Iterator[Amount]:
+    def amounts(self, skew: float) -> Iterator[Amount]:
         prompt = prompt_amounts(self.work, self.silicon, self.input_tokens or int(self.context))
         if self.kind == "prompt":
             yield from prompt
             return
         yield from step_amounts(
             self.work, self.silicon, self.kernels,
-            batch=self.batch, context=self.context, guesses=self.guesses, spread=spread,
+            batch=self.batch, context=self.context, guesses=self.guesses, skew=skew,
         )  # fmt: skip
         if self.kind == "served":
             # While it answers, each request waits once for the prompt of every other one.
@@ -67,12 +67,15 @@ class LayerSample:
     ubatch: int | None = None
     """Set if it is a prompt that was read."""
     batch: int = 1
+    prompt_tokens: int | None = None
+    """Tokens of the prompt, behind `context` tokens that are in the cache; None for one ubatch."""
 
     @property
     def tokens(self) -> float:
-        return float(self.ubatch or self.batch)
+        return float(self.prompt_tokens or self.ubatch or self.batch)
 
-    def amounts(self, spread: float) -> Sequence[Amount]:
+    def amounts(self, skew: float) -> Sequence[Amount]:
         if self.ubatch is None:
-            return tuple(layered_step(self.case, batch=self.batch, context=self.context, spread=spread))
-        return tuple(layered_prompt(self.case, self.kernels, self.ubatch, self.ubatch, depth=self.context) or ())
+            return tuple(layered_step(self.case, self.kernels, batch=self.batch, context=self.context, skew=skew))
+        length = self.prompt_tokens or self.ubatch
+        return tuple(layered_prompt(self.case, self.kernels, length, self.ubatch, depth=self.context) or ())

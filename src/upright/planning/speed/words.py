@@ -32,7 +32,7 @@ def term_words(
     if term == "exchange":
         return f"DCP {work.sharing}: three exchanges in each of {work.layers} layers"
     if term == "weights":
-        woken = distinct_experts(work.experts, work.active, rows, constants.expert_spread)
+        woken = distinct_experts(work.experts, work.active, rows, constants.expert_skew)
         on = 1.0
         if layered is not None and layered.expert_layers:
             on = 1 - layered.host_layers / layered.expert_layers
@@ -48,7 +48,7 @@ def term_words(
 
 def _memory_words(work: Work, layered: Layered | None, row: SpeedRow, rows: int) -> str:
     assert layered is not None
-    woken = distinct_experts(work.experts, work.active, rows, row.constants.expert_spread)
+    woken = distinct_experts(work.experts, work.active, rows, row.constants.expert_skew)
     read = woken * work.expert_bytes * layered.host_layers / max(1, layered.expert_layers)
     what = f"experts of {layered.host_layers} layers"
     if layered.silicon is None:
@@ -73,6 +73,7 @@ def _prompt_words(term: str, work: Work, layered: Layered | None, row: SpeedRow,
         "indexer": f"the indexer scores every token before, at {constants.index_efficiency:.0%} of the throughput",
         "exchange": f"DCP {work.sharing}: queries and outputs go round",
         "all-reduce": f"{2 * work.layers + 1} long all-reduces a chunk at {bus:.0f} GB/s",
+        "weights": "every ubatch reads the weights on the GPU once",
     }
     if term == "upload" and layered is not None:
         held = work.experts * work.expert_bytes * layered.host_layers / max(1, layered.expert_layers)

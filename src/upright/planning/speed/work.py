@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeGuard
 
 from upright.planning.kvcache import VALUE_BYTES, cache_shape, rank_share
@@ -89,6 +90,8 @@ class Work:
     """Layers whose attention an indexer makes sparse."""
     state_bytes: float = 0.0
     """Recurrent state of one sequence on this rank: every step reads and writes it."""
+    selected_bytes: int = 0
+    """Of an indexer under DCP: ids and scores of a token's top-k, found in each rank's shard and sent round."""
     whole_experts: bool = False
     """Whether each expert lies on one rank: the busiest rank decides how long they take."""
 
@@ -123,6 +126,7 @@ def rank_work(model: Model, parallel: Parallel, dtype: str, *, sparse: bool = Tr
         fp4_experts=_fp4_experts(model),
         indexed_layers=sum(kind.layers for kind in shape.attention if _indexed(kind)),
         state_bytes=sum(kind.layers * (kind.state_bytes or 0) for kind in shape.attention if _recurrent(kind)) / tensor,
+        selected_bytes=max((_selected_bytes(kind) for kind in shape.attention), default=0),
         whole_experts=parallel.expert,
     )
 
@@ -143,6 +147,11 @@ def _indexed(kind: object) -> bool:
     return isinstance(kind, MlaAttention) and kind.indexer_head_dim is not None
 
 
+def _selected_bytes(kind: object) -> int:
+    """An id and a score, four bytes each."""
+    return 8 * (kind.indexer_top_k or 2048) if isinstance(kind, MlaAttention) and _indexed(kind) else 0
+
+
 def _recurrent(kind: object) -> TypeGuard[LinearAttention]:
     return isinstance(kind, LinearAttention)
 
@@ -159,10 +168,33 @@ def active_parameters(model: Model) -> int:
     return found
 
 
-def distinct_experts(experts: int, active: int, tokens: float, spread: float) -> float:
-    """Experts of a layer that a step with so many tokens wakes, drawn evenly from a share of them."""
-    drawn = max(float(active), experts * spread)
-    return min(float(experts), drawn * (1 - (1 - active / drawn) ** tokens)) if experts else 0.0
+def distinct_experts(experts: int, active: int, tokens: float, skew: float) -> float:
+    """Experts of a layer that a step with so many tokens wakes.
+
+    Routers have favourites: the n-th of them is asked as often as 1 / n ** skew says, by Zipf's law.
+    """
+    if not experts:
+        return 0.0
+    # A fit asks for the same again and again.
+    return _distinct_experts(experts, active, round(float(tokens), 2), round(skew, 3))
+
+
+@cache
+def _distinct_experts(experts: int, active: int, tokens: float, skew: float) -> float:
+    return float(sum(1 - (1 - share) ** tokens for share in _asked(experts, active, skew)))
+
+
+@cache
+def _asked(experts: int, active: int, skew: float) -> tuple[float, ...]:
+    """How often a token visits each expert: at most once, and `active` of them in all."""
+    weights = [(place + 1 + active) ** -skew for place in range(experts)]
+    sure = 0
+    while sure < active:
+        factor = (active - sure) / sum(weights[sure:])
+        if weights[sure] * factor <= 1:
+            return (*([1.0] * sure), *(weight * factor for weight in weights[sure:]))
+        sure += 1
+    return (*([1.0] * active), *([0.0] * (experts - active)))
 
 
 def busiest(woken: float, ranks: int) -> float:
