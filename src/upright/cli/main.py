@@ -31,6 +31,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Act": {
         "engine": "Say which engines are at hand, and how to get one.",
         "run": "Do all of it: probe, read, plan, start, prove, report.",
+        "launch": "Get a model standing, and start your own agent on it.",
         "fetch": "Bring exactly the files that an engine needs, verified.",
         "rehearse": "Start the engine on the real shapes before any weights are here.",
         "up": "Start an engine and wait until it really answers.",

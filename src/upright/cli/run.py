@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from upright.cli.options import given, model_argument, to_option
 from upright.cli.output import Output, output_options, say
-from upright.cli.starting import STARTING, engine_port, on_of, starting_options
-
-if TYPE_CHECKING:
-    from upright.fetching import Need
+from upright.cli.starting import STARTING, ask_before_fetching, engine_port, on_of, starting_options
 
 _ASKED_BEYOND_BYTES = 10 * 10**9
 
@@ -39,7 +35,9 @@ def command(model: str, to: str, yes: bool, keep: bool, output: Output, **wanted
 
     on, goal = on_of(wanted), goal_of(wanted)
     with showing(model, alone=False) as on_progress:
-        weights = Arriving(lambda need: _ask(need, yes), on_progress)
+        weights = Arriving(
+            lambda need: ask_before_fetching(need, yes=yes, beyond_bytes=_ASKED_BEYOND_BYTES), on_progress
+        )
         done = run(model, goal, on, port=engine_port(wanted), to=to, keep=keep, tell=say, weights=weights)
     if done.deployment is None:
         output.answer(done.prepared.plan, lambda console: objections_page(console, done.prepared.plan))
@@ -60,17 +58,3 @@ def command(model: str, to: str, yes: bool, keep: bool, output: Output, **wanted
     output.next(*(("connect", done.deployment.name) if keep else again))
     if not done.stands:
         output.no()
-
-
-def _ask(need: Need, yes: bool) -> None:
-    """Before what is expensive; nobody is asked who cannot answer."""
-    from upright.errors import UsageError
-    from upright.units import size
-
-    words = f"{size(need.missing_bytes)} of {need.source} to fetch into {need.room.folder}"
-    if yes or need.missing_bytes <= _ASKED_BEYOND_BYTES:
-        say(words)
-    elif not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(words, hint=f"say so with --yes, or bring it first: upright fetch {need.source}")
-    else:
-        click.confirm(f"{words}. Go on?", abort=True, err=True)

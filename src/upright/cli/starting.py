@@ -1,8 +1,9 @@
-"""Which engine, in what, on which machine, as people type it -> where and how it is started; for `up` and `run`."""
+"""Which engine, in what, on which machine, as people type it -> where and how it is started."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,7 @@ from upright.cli.options import engine_option, given, goal_options, port_option
 from upright.cli.output import Output, say
 
 if TYPE_CHECKING:
+    from upright.fetching import Need
     from upright.line import On
     from upright.records.deployment import Keeping
     from upright.store import DeploymentDir
@@ -94,6 +96,20 @@ def on_of(wanted: dict[str, Any], keeping: Keeping | None = None) -> On:
 def engine_port(wanted: dict[str, Any]) -> int:
     """Where it binds, on its own machine."""
     return int(wanted["remote_port"] or wanted["port"])
+
+
+def ask_before_fetching(need: Need, question: str | None = None, *, yes: bool, beyond_bytes: int = 0) -> None:
+    """Before what is expensive; nobody is asked who cannot answer."""
+    from upright.errors import UsageError
+    from upright.units import size
+
+    words = question or f"{size(need.missing_bytes)} of {need.source} to fetch into {need.room.folder}"
+    if yes or need.missing_bytes <= beyond_bytes:
+        say(words)
+    elif not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(words, hint=f"say so with --yes, or bring it first: upright fetch {need.source}")
+    else:
+        click.confirm(f"{words}. Go on?", abort=True, err=True)
 
 
 def detach(directory: DeploymentDir, output: Output) -> None:

@@ -35,6 +35,8 @@ class FirstRequest(Part):
     """Characters of its tools."""
     measured: str | None = None
     """Which version, how, when; None if it was not."""
+    install: str | None = None
+    """The command that gets the client, as its makers have it."""
     about: str | None = None
     """What else to know."""
 

@@ -1,0 +1,125 @@
+"""source + client -> a model that stands and a client that talks to it; when the client ends, the engine does too.
+
+`upright launch` executes `launch_agent`: it is `run` as far as the rung `tools`, then the client's own first request,
+then the client.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from upright import store
+from upright.connecting import ClientSettings, connect, write_settings
+from upright.connecting.client_process import refuse_missing_client, run_client, smaller_variant, variant_in
+from upright.connecting.trying import ClientTrial, try_settings
+from upright.errors import UsageError
+from upright.fetching import Arriving
+from upright.launching import stop
+from upright.line.flow import Run, run
+from upright.line.preparing import On
+from upright.progress import Tell
+from upright.records.deployment import Deployment
+from upright.records.plan import Goal
+from upright.requesting.asking import NamedBox, box_named, measurements
+from upright.requesting.recommended import recommend
+from upright.store import DeploymentDir
+
+PROVED_TO = "tools"
+
+
+@dataclass(frozen=True)
+class ClientWish:
+    """Which client, and what the person tells it."""
+
+    client: str
+    arguments: tuple[str, ...] = ()
+    write: bool = False
+    """Write the settings into the client's own file too."""
+
+
+@dataclass(frozen=True)
+class AgentSession:
+    """How far it came. Without a trial the model did not stand; without an exit code the client was not started."""
+
+    run: Run
+    trial: ClientTrial | None = None
+    exit_code: int | None = None
+
+
+def recommended_model(goal: Goal, *, tell: Tell) -> str:
+    """The best of the catalogue for this machine, of those whose engine is installed."""
+    box = box_named(NamedBox())
+    recommendation = recommend(box, goal, measured=measurements())
+    if not recommendation.offers:
+        hint = "upright recommend --why, or name a model: --model MODEL"
+        raise UsageError(f"nothing can be recommended: {recommendation.why}", hint=hint)
+    installed = {install.engine for install in box.engines}
+    offer = next((offer for offer in recommendation.offers if offer.engine in installed), None)
+    if offer is None:
+        best = recommendation.offers[0]
+        raise UsageError(
+            f"{best.source} runs on {best.engine}, not installed here", hint=f"upright engine how {best.engine}"
+        )
+    tell(f"recommended: {offer.source} ({offer.quant}) on {offer.engine}, {offer.context_tokens:,} tokens of context")
+    return offer.source
+
+
+def launch_agent(
+    source: str, goal: Goal, on: On, wish: ClientWish, *, port: int, keep: bool, tell: Tell, weights: Arriving
+) -> AgentSession:
+    refuse_missing_client(wish.client)
+    with _ended_like_ctrl_c():
+        done = run(source, goal, on, port=port, to=PROVED_TO, keep=True, tell=tell, weights=weights)
+        if done.deployment is None:
+            return AgentSession(done)
+        directory = store.find(done.deployment.name)
+        try:
+            return _with_client(done, directory, wish, tell)
+        finally:
+            if not keep:
+                tell("stopping")
+                stop(directory)
+
+
+def _with_client(done: Run, directory: DeploymentDir, wish: ClientWish, tell: Tell) -> AgentSession:
+    if not done.stands:
+        return AgentSession(done)
+    settings = connect(directory.read(Deployment), directory.key_file, wish.client)
+    trial, arguments = _tried(settings, directory.key(), wish, tell)
+    if not trial.works:
+        return AgentSession(done, trial)
+    if wish.write:
+        tell(f"wrote {write_settings(settings)}")
+    return AgentSession(done, trial, run_client(settings, directory.key(), arguments))
+
+
+def _tried(settings: ClientSettings, key: str, wish: ClientWish, tell: Tell) -> tuple[ClientTrial, Sequence[str]]:
+    """As the person wants it; where that does not fit, as the client's smaller request does."""
+    trial = try_settings(settings, key, variant=variant_in(wish.client, wish.arguments))
+    smaller = smaller_variant(wish.client)
+    if trial.works or smaller is None or smaller in wish.arguments:
+        return trial, wish.arguments
+    second = try_settings(settings, key, variant=smaller)
+    if not second.works:
+        return trial, wish.arguments
+    tell(f"started with {smaller}, since otherwise {trial.why[0]}")
+    return second, (smaller, *wish.arguments)
+
+
+@contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """A terminal that is closed, or a polite kill, leaves no engine running either."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
