@@ -49,6 +49,8 @@ WORDS: dict[str, list[str]] = {
     "recommend": ["recommend", "--box", "1x-rtx-4090", "--ram", "96"],
     "compare": ["compare", "gpt-oss-120b", "--box", "dgx-spark", "--box", "8x-h100"],
     "patch": ["patch", "list", "--engine", "vllm"],
+    "engine": ["engine", "how", "sglang", "--box", "hgx-h200"],
+    "launch": ["launch", "emacs"],
 }
 
 
