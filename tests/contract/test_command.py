@@ -51,6 +51,9 @@ WORDS: dict[str, list[str]] = {
     "patch": ["patch", "list", "--engine", "vllm"],
     "engine": ["engine", "how", "sglang", "--box", "hgx-h200"],
     "launch": ["launch", "emacs"],
+    "verify": ["verify", "nothing"],
+    "index": ["index", "nothing"],
+    "site": ["site", "nothing"],
 }
 
 
