@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -75,17 +76,19 @@ def page(browser: Chromium, address: str) -> Page:
     return opened
 
 
+@pytest.mark.timeout(5400)  # three hundred plans twice: those that do not fit take seconds each
 def test_random_requests_are_answered_as_on_the_command_line(page: Page, upright: Upright):
-    unequal: list[Request] = []
-    for request in plan_requests(REQUESTS, seed=1311):
-        answered = page.ask(request.question)
-        done = upright(*request.words)
-        if done.returncode == 2:
-            same = " ".join(answered["error"]["message"].split()) in " ".join(done.stderr.split())
-        else:
-            same = answered["record"] == json.loads(done.stdout)
-        if not same:
-            unequal.append(request)
+    requests, unequal = plan_requests(REQUESTS, seed=1311), list[Request]()
+    with ThreadPoolExecutor(1) as typing:  # the command line works while the page does
+        printed = typing.map(lambda request: upright(*request.words, timeout=600), requests)
+        for request, done in zip(requests, printed, strict=True):
+            answered = page.ask(request.question)
+            if done.returncode == 2:
+                same = " ".join(answered["error"]["message"].split()) in " ".join(done.stderr.split())
+            else:
+                same = answered["record"] == json.loads(done.stdout)
+            if not same:
+                unequal.append(request)
     assert not unequal, "\n".join(map(str, unequal))
 
 
