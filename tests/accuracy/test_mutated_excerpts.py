@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import textwrap
 from collections.abc import Callable
 from itertools import chain
 from typing import Any
@@ -67,9 +68,32 @@ def among_others(text: str, dice: random.Random, engine: str) -> str:
     return "\n".join((*quiet[:3], *lines[:at], *quiet[3:5], *lines[at:]))
 
 
+_BANNERS = {
+    "vllm": "(EngineCore pid=271) INFO 01-29 10:00:00 [core.py:69] Initializing a V1 LLM engine (v0.{minor}.{patch})",
+    "llama.cpp": "build: {minor}{patch}01 (6171c9d2) with cc (Debian 14.2.0-19) 14.2.0 for x86_64-linux-gnu",
+}
+
+
+def of_another_version(text: str, dice: random.Random, engine: str) -> str:
+    """With the line before it by which that engine says its version, and another one."""
+    banner = _BANNERS.get(engine)
+    stamp = banner.format(minor=dice.randrange(10, 60), patch=dice.randrange(9)) + "\n" if banner else ""
+    return stamp + text
+
+
+def wrapped(text: str, dice: random.Random, engine: str) -> str:
+    """As a terminal or a chat window breaks long lines, between words."""
+    width = dice.choice((100, 120, 160))
+    return "\n".join(
+        piece
+        for line in text.splitlines()
+        for piece in textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+    )
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     other_folders, other_numbers, other_pids, other_ranks, other_python, in_a_pod, in_compose, coloured, wide,
-    among_others,
+    among_others, of_another_version,
 )  # fmt: skip
 
 
@@ -100,6 +124,17 @@ def test_there_are_two_thousand_of_them():
 def test_a_sample_is_answered_as_the_excerpt_is():
     cases = random.Random(26).sample(mutants(), len(mutants()) // SAMPLE)
     assert changed(cases) == []
+
+
+def test_lines_that_were_broken_are_put_together_again():
+    """A break may fall into the very words that tell; what is lost then is named, and is one in twenty-five at most."""
+    long = [
+        (failure, wrapped)
+        for failure in chain(recorded()["failures"], threads())
+        if max(map(len, failure["excerpt"].splitlines())) > 100
+    ]
+    assert len(long) >= 100
+    assert len(odd := changed(long)) <= len(long) / 25, odd
 
 
 @pytest.mark.slow
