@@ -8,7 +8,7 @@ from functools import cache
 from upright import catalog
 from upright.catalog.model_records import records, row_of
 from upright.engines import engine_named
-from upright.engines.facets.flags import Case, Serving, accepted
+from upright.engines.facets.flags import FlagCase, Serving, accepted
 from upright.planning import plan
 from upright.records.box import Box
 from upright.records.model import Model
@@ -55,12 +55,12 @@ def plans(engine: str, *, few: bool) -> tuple[tuple[Plan, Model, Box], ...]:
     )
 
 
-def cases(engine: str, version: str, *, few: bool = True) -> Iterator[Case]:
+def cases(engine: str, version: str, *, few: bool = True) -> Iterator[FlagCase]:
     for made, model, where in plans(engine, few=few):
         versioned = made.model_copy(update={"engine_version": version})
         for vision, node in ((False, 0), (True, made.parallel.nodes - 1)):
             serving = Serving(model.source, model.name, "127.0.0.1", 8000, vision=vision, node=node)
-            yield Case(versioned, model, where, serving, row_of(model), accepted(engine, version, where))
+            yield FlagCase(versioned, model, where, serving, row_of(model), accepted(engine, version, where))
 
 
 def command_lines(engine: str, version: str, *, few: bool = True) -> set[tuple[str, ...]]:

@@ -67,11 +67,11 @@ def unfit(name: str, longest: int = LONGEST_NAME) -> str | None:
     """Why this cannot be the name of anything; None if it can."""
     if len(name) > longest:
         return f"it has {len(name):,} characters"
-    if (found := _CONTROL.search(name)) is None:
+    if (control_match := _CONTROL.search(name)) is None:
         return None
-    if "\ud800" <= found[0] <= "\udfff":
+    if "\ud800" <= control_match[0] <= "\udfff":
         return "it is not UTF-8"
-    return f"it holds a control character, {numbered(found[0])}"
+    return f"it holds a control character, {numbered(control_match[0])}"
 
 
 def fit(name: str, longest: int = LONGEST_NAME) -> str:

@@ -119,7 +119,7 @@ def parse_duration(text: str) -> float:
 def _scaled(count: float, units: tuple[tuple[str, int], ...], base: int) -> str:
     for name, factor in units:
         if round(abs(count) * base / factor) >= base:  # what would be written as 1024 MiB is a GiB
-            value = count / factor
-            digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
-            return f"{value:.{digits}f} {name}"
+            scaled = count / factor
+            digits = 0 if abs(scaled) >= 99.95 else 1 if abs(scaled) >= 9.995 else 2
+            return f"{scaled:.{digits}f} {name}"
     return f"{count:.0f} B"

@@ -22,15 +22,15 @@ import httpx2
 from tests.paced import paced_llama_server
 from tests.ports import free_port
 from upright.benchmarking.bench import subject
-from upright.benchmarking.cell import Place, Subject, measure
-from upright.benchmarking.known import Known
-from upright.benchmarking.load import Load, Target, run
+from upright.benchmarking.cell import BenchSubject, CellPlace, measure
+from upright.benchmarking.known import KnownEndpoint
+from upright.benchmarking.load import Arrivals, LoadTarget, run
 from upright.benchmarking.prompts import Prompts
 from upright.records.benchmark import Cell, Shape
 from upright.sizing.measured import measured_service
-from upright.sizing.outcome import Outcome
+from upright.sizing.outcome import SimulationOutcome
 from upright.sizing.service import Service
-from upright.sizing.setting import Setting
+from upright.sizing.setting import SimulationSetting
 from upright.sizing.simulation import simulate
 from upright.sizing.usage import Habit, Usage
 
@@ -65,7 +65,7 @@ class Result:
     name: str
     first_tokens: tuple[float, ...]
     tokens_per_second: float
-    simulated: Outcome
+    simulated: SimulationOutcome
 
     def errors(self) -> dict[str, float]:
         """The simulation's, relative to what was seen."""
@@ -88,7 +88,7 @@ class Result:
 
 
 @contextlib.contextmanager
-def four_engines(server: Path, model: Path, folder: Path) -> Iterator[list[Subject]]:
+def four_engines(server: Path, model: Path, folder: Path) -> Iterator[list[BenchSubject]]:
     paced = paced_llama_server(server, folder, step_ms=STEP_MS, token_ms=TOKEN_MS)
     settings = ["-np", str(STREAMS), "-c", str(STREAMS * CONTEXT_TOKENS)]
     settings += ["-b", str(CONTEXT_TOKENS), "-ub", str(CONTEXT_TOKENS), "--cache-ram", "0", "--kv-unified"]
@@ -99,14 +99,14 @@ def four_engines(server: Path, model: Path, folder: Path) -> Iterator[list[Subje
     try:
         for port in ports:
             _wait_for(port)
-        yield [subject(Known(Target(f"http://127.0.0.1:{port}", "tiny"), name="tiny")) for port in ports]
+        yield [subject(KnownEndpoint(LoadTarget(f"http://127.0.0.1:{port}", "tiny"), name="tiny")) for port in ports]
     finally:
         for process in started:
             process.kill()
             process.wait()
 
 
-def curve(engines: Sequence[Subject], repeats: int) -> Curve:
+def curve(engines: Sequence[BenchSubject], repeats: int) -> Curve:
     _closed(engines, GAUGED.model_copy(update={"concurrency": 4}), "warm", 1.0)
     cells = [
         cell
@@ -122,14 +122,14 @@ def curve(engines: Sequence[Subject], repeats: int) -> Curve:
     )
 
 
-def poisson(engines: Sequence[Subject], known: Curve, load: float, conversations: int, seed: int) -> Result:
+def poisson(engines: Sequence[BenchSubject], known: Curve, load: float, conversations: int, seed: int) -> Result:
     shape = GAUGED.model_copy(update={"concurrency": STREAMS, "prompt_tokens": 200})
     usage = _usage(known, opening=shape.prompt_tokens, answer=shape.output_tokens)
     rate = load / known.alone(shape.prompt_tokens, shape.output_tokens)
     return _compared(engines, known, _Case("Poisson", shape, usage, rate, conversations), seed)
 
 
-def many_turns(engines: Sequence[Subject], known: Curve, load: float, conversations: int, seed: int) -> Result:
+def many_turns(engines: Sequence[BenchSubject], known: Curve, load: float, conversations: int, seed: int) -> Result:
     turns, added = 4, 60
     shape = GAUGED.model_copy(
         update={"concurrency": STREAMS, "prompt_tokens": 120, "turns": turns, "turn_tokens": added}
@@ -146,10 +146,10 @@ def many_turns(engines: Sequence[Subject], known: Curve, load: float, conversati
     return _compared(engines, known, _Case("many turns", shape, usage, rate, conversations), seed)
 
 
-def _growth(engine: Subject, shape: Shape) -> int:
+def _growth(engine: BenchSubject, shape: Shape) -> int:
     """Tokens that a turn adds, the template's among them: one conversation tells. The answer before is read again."""
     source = Prompts(engine.target, shape, engine.gauge, "growth", requests=1)
-    tally, _ = run(engine.target, source, Load(1))
+    tally, _ = run(engine.target, source, Arrivals(1))
     first, second = tally.prompt[:2]
     assert tally.cached is not None
     assert tally.cached < sum(tally.prompt[:-1]) + second - first, "answers stay in the cache after all"
@@ -167,17 +167,17 @@ class _Case:
     """and how many in all."""
 
 
-def _compared(engines: Sequence[Subject], known: Curve, case: _Case, seed: int) -> Result:
+def _compared(engines: Sequence[BenchSubject], known: Curve, case: _Case, seed: int) -> Result:
     def one(number: int) -> tuple[list[float], int, float, float]:
         target, gauge = engines[number].target, engines[number].gauge
         source = Prompts(target, case.shape, gauge, f"{case.name} {seed} {number}", requests=case.each)
-        tally, _ = run(target, source, Load(STREAMS, requests_per_second=case.rate, seed=seed + number))
+        tally, _ = run(target, source, Arrivals(STREAMS, requests_per_second=case.rate, seed=seed + number))
         assert not tally.errors, tally.errors
         return list(tally.ttft), sum(tally.output), tally.began, tally.ended
 
     found = _at_once(one, ENGINES)
     took = max(ended for *_, ended in found) - min(began for *_, began, _ in found)
-    setting = Setting(known.service, case.usage, ENGINES, 0, 100 * took, trace=_trace(case, seed))
+    setting = SimulationSetting(known.service, case.usage, ENGINES, 0, 100 * took, trace=_trace(case, seed))
     return Result(
         case.name,
         tuple(first for times, *_ in found for first in times),
@@ -212,18 +212,20 @@ def _usage(known: Curve, *, opening: int, answer: int, turns: int = 1, added: in
     )
 
 
-def _cells(engines: Sequence[Subject], prompt: int, streams: int, repeats: int, number: int) -> list[Cell]:
+def _cells(engines: Sequence[BenchSubject], prompt: int, streams: int, repeats: int, number: int) -> list[Cell]:
     shape = Shape(prompt_tokens=prompt, output_tokens=48, concurrency=streams, requests=repeats * max(1, streams // 2))
-    return _at_once(lambda at: measure(engines[at], shape, Place(f"curve {number} {at}", "curve", 1, 7)), len(engines))
+    return _at_once(
+        lambda at: measure(engines[at], shape, CellPlace(f"curve {number} {at}", "curve", 1, 7)), len(engines)
+    )
 
 
-def _closed(engines: Sequence[Subject], shape: Shape, seed: str, seconds: float) -> float:
+def _closed(engines: Sequence[BenchSubject], shape: Shape, seed: str, seconds: float) -> float:
     """Seconds of a request in the middle, one after another on each of them."""
 
     def one(number: int) -> list[float]:
         target, gauge = engines[number].target, engines[number].gauge
         source = Prompts(target, shape, gauge, f"{seed} {number}")
-        return list(run(target, source, Load(shape.concurrency, seconds=seconds))[0].latency)
+        return list(run(target, source, Arrivals(shape.concurrency, seconds=seconds))[0].latency)
 
     return median(value for times in _at_once(one, len(engines)) for value in times)
 

@@ -15,7 +15,7 @@ from upright.catalog.model_records import records
 from upright.catalog.rows.memory import PoolRow
 from upright.engines import engine_named
 from upright.planning import plan
-from upright.planning.comparing import Seen, compare
+from upright.planning.comparing import StartReading, compare
 from upright.planning.fitting import pools
 from upright.records.base import Figure
 from upright.records.box import Box, Cpu, Gpu
@@ -79,7 +79,7 @@ def started(pool: PoolRow) -> Residuals:
         f"(Worker_TP0 pid=1) INFO [x.py:2] Available KV cache memory: {cache / GIB:.2f} GiB\n"
         f"(EngineCore pid=2) INFO [x.py:3] GPU KV cache size: {pool.tokens:,} tokens\n"
     )
-    seen = Seen(engine_named("vllm").log.memory(log))
+    seen = StartReading(engine_named("vllm").log.memory(log))
     return compare(found, seen, deployment=pool.id, at="2026-01-01", box_identity=machine(pool).identity)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from upright.benchmarking.drivers import drive
-from upright.benchmarking.load import Load, Target, run
+from upright.benchmarking.load import Arrivals, LoadTarget, run
 from upright.benchmarking.schedule import Schedule, command
 from upright.benchmarking.selftest import Repeated, scheduled
 from upright.records.benchmark import Shape
@@ -48,9 +48,9 @@ def check(case: Case) -> None:
     """Within the limit, or within the worst delay that the server itself met meanwhile: both run on one processor, and
     what others take from it is an error of neither. Beyond both it is ours."""
     with scheduled(command(Schedule(TTFT_SECONDS, case.itl_seconds))) as url:
-        target = Target(url, "scheduled")
+        target = LoadTarget(url, "scheduled")
         source = Repeated(target, case.requests, case.tokens, PROMPT)
-        tally, flight = run(target, source, Load(case.streams, ramp_seconds=case.ramp_seconds))
+        tally, flight = run(target, source, Arrivals(case.streams, ramp_seconds=case.ramp_seconds))
         truth = httpx2.get(f"{url}/record", trust_env=False).json()
     ttft, itl = spread_of(tally.ttft).mean, tally.gaps.total / tally.gaps.count
     rate, lag = sum(tally.output) / tally.seconds, truth["lag_seconds"]
@@ -123,14 +123,14 @@ def test_beside_aiperf_on_the_same_server(streams: int):
     shape = Shape(prompt_tokens=256, output_tokens=100, concurrency=streams, requests=streams)
     errors = {}
     with scheduled(command(Schedule(TTFT_SECONDS, itl, tokens=100))) as url:
-        target = Target(url, "scheduled")
+        target = LoadTarget(url, "scheduled")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         (theirs,) = drive("aiperf", target, shape, program=str(program), tokenizer=str(tokenizer.parent))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         truth = httpx2.get(f"{url}/record", trust_env=False).json()
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         errors["aiperf"] = (theirs.ttft.mean - truth["ttft_mean"], theirs.tpot.mean / truth["itl_mean"] - 1, spent)
-        tally, flight = run(target, Repeated(target, streams, 100, PROMPT), Load(streams))
+        tally, flight = run(target, Repeated(target, streams, 100, PROMPT), Arrivals(streams))
         truth = httpx2.get(f"{url}/record", trust_env=False).json()
         itl_mean = tally.gaps.total / tally.gaps.count
         ttft = spread_of(tally.ttft).mean

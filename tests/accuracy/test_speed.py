@@ -10,7 +10,7 @@ from upright import catalog
 from upright.catalog.rows.speed import SpeedRow, TransferRow
 from upright.planning.speed import fits, hybrids
 from upright.planning.speed.fitting import errors, miss, predict
-from upright.planning.speed.provenance import WIDEST, Load, band
+from upright.planning.speed.provenance import WIDEST, SpeedQuery, band
 from upright.planning.speed.published import measurements
 
 EFFICIENCIES = ("weight_efficiency", "fp4_efficiency", "cache_efficiency", "compute_efficiency", "attention_efficiency")
@@ -53,7 +53,9 @@ def test_most_families_left_out_whole_lie_inside_the_band_that_would_be_printed(
     misses = fits.held_out(row, lambda cell: cell.load.shape)
     inside = []
     for cell, off in misses:
-        away = Load("another", cell.load.expert_format, cell.load.gpu, None, cell.load.users, cell.load.context_tokens)
+        away = SpeedQuery(
+            "another", cell.load.expert_format, cell.load.gpu, None, cell.load.users, cell.load.context_tokens
+        )
         factors = band(row, away)
         assert factors is not None
         assert factors.high / factors.low <= WIDEST
@@ -65,8 +67,8 @@ def test_most_families_left_out_whole_lie_inside_the_band_that_would_be_printed(
 def test_a_version_that_nobody_measured_has_a_wider_band():
     row = fits.speed_row("vllm-sm120-pcie")
     assert row.home is not None
-    load = Load(row.home.shapes[0], row.home.formats[0], row.home.gpus[0], "0.32.0", 1, 1024)
-    known, unknown = band(row, load), band(row, Load(**{**vars(load), "version": "0.99.0"}))
+    load = SpeedQuery(row.home.shapes[0], row.home.formats[0], row.home.gpus[0], "0.32.0", 1, 1024)
+    known, unknown = band(row, load), band(row, SpeedQuery(**{**vars(load), "version": "0.99.0"}))
     assert known is not None
     assert unknown is not None
     assert (known.steps, unknown.steps) == ((), ("version",))

@@ -20,8 +20,24 @@ SHAPES: dict[str, dict[str, str]] = json.loads((Path(__file__).parent / "shapes.
 
 
 def shape(kind: str) -> str:
-    """Names, types and bounds; words that explain them may change freely."""
-    return hashlib.sha256(canonical(_bare(record_class(kind).model_json_schema()))).hexdigest()[:16]
+    """Names, types and bounds; words that explain them, and names of our classes, may change freely."""
+    schema = record_class(kind).model_json_schema()
+    return hashlib.sha256(canonical(_bare(_inlined(schema, schema.get("$defs", {}))))).hexdigest()[:16]
+
+
+def _inlined(schema: Any, definitions: dict[str, Any], above: tuple[str, ...] = ()) -> Any:
+    """Definitions where they are used, as no file names them; one inside itself by how far above it stands."""
+    if isinstance(schema, list):
+        return [_inlined(part, definitions, above) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if isinstance(reference := schema.get("$ref"), str):
+        name = reference.removeprefix("#/$defs/")
+        if name in above:
+            return {"above": above[::-1].index(name)}
+        rest = {key: part for key, part in schema.items() if key != "$ref"}
+        return _inlined({**definitions[name], **rest}, definitions, (*above, name))
+    return {key: _inlined(part, definitions, above) for key, part in schema.items() if key not in ("$defs", "mapping")}
 
 
 def _bare(schema: Any, *, names: bool = False) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from upright import catalog
 from upright.catalog.recorded_flags import recorded_versions, versions_taking
-from upright.catalog.rows.failure import FailureRow, Seen
+from upright.catalog.rows.failure import FailureRow, SeenLine
 from upright.diagnosing.matching import claims
 
 ROWS = catalog.failures()
@@ -25,7 +25,7 @@ HEALTHY = [
 
 
 @pytest.mark.parametrize(("row", "seen"), SEEN, ids=[f"{row.id}-{number}" for number, (row, _) in enumerate(SEEN)])
-def test_a_seen_line_matches_its_row_and_only_its_row(row: FailureRow, seen: Seen) -> None:
+def test_a_seen_line_matches_its_row_and_only_its_row(row: FailureRow, seen: SeenLine) -> None:
     """By itself, or by the line beside it where several causes share it. A row that knows only a class gives way to
     one that knows the line."""
     claimants = list(claims(seen.line, LINES))

@@ -20,7 +20,7 @@ import pytest
 
 from tests.engines.test_fleet import Four
 from tests.paced import paced_llama_server
-from upright.benchmarking.load.apis import Target
+from upright.benchmarking.load.apis import LoadTarget
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(600)]
 MESSAGES: Any = [{"role": "user", "content": "Count to a hundred, and tell all about it."}]
@@ -75,7 +75,7 @@ def test_every_cut_stream_can_be_told_from_a_whole_one(two: Four):
 
 
 def read_raw(two: Four, path: str, ends: dict[str, bytes]) -> None:
-    target = Target(two.router, "tiny-kimi", key=two.key("client"))
+    target = LoadTarget(two.router, "tiny-kimi", key=two.key("client"))
     asks: dict[str, Any] = {"messages": MESSAGES, "max_tokens": 300, "ignore_eos": True}
     if path == "/v1/responses":
         asks = {"input": MESSAGES[0]["content"], "max_output_tokens": 300}

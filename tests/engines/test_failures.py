@@ -375,7 +375,7 @@ def test_the_kernel_kills_it_for_memory(llama_server: Path, tiny_model: Path, tm
     with log.open("wb") as out:
         engine = subprocess.Popen(["sh", "-c", script], stdout=out, stderr=out)
         code = engine.wait(60)
-    said = machine.ask(LocalHost(), machine.Question(since=since, pids=(engine.pid,)))
+    said = machine.ask(LocalHost(), machine.RunQuestion(since=since, pids=(engine.pid,)))
     group.rmdir()
     assert code == -9
     found = diagnose_file(log, around=Around(engine="llama.cpp", exit_code=code, failed=True, machine=said))

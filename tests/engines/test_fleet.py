@@ -26,10 +26,10 @@ from tests.conftest import TINY_MODEL
 from tests.engines.streams import Streams
 from tests.engines.test_line import answer, left_running
 from tests.ports import free_port
-from upright.benchmarking.load.apis import Target
+from upright.benchmarking.load.apis import LoadTarget
 from upright.benchmarking.load.generator import run as run_load
-from upright.benchmarking.load.requests import Load, Request
-from upright.benchmarking.load.tally import Tally
+from upright.benchmarking.load.requests import Arrivals, Request
+from upright.benchmarking.load.tally import StreamTally
 from upright.catalog.recorded_flags import recorded_flags
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import read_metrics
@@ -254,7 +254,7 @@ def end(pid: int) -> None:
 
 def test_the_load_generator_counts_what_was_cut(four: Four):
     """smg ends a cut stream with an error event and a clean [DONE]; the generator takes that for what it is."""
-    target = Target(four.router, "tiny-kimi", key=four.key("client"), extra=(("ignore_eos", True),))
+    target = LoadTarget(four.router, "tiny-kimi", key=four.key("client"), extra=(("ignore_eos", True),))
     source, cut = _Endless(target, "g", tokens=400), threading.Event()
 
     def kill() -> None:
@@ -267,13 +267,13 @@ def test_the_load_generator_counts_what_was_cut(four: Four):
                 break
         source.left = 32
 
-    def on_tick(tally: Tally, in_flight: int) -> None:
+    def on_tick(tally: StreamTally, in_flight: int) -> None:
         if tally.errors:
             cut.set()
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    tally, _ = run_load(target, source, Load(concurrency=32, seconds=100), on_tick=on_tick)
+    tally, _ = run_load(target, source, Arrivals(concurrency=32, seconds=100), on_tick=on_tick)
     killer.join(10)
     assert source.left == 0, "it was killed, and the load went on"
     assert set(tally.errors) <= {"error event", "cut", "no finish_reason"}, tally.error_samples
@@ -359,7 +359,7 @@ def test_a_roll_that_was_killed_goes_on(four: Four):
 class _Endless:
     """New questions for ever, or so many more."""
 
-    def __init__(self, target: Target, name: str, tokens: int = 40) -> None:
+    def __init__(self, target: LoadTarget, name: str, tokens: int = 40) -> None:
         self.target, self.name, self.tokens, self.number = target, name, tokens, 0
         self.left: int | None = None
 
@@ -377,7 +377,7 @@ class _Endless:
 
 def _load(url: str, key: str, name: str) -> tuple[float, float]:
     """Median TTFT and tokens a second of one stream after the other."""
-    target = Target(url, "tiny-kimi", key=key)
-    tally, _ = run_load(target, _Endless(target, name), Load(concurrency=1, seconds=1.5))
+    target = LoadTarget(url, "tiny-kimi", key=key)
+    tally, _ = run_load(target, _Endless(target, name), Arrivals(concurrency=1, seconds=1.5))
     assert not tally.errors, tally.error_samples
     return statistics.median(tally.ttft), sum(tally.output) / tally.seconds

@@ -22,7 +22,7 @@ from tests.engines.test_line import answer, last_line, left_running
 from tests.ports import free_port
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError
-from upright.launching.footprint import Meter
+from upright.launching.footprint import FootprintMeter
 from upright.launching.launch import container_name
 from upright.launching.processes import identify
 from upright.records.deployment import Deployment
@@ -89,7 +89,7 @@ def refuse_key_anywhere(key: str, home: Path, *texts: str) -> None:
 def holds_an_engine(box: Any, home: Path) -> bool:
     """What a soak reads of its memory: the engine's own processes, not the client that waits for them."""
     with mock.patch.dict(os.environ, box.environment):
-        found = Meter(DeploymentDir(home / "deployments/tiny-kimi").read(Deployment)).read()
+        found = FootprintMeter(DeploymentDir(home / "deployments/tiny-kimi").read(Deployment)).read()
     return found is not None and 2**22 < found.engine_bytes < 2**28 and found.engine_seconds > 0
 
 

@@ -24,7 +24,7 @@ from tests.person import as_person, give, home_folder
 from tests.scripted.engine import ScriptedEngine
 from upright.proving import sandbox
 from upright.proving.prompts import prompt_set
-from upright.proving.sandbox import Limits, contained, isolation, tried
+from upright.proving.sandbox import SandboxLimits, contained, isolation, tried
 
 NOT_PROMISED = (
     "that the kernel itself has no hole: the walls are Linux namespaces and a filter of system calls, not a machine",
@@ -34,7 +34,7 @@ NOT_PROMISED = (
     "bytes are bounded there too",
     "that right values are thought out and not remembered: whatever returns them passes",
 )
-QUICK = Limits(wall_seconds=4, cpu_seconds=1, memory_bytes=256 << 20)
+QUICK = SandboxLimits(wall_seconds=4, cpu_seconds=1, memory_bytes=256 << 20)
 HOSTILE = (ROOT / "tests/hostile/answer.py").read_text()
 
 
@@ -165,7 +165,7 @@ class TestBounds:
         ids=["loops", "sleeps", "allocates", "fills", "floods"],
     )
     def test_what_never_ends_is_ended(self, body: str, reason: str) -> None:
-        limits = Limits(wall_seconds=1.5) if "sleep" in body else QUICK
+        limits = SandboxLimits(wall_seconds=1.5) if "sleep" in body else QUICK
         outcome = tried({"answer.py": f"def f():\n    {body}"}, "assert f() == 1", about="answer", limits=limits)
         assert not outcome.ok
         assert any(words.replace("4 s", f"{limits.wall_seconds:g} s") in outcome.reason for words in reason.split("|"))

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.hostile_server import BEHAVIOURS, hostile
-from upright.benchmarking.load import Load, Target, run
+from upright.benchmarking.load import Arrivals, LoadTarget, run
 from upright.benchmarking.sampling import Sampler
 from upright.benchmarking.selftest import Repeated
 from upright.benchmarking.server import Server
@@ -92,20 +92,20 @@ def held(url: str) -> object:
 
 
 def load(url: str) -> object:
-    target = Target(url, "m")
-    tally, _ = run(target, Repeated(target, 2, 16), Load(concurrency=1, patience_seconds=PATIENCE_SECONDS))
+    target = LoadTarget(url, "m")
+    tally, _ = run(target, Repeated(target, 2, 16), Arrivals(concurrency=1, patience_seconds=PATIENCE_SECONDS))
     assert tally.succeeded == 0
     return ", ".join(f"{kind}: {words}" for kind, words in tally.error_samples.items())
 
 
 def token_count(url: str) -> object:
-    with Server(Target(url, "m"), patience_seconds=PATIENCE_SECONDS) as server:
+    with Server(LoadTarget(url, "m"), patience_seconds=PATIENCE_SECONDS) as server:
         return server.prompt_tokens([{"role": "user", "content": "go"}])
 
 
 def sampled(url: str) -> object:
     async def one() -> str:
-        sampler = Sampler(Target(url, "m"), None)
+        sampler = Sampler(LoadTarget(url, "m"), None)
         sampler._path = "/metrics"
         async with asyncio.timeout(PATIENCE_SECONDS):  # as its loop has it
             return await sampler._page()

@@ -7,7 +7,7 @@ from typing import Any
 
 from upright.proving import sandbox
 from upright.proving.confining.ways import ways
-from upright.proving.sandbox import Limits, contained
+from upright.proving.sandbox import SandboxLimits, contained
 
 ALONE = "walls alone"
 """Own namespaces without the filter of system calls: each must hold without the other."""
@@ -27,7 +27,7 @@ def use(way: str) -> None:
 
 def inside(way: str, source: str, world: dict[str, Any]) -> dict[str, Any]:
     use(way)
-    with contained({"answer.py": source}, Limits(wall_seconds=60, cpu_seconds=30)) as subject:
+    with contained({"answer.py": source}, SandboxLimits(wall_seconds=60, cpu_seconds=30)) as subject:
         return subject.module("answer").look(world)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from upright.engines.facets.kernels import Shapes, Way
+from upright.engines.facets.kernels import KernelRoute, Shapes
 from upright.kernels import Compiler, target
 from upright.kernels.check import judge
 from upright.kernels.sources import EngineSource
@@ -47,7 +47,7 @@ def judged(tmp_path: Path, compiler: Compiler):
         (tmp_path / "vllm").mkdir(exist_ok=True)
         (tmp_path / "vllm/ops.py").write_text(HEAD + text)
         arguments = {"q": {"tensor": "float32", "shape": [1024]}}
-        way = Way("test", ("vllm/ops.py",), "launch", lambda _shapes: dict(arguments), "a test")
+        way = KernelRoute("test", ("vllm/ops.py",), "launch", lambda _shapes: dict(arguments), "a test")
         source = EngineSource("vllm", None, tmp_path, "a test")
         limited = Compiler(compiler.interpreter, limit_seconds)
         (found,) = judge([(way, SHAPES)], source, silicon or target("sm_120"), limited)

@@ -15,7 +15,7 @@ from upright.engines.facets.kernels import FP8, Shapes
 from upright.kernels import Compiler, target
 from upright.kernels.capture import call, way
 from upright.kernels.check import judge
-from upright.kernels.compile import Task
+from upright.kernels.compile import CompileTask
 from upright.records.kernel import KernelVerdict
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]
@@ -60,7 +60,7 @@ def test_bytes_on_sm120(
 @pytest.mark.parametrize(("shapes", "needed_bytes"), [(LATENT, 59392), (LATENT_FP8, 83968)])
 def test_one_stage_of_vllms_decode(engine: Engine, compiler: Compiler, shapes: Shapes, needed_bytes: int) -> None:
     asked = call(way("vllm", "mla-decode"), engine("vllm", "0.32.0").root, shapes)
-    task = Task(asked, kernel="_fwd_grouped_kernel_stage1", variants=({"num_stages": 1},))
+    task = CompileTask(asked, kernel="_fwd_grouped_kernel_stage1", variants=({"num_stages": 1},))
     ((found,),) = compiler.outcomes([task], target("sm_120"))
     assert (found.shared_bytes, found.num_stages, found.error) == (needed_bytes, 1, None)
 

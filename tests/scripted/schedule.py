@@ -14,7 +14,17 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from upright.benchmarking.schedule import END, Connection, Schedule, Server, Stream, chunk, command, event, serve
+from upright.benchmarking.schedule import (
+    END,
+    Connection,
+    Schedule,
+    ServerConnections,
+    Stream,
+    chunk,
+    command,
+    event,
+    serve,
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,7 @@ class Faults:
     """Requests that go well first."""
 
 
-class FaultyServer(Server):
+class FaultyServer(ServerConnections):
     def __init__(self, schedule: Schedule, faults: Faults) -> None:
         super().__init__(schedule)
         self.faults = faults

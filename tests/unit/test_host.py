@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from upright.errors import HostError, UsageError
-from upright.host import LocalHost, RecordedHost, RecordingHost, Redaction, Result, SshHost
+from upright.host import IdentityRedaction, LocalHost, RecordedHost, RecordingHost, Result, SshHost
 from upright.host.recorded import signature
 from upright.host.ssh import _frames, _parse, _script
 from upright.probing import probe
@@ -253,11 +253,11 @@ def test_a_redacted_recording_still_tells_what_the_machine_is(tmp_path):
     ],
 )
 def test_what_describes_the_hardware_stays(text):
-    assert Redaction(hosts=["vault7"], users=["root", "alice"])(text) == text
+    assert IdentityRedaction(hosts=["vault7"], users=["root", "alice"])(text) == text
 
 
 def test_names_go_only_as_words():
-    redact = Redaction(hosts=["gpu1.lab.example"], users=["al"])
+    redact = IdentityRedaction(hosts=["gpu1.lab.example"], users=["al"])
     assert redact("gpu1 GPU1 gpu12 gpu1.lab.example al also /data/al/x") == "box box gpu12 box user also /data/user/x"
 
 

@@ -22,10 +22,10 @@ from tests.paced import paced_llama_server, paced_vllm
 from tests.ports import free_port
 from tests.vllm.conftest import CONTEXT, USERS, Standing, answer, stop_all
 from upright.benchmarking.bench import subject
-from upright.benchmarking.cell import Place, measure
+from upright.benchmarking.cell import CellPlace, measure
 from upright.benchmarking.drivers.driver import drive
-from upright.benchmarking.known import Known
-from upright.benchmarking.load import Target
+from upright.benchmarking.known import KnownEndpoint
+from upright.benchmarking.load import LoadTarget
 from upright.endpoint.metrics import read_metrics
 from upright.engines.facets.bench import Foreign
 from upright.records.benchmark import Api, Cell, Shape
@@ -82,8 +82,8 @@ def agree(box: Box, model: Path, tokenizer: Path, program: Path, api: Api) -> No
     words = ("--context", "1k", "--users", "8", "--port", str(free_port()))
     up = answer(box.upright("up", model, *words, "--json"))
     key = (box.home / "deployments" / up["name"] / "key").read_text().strip()
-    target = Target(up["base_url"], up["served_name"], api, key)
-    ready = subject(Known(target, name="both"))
+    target = LoadTarget(up["base_url"], up["served_name"], api, key)
+    ready = subject(KnownEndpoint(target, name="both"))
     theirs_asks = Shape(prompt_tokens=32, output_tokens=16, concurrency=4, requests=160)
     ours_asks, found = theirs_asks, []
     for turn in range(1 + TURNS):
@@ -91,7 +91,7 @@ def agree(box: Box, model: Path, tokenizer: Path, program: Path, api: Api) -> No
             call = partial(drive, program=str(program), tokenizer=str(tokenizer), seed=turn)
             theirs = pool.submit(call, "vllm", target, theirs_asks)
             wait_for(target, theirs_asks.concurrency)
-            ours = measure(ready, ours_asks, Place(f"both {turn}", "both", 1, turn))
+            ours = measure(ready, ours_asks, CellPlace(f"both {turn}", "both", 1, turn))
             found.append(Both(ours, theirs.result()[0]))
         prompt = found[-1].theirs.prompt
         assert prompt is not None
@@ -102,7 +102,7 @@ def agree(box: Box, model: Path, tokenizer: Path, program: Path, api: Api) -> No
     assert middle == pytest.approx(dict.fromkeys(middle, 1.0), abs=0.03)
 
 
-def wait_for(target: Target, running: int) -> None:
+def wait_for(target: LoadTarget, running: int) -> None:
     """Until the engine works on so many: theirs has begun."""
     headers = {"Authorization": f"Bearer {target.key}"}
     deadline = time.monotonic() + 120

@@ -13,7 +13,7 @@ from upright import units
 from upright.endpoint.client import Endpoint
 from upright.proving import prove
 from upright.proving.prompts import prompt_set
-from upright.proving.rung import SoakWish, Target
+from upright.proving.rung import ProofTarget, SoakWish
 
 
 @pytest.mark.usefixtures("quiet")
@@ -31,7 +31,7 @@ def test_minutes_of_soak(standing: Standing, time: str):
 def behind_a_proxy(standing: Standing, seconds: float, every: int) -> Seen:
     """With as many users as it serves, which a server does not say, and little context; longer, if the engine needs it
     for as many requests as show one in so many to be more than the budget."""
-    target = Target("behind a proxy", "server:0", context_tokens=256, users=USERS)
+    target = ProofTarget("behind a proxy", "server:0", context_tokens=256, users=USERS)
     while True:
         with failing(standing.base_url, every) as url, Endpoint(url, "tiny-kimi", key=standing.key) as endpoint:
             evidence = prove(target, endpoint, prompt_set("tiny"), rungs=["boot", "soak"], soak=SoakWish(seconds))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 
-from upright.benchmarking.load import Flight, Load, Tally, Target, run
-from upright.benchmarking.prompts import Gauge, Prompts
+from upright.benchmarking.load import Arrivals, Flight, LoadTarget, StreamTally, run
+from upright.benchmarking.prompts import Prompts, TokenGauge
 from upright.benchmarking.sampling import Sampler
 from upright.benchmarking.verdict import marks, notes
 from upright.endpoint.client import Answer
@@ -20,7 +20,7 @@ from upright.errors import UprightError
 from upright.records.benchmark import Cell, EngineView, Machine, Shape
 from upright.records.spreads import spread_of
 
-OnTick = Callable[[Tally, int], None]
+OnTick = Callable[[StreamTally, int], None]
 _WARM_TOKENS = 64
 _WARM_OUTPUT = 8
 
@@ -30,7 +30,7 @@ class FellError(UprightError):
 
 
 @dataclass(frozen=True)
-class Promise:
+class RequestPromise:
     """What a good request keeps."""
 
     ttft_seconds: float
@@ -38,11 +38,11 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class Subject:
+class BenchSubject:
     """An endpoint that is measured, and all that is known of it."""
 
-    target: Target
-    gauge: Gauge
+    target: LoadTarget
+    gauge: TokenGauge
     metrics_path: str | None = None
     recipe: str | None = None
     """Digest of the recipe, if there is one."""
@@ -52,7 +52,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Place:
+class CellPlace:
     """Where a cell belongs."""
 
     run: str
@@ -64,13 +64,13 @@ class Place:
 
 
 def measure(
-    subject: Subject, shape: Shape, place: Place, *,
-    seconds: float | None = None, patience_seconds: float = 300, promise: Promise | None = None,
+    subject: BenchSubject, shape: Shape, place: CellPlace, *,
+    seconds: float | None = None, patience_seconds: float = 300, promise: RequestPromise | None = None,
     on_tick: OnTick | None = None,
 ) -> Cell:  # fmt: skip
     """One cell, with its marks. `seconds` is the time box; an error of the server is in the cell, never raised."""
     source = Prompts(subject.target, shape, subject.gauge, _prompt_seed(shape, place))
-    how = Load(
+    how = Arrivals(
         concurrency=min(shape.concurrency, shape.requests),
         requests_per_second=shape.requests_per_second,
         ramp_seconds=shape.ramp_seconds,
@@ -86,7 +86,7 @@ def measure(
     return Cell.model_validate({**dict(cell), "marks": marks(cell), "notes": notes(cell)})
 
 
-def warm_up(subject: Subject, shape: Shape, *, seconds: float | None = None) -> Flight:
+def warm_up(subject: BenchSubject, shape: Shape, *, seconds: float | None = None) -> Flight:
     """Not measured: one request of the full length, then as many short ones at once as the cell will have."""
     one = shape.model_copy(update={"concurrency": 1, "requests": 1, "turns": 1, "output_tokens": _WARM_OUTPUT})
     short = shape.model_copy(
@@ -98,30 +98,30 @@ def warm_up(subject: Subject, shape: Shape, *, seconds: float | None = None) -> 
     flight = Flight()
     for step, name in ((one, "long"), (short, "wide")):
         source = Prompts(subject.target, step, subject.gauge, f"warm {name} {time.time_ns()}")
-        load = _boxed(Load(step.concurrency, ramp_seconds=shape.ramp_seconds), seconds)
+        load = _boxed(Arrivals(step.concurrency, ramp_seconds=shape.ramp_seconds), seconds)
         _, flight = run(subject.target, source, load)
     return flight
 
 
-def _prompt_seed(shape: Shape, place: Place) -> str:
+def _prompt_seed(shape: Shape, place: CellPlace) -> str:
     """Another for every cell, also for one that is tried again: the engine's cache holds prompts that it has seen."""
     return f"{place.seed} {place.run} {place.taken_up} {place.repeat} {shape.model_dump_json()}"
 
 
-def _boxed(load: Load, seconds: float | None) -> Load:
+def _boxed(load: Arrivals, seconds: float | None) -> Arrivals:
     """A time box leaves the requests that run at its end a part of it."""
     return load if seconds is None else replace(load, seconds=0.7 * seconds, grace_seconds=0.3 * seconds)
 
 
 def _cell(
-    subject: Subject, shape: Shape, place: Place, at: str,
-    tally: Tally, flight: Flight, view: EngineView | None, promise: Promise | None,
+    subject: BenchSubject, shape: Shape, place: CellPlace, at: str,
+    tally: StreamTally, flight: Flight, view: EngineView | None, promise: RequestPromise | None,
 ) -> Cell:  # fmt: skip
     output, prompt = sum(tally.output), sum(tally.prompt)
     seconds = tally.seconds
     per_second = 1 / seconds if seconds else 0.0
     whole_seconds = [count for second, count in tally.by_second.items() if second < int(seconds)]
-    sane, found = _guarded(tally)
+    sane, complaint_counts = _guarded(tally)
     return Cell(
         run=place.run, workload=place.workload, subject=subject.letter, recipe=subject.recipe, repeat=place.repeat,
         shape=shape, api=subject.target.api, at=at, seconds=round(seconds, 6),
@@ -137,7 +137,7 @@ def _cell(
         requests_per_second=tally.succeeded * per_second,
         peak_tokens_per_second=max(whole_seconds, default=None),
         good_percent=_good_percent(tally, promise),
-        engine=view, complaints=found, sampled=sane, complete=not flight.gone, samples=tally.clocked(),
+        engine=view, complaints=complaint_counts, sampled=sane, complete=not flight.gone, samples=tally.clocked(),
         machine=Machine(
             program="upright", version=metadata.version("upright"), loop="asyncio",
             cpu_seconds=round(flight.cpu_seconds, 4), lag_seconds=round(flight.lag_seconds, 6),
@@ -146,21 +146,21 @@ def _cell(
     )  # fmt: skip
 
 
-def _guarded(tally: Tally) -> tuple[int, dict[str, int]]:
+def _guarded(tally: StreamTally) -> tuple[int, dict[str, int]]:
     """How many answers were looked at, and how many each guard spoke of."""
-    found: Counter[str] = Counter()
+    guard_counts: Counter[str] = Counter()
     for text, reason, tokens in tally.texts:
         answer = Answer.of_text(text, reason, 1, tokens)  # counted already, or it would not be a success
-        found.update({each.guard for each in complaints(answer)})
-    return len(tally.texts), dict(found)
+        guard_counts.update({complaint.guard for complaint in complaints(answer)})
+    return len(tally.texts), dict(guard_counts)
 
 
-def _good_percent(tally: Tally, promise: Promise | None) -> float | None:
+def _good_percent(tally: StreamTally, promise: RequestPromise | None) -> float | None:
     """Of all that were sent: a request that failed kept no promise."""
     if promise is None or not tally.sent:
         return None
     pairs = zip(tally.ttft, tally.each, strict=True)
-    kept = sum(first <= promise.ttft_seconds and each <= promise.tpot_seconds for first, each in pairs)
+    kept = sum(first <= promise.ttft_seconds and tpot <= promise.tpot_seconds for first, tpot in pairs)
     return 100 * kept / tally.sent
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from upright.benchmarking.rows import METRIC, Metric, Row
+from upright.benchmarking.rows import METRIC, Metric, ShapeRow
 from upright.benchmarking.statistics import ALIKE, Mean, Ratio, paired, telling, unpaired
 from upright.records.benchmark import Cell, Shape
 
@@ -55,10 +55,10 @@ class Difference:
         return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %" if telling(low, high) else "too wide to tell"
 
 
-def compare(a: Sequence[Row], b: Sequence[Row]) -> list[Difference]:
+def compare(a: Sequence[ShapeRow], b: Sequence[ShapeRow]) -> list[Difference]:
     """Everything that both measured."""
     others = {_place(row.shape): row for row in b if not row.marked}
-    found = []
+    differences = []
     for row in a:
         other = others.get(_place(row.shape))
         if row.marked or other is None:
@@ -70,8 +70,8 @@ def compare(a: Sequence[Row], b: Sequence[Row]) -> list[Difference]:
             pairs = _pairs(row, other, METRIC[name])
             ratio = paired(*pairs) if pairs else unpaired(row.values(name), other.values(name))
             count = len(pairs[0]) if pairs else None
-            found.append(Difference(row.shape, METRIC[name], before, after, ratio, count))
-    return found
+            differences.append(Difference(row.shape, METRIC[name], before, after, ratio, count))
+    return differences
 
 
 def verdict(differences: Sequence[Difference], names: dict[str, str]) -> list[str]:
@@ -83,20 +83,20 @@ def verdict(differences: Sequence[Difference], names: dict[str, str]) -> list[st
         if difference.better:
             wins[difference.better] += 1
     total = len(differences)
-    said = []
+    sentences = []
     if not any(wins.values()):
-        said.append(_nobody_wins(differences))
+        sentences.append(_nobody_wins(differences))
     elif wins["a"] and wins["b"]:
-        said.append(
+        sentences.append(
             f"It depends: {names['a']} is better in {wins['a']} of {total} comparisons, {names['b']} in {wins['b']}."
         )
     else:
         best = "a" if wins["a"] else "b"
         unsure = sum(not difference.ratio.alike and difference.better is None for difference in differences)
         rest = f"; {unsure} cannot be told apart from chance" if unsure else ""
-        said.append(f"{names[best]} is better in {wins[best]} of {total} comparisons, and worse in none{rest}.")
-    said += [_sentence(difference, names) for difference in differences if difference.better]
-    return said
+        sentences.append(f"{names[best]} is better in {wins[best]} of {total} comparisons, and worse in none{rest}.")
+    sentences += [_sentence(difference, names) for difference in differences if difference.better]
+    return sentences
 
 
 def _nobody_wins(differences: Sequence[Difference]) -> str:
@@ -138,7 +138,7 @@ def _sentence(difference: Difference, names: dict[str, str]) -> str:
     )
 
 
-def _pairs(a: Row, b: Row, metric: Metric) -> tuple[list[float], list[float]] | None:
+def _pairs(a: ShapeRow, b: ShapeRow, metric: Metric) -> tuple[list[float], list[float]] | None:
     """Values of the repeats that both have clean, if they took turns in one run; None if they did not."""
     if a.cells[0].run != b.cells[0].run or a.subject == b.subject:  # on another machine a run may have the same name
         return None

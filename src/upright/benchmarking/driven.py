@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from upright.benchmarking.bench import keep
 from upright.benchmarking.drivers import drive
 from upright.benchmarking.drivers.foreign import cell_of
-from upright.benchmarking.known import Known
-from upright.benchmarking.sweep import Asked
+from upright.benchmarking.known import KnownEndpoint
+from upright.benchmarking.sweep import SweepRequest
 from upright.records.benchmark import WITH_TOOL, Benchmark, Cell
 from upright.store import DeploymentDir
 
 
 def driven(
-    tool: str, known: Known, asked: Asked, directory: DeploymentDir, program: str | None, tokenizer: str | None, *,
-    tell: Callable[[str], None],
+    tool: str, known: KnownEndpoint, asked: SweepRequest, directory: DeploymentDir, program: str | None,
+    tokenizer: str | None, *, tell: Callable[[str], None],
 ) -> Benchmark:  # fmt: skip
     """Each shape once for each repeat; there is nothing to resume, since a tool's run is whole or nothing."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -26,9 +26,13 @@ def driven(
     for repeat in range(1, asked.repeats + 1):
         for shape in asked.shapes:
             tell(f"{tool}: {shape.prompt_tokens:,}/{shape.output_tokens:,}, {shape.concurrency:,} at once")
-            found = drive(tool, known.target, shape, program=program, tokenizer=tokenizer, seed=asked.seed + repeat)
-            for each in found:
-                cell = cell_of(each, run=run, workload=name, repeat=repeat, api=known.target.api, recipe=known.recipe)
+            measurements = drive(
+                tool, known.target, shape, program=program, tokenizer=tokenizer, seed=asked.seed + repeat
+            )
+            for measurement in measurements:
+                cell = cell_of(
+                    measurement, run=run, workload=name, repeat=repeat, api=known.target.api, recipe=known.recipe
+                )
                 directory.append(cell)
                 cells.append(cell)
     record = Benchmark(

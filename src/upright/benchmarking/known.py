@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from upright.benchmarking.load import Target
+from upright.benchmarking.load import LoadTarget
 from upright.engines import has_slots
 from upright.errors import LaunchError, StoreError, UsageError
 from upright.home import home
@@ -17,10 +17,10 @@ from upright.store import DeploymentDir
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownEndpoint:
     """What is known of an endpoint before it is asked anything."""
 
-    target: Target
+    target: LoadTarget
     name: str
     """What people call it."""
     deployment: str | None = None
@@ -36,7 +36,7 @@ class Known:
     """Makes it the one that runs, where only one can."""
 
 
-def of_recipes(directory: DeploymentDir, other: Recipe, api: Api = "chat") -> tuple[Known, Known]:
+def of_recipes(directory: DeploymentDir, other: Recipe, api: Api = "chat") -> tuple[KnownEndpoint, KnownEndpoint]:
     """The deployment by its own recipe and by another, each started when its turn comes."""
     own = directory.read(Recipe)
     first, _ = of_deployment(directory, api)
@@ -71,7 +71,7 @@ def _differences(own: Recipe, other: Recipe) -> list[str]:
     return [*added, *(f"no {name}" for name, _ in sorted(before, key=str) if name not in names)]
 
 
-def of_deployment(directory: DeploymentDir, api: Api = "chat") -> tuple[Known, DeploymentDir]:
+def of_deployment(directory: DeploymentDir, api: Api = "chat") -> tuple[KnownEndpoint, DeploymentDir]:
     """LaunchError if it does not run."""
     deployment = status(directory)
     if deployment.state not in ("ready", "degraded"):
@@ -80,8 +80,8 @@ def of_deployment(directory: DeploymentDir, api: Api = "chat") -> tuple[Known, D
             hint=f"upright logs {deployment.name}" if deployment.state == "failed" else "start one: upright up MODEL",
         )
     recipe = directory.read(Recipe)
-    known = Known(
-        Target(deployment.base_url, deployment.served_name, api, key=directory.key()),
+    known = KnownEndpoint(
+        LoadTarget(deployment.base_url, deployment.served_name, api, key=directory.key()),
         name=deployment.name,
         deployment=deployment.name,
         engine=deployment.engine,
@@ -95,13 +95,15 @@ def of_deployment(directory: DeploymentDir, api: Api = "chat") -> tuple[Known, D
     return known, directory
 
 
-def of_address(base_url: str, model: str, key: str | None, api: Api = "chat") -> tuple[Known, DeploymentDir]:
+def of_address(base_url: str, model: str, key: str | None, api: Api = "chat") -> tuple[KnownEndpoint, DeploymentDir]:
     """An endpoint that somebody else runs; its cells are kept under HOME/benchmarks."""
-    target = Target(base_url.rstrip("/").removesuffix("/v1"), model, api, key=key)
+    target = LoadTarget(base_url.rstrip("/").removesuffix("/v1"), model, api, key=key)
     slug = re.sub(r"[^a-z0-9.]+", "-", f"{target.host}-{target.port}-{model}".lower()).strip("-.")
     path = home() / "benchmarks" / slug
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}") from None
-    return Known(target, name=f"{model} at {target.host}:{target.port}", metrics_path="/metrics"), DeploymentDir(path)
+    return KnownEndpoint(
+        target, name=f"{model} at {target.host}:{target.port}", metrics_path="/metrics"
+    ), DeploymentDir(path)

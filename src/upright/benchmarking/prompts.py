@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
-from upright.benchmarking.load import Message, Request, Target
+from upright.benchmarking.load import LoadTarget, Message, Request
 from upright.errors import EndpointError
 from upright.records.benchmark import Shape
 
@@ -31,7 +31,7 @@ _REPEATS = 8
 
 
 @dataclass(frozen=True)
-class Gauge:
+class TokenGauge:
     """What words cost on one server."""
 
     base_tokens: int
@@ -71,29 +71,31 @@ class Gauge:
         return [], 0
 
 
-def gauge(count: Count, tokenize: Tokenize | None = None, question: str | None = None) -> Gauge:
+def gauge(count: Count, tokenize: Tokenize | None = None, question: str | None = None) -> TokenGauge:
     """Ask the server what words cost: two questions if every word is one token, else one for each.
 
     A server that tokenizes without answering is asked that way, and believed if its answers count the same.
     """
-    found = _gauge(count, tokenize)
+    base_gauge = _gauge(count, tokenize)
     if question is None:
-        return found
-    return replace(found, question=question, question_tokens=count(_user(f"{_FIRST}\n{question}")) - found.base_tokens)
+        return base_gauge
+    return replace(
+        base_gauge, question=question, question_tokens=count(_user(f"{_FIRST}\n{question}")) - base_gauge.base_tokens
+    )
 
 
-def _gauge(count: Count, tokenize: Tokenize | None) -> Gauge:
+def _gauge(count: Count, tokenize: Tokenize | None) -> TokenGauge:
     base = count(_user(_FIRST))
     together = count(_user(" ".join([_FIRST, *_CANDIDATES])))
     if together == base + len(_CANDIDATES):
-        return Gauge(base, tuple(_CANDIDATES), 1)
+        return TokenGauge(base, tuple(_CANDIDATES), 1)
     costs = _costs(tokenize) if tokenize is not None else {}
     if not costs or together != base + sum(costs.get(word, 0) for word in _CANDIDATES):
         costs = _costs(lambda text: count(_user(text)))
     if not costs:
         raise EndpointError("the server counts no word twice alike, so prompts cannot be measured by it")
-    usual, _ = min(Counter(costs.values()).most_common(), key=lambda item: (-item[1], item[0]))
-    return Gauge(
+    usual, _ = min(Counter(costs.values()).most_common(), key=lambda cost_count: (-cost_count[1], cost_count[0]))
+    return TokenGauge(
         base,
         tuple(word for word, cost in costs.items() if cost == usual),
         usual,
@@ -128,7 +130,9 @@ class _Talk:
 class Prompts:
     """A Source: the requests of one cell, each from its own seed, so that a run can be repeated word for word."""
 
-    def __init__(self, target: Target, shape: Shape, gauge: Gauge, seed: str, *, requests: int | None = None) -> None:
+    def __init__(
+        self, target: LoadTarget, shape: Shape, gauge: TokenGauge, seed: str, *, requests: int | None = None
+    ) -> None:
         self._target, self._shape, self._gauge, self._seed = target, shape, gauge, seed
         self._left = shape.requests if requests is None else requests
         self._number = 0
@@ -137,7 +141,10 @@ class Prompts:
         self._shared = gauge.words_of(shape.shared_tokens, common) if shape.shared_tokens else ("", 0)
         self._ready: list[Request] = []
         ahead = min(self._left, shape.concurrency + 16)
-        while len(self._ready) < ahead and sum(len(item.payload) for item in self._ready[:1]) * ahead < 512 * 1024**2:
+        while (
+            len(self._ready) < ahead
+            and sum(len(request.payload) for request in self._ready[:1]) * ahead < 512 * 1024**2
+        ):
             self._ready.append(self._make())
         self._ready.reverse()
 
@@ -151,8 +158,8 @@ class Prompts:
         talk = cast(_Talk | None, request.session)
         if talk is None or talk.turn >= self._shape.turns:
             return None
-        words, _ = self._gauge.words_of(max(1, self._shape.turn_tokens), talk.rng)
-        talk.messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": words}]
+        turn_text, _ = self._gauge.words_of(max(1, self._shape.turn_tokens), talk.rng)
+        talk.messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": turn_text}]
         talk.turn += 1
         tokens = self._shape.output_tokens
         return Request(self._target.request(talk.messages, tokens), None, output_tokens=tokens, session=talk)

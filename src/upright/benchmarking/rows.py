@@ -42,7 +42,7 @@ METRIC = {metric.name: metric for metric in METRICS}
 
 
 @dataclass(frozen=True)
-class Row:
+class ShapeRow:
     """All repeats of one shape of one subject."""
 
     subject: str
@@ -76,9 +76,9 @@ class Row:
         return mean(self.values(metric))
 
 
-def rows(cells: Iterable[Cell]) -> list[Row]:
+def rows(cells: Iterable[Cell]) -> list[ShapeRow]:
     """In the order in which they were first measured."""
-    found: dict[tuple[str, str], list[Cell]] = {}
+    groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        found.setdefault((cell.subject, cell.key), []).append(cell)
-    return [Row(group[0].subject, group[0].shape, tuple(group)) for group in found.values()]
+        groups.setdefault((cell.subject, cell.key), []).append(cell)
+    return [ShapeRow(group[0].subject, group[0].shape, tuple(group)) for group in groups.values()]

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 
 from upright import bounds, units
-from upright.benchmarking.load import Tally, Target
+from upright.benchmarking.load import LoadTarget, StreamTally
 from upright.benchmarking.load.wire import Response, WireError
 from upright.benchmarking.server import Server
 from upright.endpoint.metrics import Metrics, read_metrics
@@ -26,7 +26,7 @@ _MOST_CHARACTERS = 64_000_000
 class Sampler:
     """Reads the page of one engine before, while and after something else runs."""
 
-    def __init__(self, target: Target, path: str | None) -> None:
+    def __init__(self, target: LoadTarget, path: str | None) -> None:
         self._target, self._path = target, path
         self._every = _EVERY_SECONDS
         self._pages: list[str] = []
@@ -35,7 +35,7 @@ class Sampler:
     def start(self) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(self._sample())
 
-    def view(self, tally: Tally) -> EngineView | None:
+    def view(self, tally: StreamTally) -> EngineView | None:
         """What the pages say; what only the answers say (llama.cpp's drafts) fills the gaps."""
         first, last = _read(self._first), _read(self._page_now())
         if first is None or last is None:
@@ -103,7 +103,7 @@ def _read(page: str | None) -> Metrics | None:
 
 
 def _spread(readings: list[Metrics], name: str, factor: float = 1) -> Spread | None:
-    return spread_of([factor * value for reading in readings if (value := getattr(reading, name)) is not None])
+    return spread_of([factor * figure for reading in readings if (figure := getattr(reading, name)) is not None])
 
 
 def _whole(value: float | None) -> int | None:

@@ -41,12 +41,12 @@ class Schedule:
     """Where it listens; 0: a free one."""
 
 
-class Server:
+class ServerConnections:
     """All connections of one server."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
-        self.record = Record()
+        self.record = WriteTimes()
         self.running = 0
         self.requests = 0
         self.queue: list[Stream] = []
@@ -97,7 +97,7 @@ class Server:
         return "".join(f'# TYPE {name} {kinds[name]}\n{name}{{engine="0"}} {value}\n' for name, value in rows.items())
 
 
-class Record:
+class WriteTimes:
     """When things were really written."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Record:
 class Connection(asyncio.Protocol):
     """One client; one request at a time."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerConnections) -> None:
         self.server = server
         self.rest = b""
         self.transport: asyncio.Transport | None = None
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
             self.whole(json.dumps({"count": words_in(text)}).encode())
         elif path == "/record":
             self.whole(json.dumps(server.record.summary()).encode())
-            server.record = Record()
+            server.record = WriteTimes()
         else:
             self.whole(json.dumps({"data": [{"id": "scheduled"}]}).encode())
 
@@ -183,7 +183,9 @@ class Connection(asyncio.Protocol):
 class Stream:
     """The tokens of one answer."""
 
-    def __init__(self, server: Server, connection: Connection, path: str, body: dict[str, Any], read_at: float) -> None:
+    def __init__(
+        self, server: ServerConnections, connection: Connection, path: str, body: dict[str, Any], read_at: float
+    ) -> None:
         self.server, self.connection, self.path = server, connection, path
         self.read_at = read_at
         self.prompt_tokens = words_in(body)
@@ -316,7 +318,7 @@ PIECES = {
 }
 
 
-async def serve(server: Server) -> None:
+async def serve(server: ServerConnections) -> None:
     """Serve on loopback, until stdin ends; the port is the first line on stdout."""
     allow_open_files()
     loop = asyncio.get_running_loop()
@@ -339,7 +341,7 @@ def command(schedule: Schedule, module: str = "upright.benchmarking.schedule") -
 
 
 def main() -> None:
-    server = Server(Schedule(**json.loads(sys.argv[1])))
+    server = ServerConnections(Schedule(**json.loads(sys.argv[1])))
     with asyncio.Runner() as runner:
         runner.run(serve(server))
 

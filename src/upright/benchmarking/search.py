@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
-from upright.benchmarking.cell import FellError, Subject, open_shape
-from upright.benchmarking.rows import Row
+from upright.benchmarking.cell import BenchSubject, FellError, open_shape
+from upright.benchmarking.rows import ShapeRow
 from upright.benchmarking.sweep import Course
 from upright.benchmarking.verdict import QUEUED
 from upright.records.benchmark import Cell, Shape
@@ -32,7 +32,7 @@ class SearchStep:
     steps_left: int
 
 
-Search = Generator[SearchStep, Row, str | None]
+Search = Generator[SearchStep, ShapeRow, str | None]
 """Asks for one trial after another, is given its row, and ends with what was found."""
 
 
@@ -40,7 +40,7 @@ Search = Generator[SearchStep, Row, str | None]
 class SubjectSearch:
     """The search of one subject as it goes."""
 
-    subject: Subject
+    subject: BenchSubject
     way: Search
     trial: SearchStep | None = None
     finding: str | None = None
@@ -54,14 +54,14 @@ class SubjectSearch:
 
     def go_on(self) -> None:
         assert self.trial is not None
-        row, self.cells = Row(self.subject.letter, self.trial.shape, tuple(self.cells)), []
+        row, self.cells = ShapeRow(self.subject.letter, self.trial.shape, tuple(self.cells)), []
         try:
             self.trial = self.way.send(row)
         except StopIteration as end:
             self.trial, self.finding = None, end.value
 
 
-def search(course: Course, subjects: Sequence[Subject]) -> tuple[bool, dict[str, str]]:
+def search(course: Course, subjects: Sequence[BenchSubject]) -> tuple[bool, dict[str, str]]:
     """Whether it came to its end, and what it found of each subject, by letter."""
     looking_for = _goodput if course.asked.workload.search == "goodput" else _knee
     walks = [SubjectSearch(subject, looking_for(course)) for subject in subjects]
@@ -122,12 +122,12 @@ def _knee(course: Course) -> Search:
     return f"no knee up to {shapes[-1].concurrency} at once: {before:,.0f} tok/s and still growing"
 
 
-def _knee_unclean(row: Row, below: int, before: float | None) -> str:
+def _knee_unclean(row: ShapeRow, below: int, before: float | None) -> str:
     """A queue is what lies behind a knee; anything else that marks every repeat leaves it unknown."""
     at = f"at {row.shape.concurrency}"
     if before is None:
         return f"no knee was found: {at} at once {_unclean(row)}"
-    if all(words.startswith(QUEUED) for words in row.marks):
+    if all(mark.startswith(QUEUED) for mark in row.marks):
         return f"the knee is at {below} at once: {before:,.0f} tok/s; {at} {row.marks[0].removeprefix(QUEUED)}"
     return f"no knee up to {below} at once: {before:,.0f} tok/s and still growing; {at} {_unclean(row)}"
 
@@ -142,8 +142,8 @@ def _goodput(course: Course) -> Search:
         return f"nothing can be promised: at {shape.concurrency} at once no request succeeded"
     most = max(cell.requests_per_second for cell in full.cells)
     low, high = 0.0, most
-    kept: Row | None = None
-    broken: Row | None = None
+    kept: ShapeRow | None = None
+    broken: ShapeRow | None = None
     for step in range(1, _STEPS + 1):
         rate = _tidy((low + high) / 2)
         row = yield SearchStep(_at_rate(shape, rate), step, _STEPS + 1 - step)
@@ -154,19 +154,20 @@ def _goodput(course: Course) -> Search:
     return _goodput_words(course, kept, broken, most)
 
 
-def _goodput_words(course: Course, kept: Row | None, broken: Row | None, most: float) -> str:
+def _goodput_words(course: Course, kept: ShapeRow | None, broken: ShapeRow | None, most: float) -> str:
     promise = course.asked.promise
     assert promise is not None
-    words = f"TTFT within {promise.ttft_seconds:g} s and {1000 * promise.tpot_seconds:g} ms a token"
+    promise_text = f"TTFT within {promise.ttft_seconds:g} s and {1000 * promise.tpot_seconds:g} ms a token"
     if broken is None:
         beyond = f"more was not tried; a full closed loop makes {most:.3g}"
     else:
         beyond = f"at {_rate(broken):g} {_unclean(broken) if broken.marked else 'no longer'}"
     if kept is not None:
-        return f"up to {_rate(kept):g} requests a second keep {words} for {_mean(kept, 'good'):.0f} % ({beyond})"
+        return f"up to {_rate(kept):g} requests a second keep {promise_text} for {_mean(kept, 'good'):.0f} % ({beyond})"
     assert broken is not None
     why = f"; {beyond}" if broken.marked else ""
-    return f"no rate down to {_rate(broken):g} requests a second keeps {words} for {_GOOD_PERCENT:g} % of requests{why}"
+    rate, share = f"{_rate(broken):g} requests a second", f"{_GOOD_PERCENT:g} % of requests"
+    return f"no rate down to {rate} keeps {promise_text} for {share}{why}"
 
 
 def _cells(course: Course) -> int:
@@ -174,16 +175,16 @@ def _cells(course: Course) -> int:
     return (_STEPS + 1) * course.asked.repeats if course.asked.workload.search == "goodput" else 0
 
 
-def _mean(row: Row, metric: str) -> float:
-    found = row.mean(metric)
-    return found.value if found is not None else 0.0
+def _mean(row: ShapeRow, metric: str) -> float:
+    estimate = row.mean(metric)
+    return estimate.value if estimate is not None else 0.0
 
 
-def _unclean(row: Row) -> str:
+def _unclean(row: ShapeRow) -> str:
     return f"no repeat was clean: {row.marks[0]}"
 
 
-def _rate(row: Row) -> float:
+def _rate(row: ShapeRow) -> float:
     return row.shape.requests_per_second or 0.0
 
 

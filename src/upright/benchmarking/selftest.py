@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import httpx2
 
-from upright.benchmarking.load import Load, Request, Target, run
+from upright.benchmarking.load import Arrivals, LoadTarget, Request, run
 from upright.benchmarking.schedule import Schedule, command
 from upright.errors import EndpointError
 from upright.host import NOWHERE
@@ -25,8 +25,8 @@ def self_test(concurrency: int, *, api: Api = "chat") -> SelfTest:
     """About three seconds."""
     itl = max(0.05, concurrency / _TOKENS_PER_SECOND)
     with scheduled(command(Schedule(_TTFT_SECONDS, itl))) as base_url:
-        target = Target(base_url, "scheduled", api)
-        load = Load(concurrency, ramp_seconds=concurrency / 1000)
+        target = LoadTarget(base_url, "scheduled", api)
+        load = Arrivals(concurrency, ramp_seconds=concurrency / 1000)
         tally, flight = run(target, Repeated(target, concurrency, _TOKENS), load)
         truth = httpx2.get(f"{base_url}/record", trust_env=False).json()
     ttft = spread_of(tally.ttft)
@@ -50,7 +50,7 @@ def self_test(concurrency: int, *, api: Api = "chat") -> SelfTest:
 class Repeated:
     """A Source: the same request over and over."""
 
-    def __init__(self, target: Target, requests: int, output_tokens: int, prompt: str = "go") -> None:
+    def __init__(self, target: LoadTarget, requests: int, output_tokens: int, prompt: str = "go") -> None:
         self._left = requests
         self._payload = target.request([{"role": "user", "content": prompt}], output_tokens)
         self._output_tokens = output_tokens

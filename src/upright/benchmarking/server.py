@@ -10,7 +10,7 @@ from typing import Any, Self
 import httpx2
 
 from upright import bounds
-from upright.benchmarking.load import Message, Target
+from upright.benchmarking.load import LoadTarget, Message
 from upright.errors import EndpointError
 
 _IGNORE_END = (("ignore_eos", True),)
@@ -20,7 +20,7 @@ _PATIENCE_SECONDS = 600
 class Server:
     """The same server that a Target names, asked one question at a time."""
 
-    def __init__(self, target: Target, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+    def __init__(self, target: LoadTarget, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         self.target = target
         self._patience = patience_seconds
         # Nothing here is timed, and a connection kept open is one that the server may be closing as we ask.
@@ -59,7 +59,7 @@ class Server:
         counted, tokens = bounds.count(answer.get("count")), answer.get("tokens")
         return counted if counted is not None else len(tokens) if isinstance(tokens, list) else None
 
-    def told_to_ignore_the_end(self) -> tuple[Target, bool]:
+    def told_to_ignore_the_end(self) -> tuple[LoadTarget, bool]:
         """The target with `ignore_eos`, if the server takes it: else answers end when the model ends them."""
         if self.target.api == "messages":
             return self.target, False
@@ -75,9 +75,9 @@ class Server:
             return None
         return content.decode("utf-8", "replace") if status == 200 else None
 
-    def _ask(self, messages: list[Message], target: Target) -> tuple[int, Any]:
+    def _ask(self, messages: list[Message], target: LoadTarget) -> tuple[int, Any]:
         content = target.request(messages, 1).partition(b"\r\n\r\n")[2]
-        body = {name: value for name, value in json.loads(content).items() if name != "stream_options"}
+        body = {name: parameter for name, parameter in json.loads(content).items() if name != "stream_options"}
         try:
             status, content = self._exchanged("POST", target.path, self._patience, {**body, "stream": False})
         except (httpx2.TimeoutException, bounds.OverdueError):

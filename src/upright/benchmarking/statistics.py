@@ -74,7 +74,7 @@ def paired(a: Sequence[float], b: Sequence[float]) -> Ratio:
 
 def unpaired(a: Sequence[float], b: Sequence[float]) -> Ratio:
     """For measurements of two occasions (Welch)."""
-    before, after = [math.log(value) for value in a], [math.log(value) for value in b]
+    before, after = [math.log(measurement) for measurement in a], [math.log(measurement) for measurement in b]
     centre = math.fsum(after) / len(after) - math.fsum(before) / len(before)
     if len(before) < 2 or len(after) < 2:
         return Ratio(math.exp(centre), None, None, None)
@@ -93,7 +93,7 @@ def _ratio(centre: float, error: float, freedom: float) -> Ratio:
 
 def _variance(values: Sequence[float]) -> float:
     centre = math.fsum(values) / len(values)
-    return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
+    return math.fsum((measurement - centre) ** 2 for measurement in values) / (len(values) - 1)
 
 
 @cache
@@ -127,7 +127,7 @@ def _fraction(a: float, b: float, x: float) -> float:
     tiny = 1e-300
     c, d = 1.0, 1 - (a + b) * x / (a + 1)
     d = 1 / (d if abs(d) > tiny else tiny)
-    result = d
+    fraction = d
     for m in range(1, 300):
         for term in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
@@ -137,7 +137,7 @@ def _fraction(a: float, b: float, x: float) -> float:
             c = 1 + term / c
             d = 1 / (d if abs(d) > tiny else tiny)
             c = c if abs(c) > tiny else tiny
-            result *= c * d
+            fraction *= c * d
         if abs(c * d - 1) < 1e-12:
             break
-    return result
+    return fraction

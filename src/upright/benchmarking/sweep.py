@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
-from upright.benchmarking.cell import FellError, Place, Promise, Subject, measure, warm_up
-from upright.benchmarking.load import Tally
+from upright.benchmarking.cell import BenchSubject, CellPlace, FellError, RequestPromise, measure, warm_up
+from upright.benchmarking.load import StreamTally
 from upright.benchmarking.workload import Workload, shape_tokens
 from upright.records.base import canonical
 from upright.records.benchmark import OUT_OF_TIME, Benchmark, Cell, Finished, SelfTest, Shape, Skipped, Started
@@ -26,7 +26,7 @@ _WARM_SHARE = 0.2
 
 
 @dataclass(frozen=True)
-class Asked:
+class SweepRequest:
     """What the person asked for."""
 
     workload: Workload
@@ -34,7 +34,7 @@ class Asked:
     repeats: int = 1
     seed: int = 0
     budget_seconds: float | None = None
-    promise: Promise | None = None
+    promise: RequestPromise | None = None
     patience_seconds: float = 300.0
     fresh: bool = False
     """Do not go on with a run that was cut off."""
@@ -45,11 +45,11 @@ class Asked:
 
 
 @dataclass
-class Watch:
+class SweepWatch:
     """Who is told of the progress; all of it may be left out."""
 
-    on_cell: Callable[[Subject, Shape, int, int, int], None] = lambda subject, shape, repeat, done, of: None
-    on_tick: Callable[[Tally, int], None] = lambda tally, in_flight: None
+    on_cell: Callable[[BenchSubject, Shape, int, int, int], None] = lambda subject, shape, repeat, done, of: None
+    on_tick: Callable[[StreamTally, int], None] = lambda tally, in_flight: None
     on_done: Callable[[Cell, bool], None] = lambda cell, remembered: None
     tell: Callable[[str], None] = lambda words: None
 
@@ -58,11 +58,11 @@ class Watch:
 class Course:
     """A run as it goes: what is on the disk already, and what time is left."""
 
-    asked: Asked
+    asked: SweepRequest
     directory: DeploymentDir
     run: str
     began_at: str
-    watch: Watch
+    watch: SweepWatch
     known: dict[tuple[str, str, int], Cell] = field(default_factory=dict)
     taken_up: str = ""
     """When a run that was cut off went on; empty for a new one."""
@@ -75,9 +75,9 @@ class Course:
     fallen: dict[str, str] = field(default_factory=dict)
     """Subjects that could not be measured, and why; the others went on."""
 
-    def take(self, subject: Subject, shape: Shape, repeat: int, *, left: int) -> Cell:
+    def take(self, subject: BenchSubject, shape: Shape, repeat: int, *, left: int) -> Cell:
         """The cell from the disk, or measured now; `left` is how many come, this one included."""
-        place = Place(self.run, self.asked.workload.name, repeat, self.asked.seed, self.taken_up)
+        place = CellPlace(self.run, self.asked.workload.name, repeat, self.asked.seed, self.taken_up)
         remembered = self.known.get((subject.letter, _key(self.asked.workload.name, shape, subject), repeat))
         if remembered is not None:
             self.cells.append(remembered)
@@ -99,7 +99,7 @@ class Course:
         self.watch.on_done(cell, False)
         return cell
 
-    def _enter(self, subject: Subject) -> None:
+    def _enter(self, subject: BenchSubject) -> None:
         """Make it the one that runs; a start takes what it takes, and none of it from the budget."""
         if subject.enter is None or self.running == subject.letter:
             return
@@ -129,17 +129,17 @@ class Course:
         remaining = self._remaining_seconds()
         return None if remaining is None else max(_LEAST_BOX_SECONDS, remaining / max(1, left))
 
-    def fall(self, subject: Subject, reason: str) -> None:
+    def fall(self, subject: BenchSubject, reason: str) -> None:
         self.fallen[subject.letter] = reason
-        words = f"{subject.letter} fell: {reason}"
-        self.skipped += [Skipped(shape=shape, reason=words) for shape in self.asked.shapes]
-        self.watch.tell(words)
+        notice = f"{subject.letter} fell: {reason}"
+        self.skipped += [Skipped(shape=shape, reason=notice) for shape in self.asked.shapes]
+        self.watch.tell(notice)
 
     def finish(self) -> None:
         self.directory.append(Finished(run=self.run, at=_now()))
 
 
-def begin(asked: Asked, directory: DeploymentDir, about: Sequence[str], watch: Watch) -> Course:
+def begin(asked: SweepRequest, directory: DeploymentDir, about: Sequence[str], watch: SweepWatch) -> Course:
     """A new run, or the one that was cut off: `about` names what is measured, such as recipe digests."""
     digest = hashlib.sha256(
         canonical(
@@ -164,7 +164,7 @@ def begin(asked: Asked, directory: DeploymentDir, about: Sequence[str], watch: W
     return Course(asked, directory, started.run, started.at, watch)
 
 
-def sweep(course: Course, subjects: Sequence[Subject]) -> bool:
+def sweep(course: Course, subjects: Sequence[BenchSubject]) -> bool:
     """Every shape, repeat after repeat, the subjects in turns (a b, b a, ...).
 
     False if the server went away, or the time was over, before all of them were measured.
@@ -188,24 +188,25 @@ def sweep(course: Course, subjects: Sequence[Subject]) -> bool:
             return False
         if not complete:
             course.fall(subject, "the server went away under load")
-    return not any(each.reason == OUT_OF_TIME for each in course.skipped)
+    return not any(skipped_cell.reason == OUT_OF_TIME for skipped_cell in course.skipped)
 
 
 def bounded(shapes: Sequence[Shape], pool_tokens: int | None, context_tokens: int | None) -> Iterator[Shape | Skipped]:
     """Shapes that fit the engine's cache and context; the others with the reason."""
     for shape in shapes:
-        each = shape_tokens(shape)
-        if context_tokens is not None and each > context_tokens:
-            yield Skipped(shape=shape, reason=f"{each:,} tokens, and the context is {context_tokens:,}")
-        elif pool_tokens is not None and each * shape.concurrency > pool_tokens:
-            words = f"{shape.concurrency} x {each:,} = {each * shape.concurrency:,} tokens, and the cache holds"
-            yield Skipped(shape=shape, reason=f"{words} {pool_tokens:,}: requests would wait")
+        request_tokens = shape_tokens(shape)
+        if context_tokens is not None and request_tokens > context_tokens:
+            yield Skipped(shape=shape, reason=f"{request_tokens:,} tokens, and the context is {context_tokens:,}")
+        elif pool_tokens is not None and request_tokens * shape.concurrency > pool_tokens:
+            demand = f"{shape.concurrency} x {request_tokens:,} = {request_tokens * shape.concurrency:,} tokens"
+            yield Skipped(shape=shape, reason=f"{demand}, and the cache holds {pool_tokens:,}: requests would wait")
         else:
             yield shape
 
 
 def benchmark(
-    course: Course, subject: Subject, *, title: str, deployment: str | None, engine: str | None, version: str | None,
+    course: Course, subject: BenchSubject, *,
+    title: str, deployment: str | None, engine: str | None, version: str | None,
     made_from: tuple[str, ...] = (), self_test: SelfTest | None = None, finding: str | None = None,
     names: dict[str, str] | None = None,
 ) -> Benchmark:  # fmt: skip
@@ -219,7 +220,7 @@ def benchmark(
     )  # fmt: skip
 
 
-def _order(asked: Asked, subjects: Sequence[Subject]) -> Iterator[tuple[Subject, Shape, int]]:
+def _order(asked: SweepRequest, subjects: Sequence[BenchSubject]) -> Iterator[tuple[BenchSubject, Shape, int]]:
     """Cell by cell in turns where both run; where one must make room for the other, sweep by sweep."""
     if asked.around:
         yield from _around(asked, subjects)
@@ -232,7 +233,7 @@ def _order(asked: Asked, subjects: Sequence[Subject]) -> Iterator[tuple[Subject,
             yield from ((subject, shape, repeat) for shape in asked.shapes for subject in turn)
 
 
-def _around(asked: Asked, subjects: Sequence[Subject]) -> Iterator[tuple[Subject, Shape, int]]:
+def _around(asked: SweepRequest, subjects: Sequence[BenchSubject]) -> Iterator[tuple[BenchSubject, Shape, int]]:
     """a a, b b b b, c c c c, a a: what drifts evenly is in both halves of the first, and each start is made once."""
     first, *others = subjects
     half, every = range(1, asked.repeats // 2 + 1), range(1, asked.repeats + 1)
@@ -240,7 +241,7 @@ def _around(asked: Asked, subjects: Sequence[Subject]) -> Iterator[tuple[Subject
     yield from ((subject, shape, repeat) for subject, repeats in turns for repeat in repeats for shape in asked.shapes)
 
 
-def _key(workload: str, shape: Shape, subject: Subject) -> str:
+def _key(workload: str, shape: Shape, subject: BenchSubject) -> str:
     return f"{workload} {shape.model_dump_json()} {subject.target.api}"
 
 

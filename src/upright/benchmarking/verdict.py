@@ -28,35 +28,35 @@ def marks(cell: Cell) -> tuple[str, ...]:
 
 
 def notes(cell: Cell) -> tuple[str, ...]:
-    said = []
+    remarks = []
     shape = cell.shape
     if shape.arrival == "closed" and cell.succeeded and cell.in_flight_mean < 0.8 * shape.concurrency:
-        said.append(
+        remarks.append(
             f"on average {cell.in_flight_mean:,.1f} of {shape.concurrency:,} in flight: start and end are in it"
         )
     if cell.complaints and not _not_sane(cell):
         what = ", ".join(f"{GUARDS[guard]} ({count})" for guard, count in cell.complaints.items())
-        said.append(f"of {cell.sampled} sampled answers, all made to go on past their end: {what}")
+        remarks.append(f"of {cell.sampled} sampled answers, all made to go on past their end: {what}")
     view = cell.engine
     if view and view.preemptions:
-        said.append(f"the engine threw out {view.preemptions} requests for lack of cache and began them again")
-    return tuple(said)
+        remarks.append(f"the engine threw out {view.preemptions} requests for lack of cache and began them again")
+    return tuple(remarks)
 
 
 def _failures(cell: Cell) -> list[str]:
-    found = []
+    reasons = []
     if cell.errors:
         kinds = ", ".join(
-            f"{kind} ({count:,})" for kind, count in sorted(cell.errors.items(), key=lambda item: -item[1])
+            f"{kind} ({count:,})" for kind, count in sorted(cell.errors.items(), key=lambda pair: -pair[1])
         )
-        found.append(f"{cell.failed:,} of {cell.sent:,} requests failed: {kinds}")
+        reasons.append(f"{cell.failed:,} of {cell.sent:,} requests failed: {kinds}")
     if not cell.complete:
-        found.append("the server went away")
+        reasons.append("the server went away")
     if cell.unfinished:
-        found.append(f"the time box cut {cell.unfinished:,} of {cell.sent:,} requests")
-    if not cell.succeeded and not found:
-        found.append("nothing was sent" if not cell.sent else "no request ended")
-    return found
+        reasons.append(f"the time box cut {cell.unfinished:,} of {cell.sent:,} requests")
+    if not cell.succeeded and not reasons:
+        reasons.append("nothing was sent" if not cell.sent else "no request ended")
+    return reasons
 
 
 def _not_the_load(cell: Cell) -> list[str]:
@@ -74,33 +74,35 @@ def _not_the_load(cell: Cell) -> list[str]:
 
 
 def _not_the_tokens(cell: Cell) -> list[str]:
-    found = []
+    reasons = []
     shape = cell.shape
     if cell.prompt_tokens is not None and shape.turns == 1:
         off = cell.prompt_tokens.mean / shape.prompt_tokens - 1
         if abs(off) > _OFF and abs(cell.prompt_tokens.mean - shape.prompt_tokens) > 2:
-            found.append(f"prompts had {cell.prompt_tokens.mean:,.0f} tokens, not {shape.prompt_tokens:,}")
+            reasons.append(f"prompts had {cell.prompt_tokens.mean:,.0f} tokens, not {shape.prompt_tokens:,}")
         template = (cell.template_tokens or 0) * cell.prompt_tokens.count
         counted = cell.prompt_tokens.mean * cell.prompt_tokens.count
         if cell.cached_tokens and not shape.shared_tokens and cell.cached_tokens - template > _CACHED * counted:
             share = 100 * cell.cached_tokens / counted
-            found.append(f"prompts were not fresh: {share:.0f} % of their tokens came from the cache")
+            reasons.append(f"prompts were not fresh: {share:.0f} % of their tokens came from the cache")
     if cell.output_tokens is not None and cell.output_tokens.mean < _SHORT * shape.output_tokens:
-        found.append(f"answers had {cell.output_tokens.mean:,.0f} tokens, not {shape.output_tokens:,}")
-    return found
+        reasons.append(f"answers had {cell.output_tokens.mean:,.0f} tokens, not {shape.output_tokens:,}")
+    return reasons
 
 
 def _not_the_clock(cell: Cell) -> list[str]:
-    found = []
+    reasons = []
     cpu = cell.machine.cpu_seconds
     if cpu is not None and cell.seconds > 1 and cpu > _BUSY * cell.seconds:
-        found.append(f"the generator was busy {100 * cpu / cell.seconds:.0f} % of the time: it may have been the limit")
+        reasons.append(
+            f"the generator was busy {100 * cpu / cell.seconds:.0f} % of the time: it may have been the limit"
+        )
     lag = cell.machine.lag_seconds
     if lag is not None and lag > _STILL_SECONDS:
-        found.append(f"the generator stood still for {lag:.1f} s: what came meanwhile was seen late")
+        reasons.append(f"the generator stood still for {lag:.1f} s: what came meanwhile was seen late")
     if cell.late_seconds is not None and cell.late_seconds.p99 > _LATE_SECONDS:
-        found.append(f"requests were sent up to {1000 * cell.late_seconds.p99:.0f} ms late")
-    return found
+        reasons.append(f"requests were sent up to {1000 * cell.late_seconds.p99:.0f} ms late")
+    return reasons
 
 
 def _not_sane(cell: Cell) -> list[str]:

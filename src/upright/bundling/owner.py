@@ -9,7 +9,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from upright.bundling.redacting import Known
+from upright.bundling.redacting import KnownIdentities
 from upright.errors import RecordError
 from upright.home import home
 from upright.records.box import Box
@@ -21,27 +21,27 @@ _LIKE_A_SECRET = re.compile(r"[\x21-\x7e]{8,}")
 _USER_VARIABLES = ("USER", "LOGNAME", "SUDO_USER", "USERNAME")
 
 
-def known_of(directory: DeploymentDir) -> Known:
+def known_of(directory: DeploymentDir) -> KnownIdentities:
     folders = {str(home()): "$UPRIGHT_HOME"}
     if str(Path.home()) != "/":
         folders[str(Path.home())] = "~"
-    return Known(secrets=_secrets(directory), folders=folders, users=_users(), hosts=_hosts(directory))
+    return KnownIdentities(secrets=_secrets(directory), folders=folders, users=_users(), hosts=_hosts(directory))
 
 
 def _secrets(directory: DeploymentDir) -> dict[str, str]:
-    found = {
-        value: f"the value of {name}"
-        for name, value in os.environ.items()
-        if _SECRET_VARIABLE.fullmatch(name) and _LIKE_A_SECRET.fullmatch(value) and "/" not in value
+    known_secrets = {
+        secret: f"the value of {name}"
+        for name, secret in os.environ.items()
+        if _SECRET_VARIABLE.fullmatch(name) and _LIKE_A_SECRET.fullmatch(secret) and "/" not in secret
     }
     with suppress(Exception):  # a token file that cannot be read holds nothing that we could have written down
         from huggingface_hub import get_token
 
         if token := get_token():
-            found[token] = "the token of the hub"
+            known_secrets[token] = "the token of the hub"
     if directory.key_file.exists():
-        found[directory.key()] = "the deployment's key"
-    return found
+        known_secrets[directory.key()] = "the deployment's key"
+    return known_secrets
 
 
 def _users() -> frozenset[str]:

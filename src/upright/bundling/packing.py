@@ -19,7 +19,7 @@ from typing import Any
 from upright import __version__
 from upright.bundling.manifest import NAME, Bundled, BundledFile, Manifest, Redaction
 from upright.bundling.owner import known_of
-from upright.bundling.redacting import Known, Redactor
+from upright.bundling.redacting import KnownIdentities, Redactor
 from upright.errors import RecordError, StoreError
 from upright.records.base import digest_of
 from upright.records.loading import KINDS, parse
@@ -62,7 +62,7 @@ def bundle(directory: DeploymentDir, path: Path) -> Bundled:
     )
 
 
-def bundle_contents(directory: DeploymentDir, known: Known | None = None) -> tuple[Manifest, bytes]:
+def bundle_contents(directory: DeploymentDir, known: KnownIdentities | None = None) -> tuple[Manifest, bytes]:
     known = known or known_of(directory)
     contents = _Contents(Redactor(known))
     for file in _records_first(directory.path):
@@ -89,8 +89,8 @@ def _records_first(folder: Path) -> list[Path]:
         kind = path.stem.rstrip("0123456789").rstrip("-")
         return (order.get(kind, len(order)) if path.suffix == ".json" else len(order) + 1, str(path))
 
-    found = [path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file() and not path.is_symlink()]
-    return sorted(found, key=place)
+    paths = [path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file() and not path.is_symlink()]
+    return sorted(paths, key=place)
 
 
 def _take(contents: _Contents, folder: Path, path: Path) -> None:
@@ -112,14 +112,14 @@ def _take(contents: _Contents, folder: Path, path: Path) -> None:
 
 
 def _record(contents: _Contents, path: Path) -> bytes:
-    data = parse(path.read_bytes(), where=path.name)
-    if data.get("record") not in KINDS:
+    record_fields = parse(path.read_bytes(), where=path.name)
+    if record_fields.get("record") not in KINDS:
         raise RecordError(f"{path.name} is no record")
-    before = f"{data['record']}:{data.get('digest') or digest_of(data)}"
-    parents = [contents.digests.get(each, each) for each in data.get("made_from") or ()]
-    told = {**contents.redactor.data({**data, "made_from": []}), "made_from": parents}
+    before = f"{record_fields['record']}:{record_fields.get('digest') or digest_of(record_fields)}"
+    parents = [contents.digests.get(parent, parent) for parent in record_fields.get("made_from") or ()]
+    told = {**contents.redactor.data({**record_fields, "made_from": []}), "made_from": parents}
     told["digest"] = digest_of(told)
-    after = f"{data['record']}:{told['digest']}"
+    after = f"{record_fields['record']}:{told['digest']}"
     if after != before:
         contents.digests[before] = after
     ordered = {name: told[name] for name in ("record", "schema", "digest") if name in told}
@@ -149,7 +149,7 @@ def _text(contents: _Contents, path: Path) -> bytes:
     return contents.redactor.text(b"".join(pieces).decode("utf-8", "backslashreplace")).encode()
 
 
-def _refuse_leaks(plain: dict[str, bytes], known: Known) -> None:
+def _refuse_leaks(plain: dict[str, bytes], known: KnownIdentities) -> None:
     """The last look: none of the secrets that are known is in what would be sent."""
     for name, content in plain.items():
         for secret, what in known.secrets.items():

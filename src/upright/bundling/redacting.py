@@ -42,7 +42,7 @@ _IPV6 = re.compile(r"(?<![\w:.])(?:[0-9a-fA-F]{1,4}:){2,7}(?::?[0-9a-fA-F]{1,4})
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownIdentities:
     """What this machine knows that others should not."""
 
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -56,10 +56,10 @@ class Known:
 class Redactor:
     """Counts what it takes out."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownIdentities) -> None:
         self.times: Counter[str] = Counter()
         self._secrets = sorted(
-            ((value, what) for value, what in known.secrets.items() if len(value) >= _SHORTEST_SECRET),
+            ((secret, what) for secret, what in known.secrets.items() if len(secret) >= _SHORTEST_SECRET),
             key=lambda pair: -len(pair[0]),
         )
         self._folders = sorted(known.folders.items(), key=lambda pair: -len(pair[0]))
@@ -75,9 +75,9 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(name): self.data(item) for name, item in value.items()}
+            return {self.text(name): self.data(member) for name, member in value.items()}
         if isinstance(value, list | tuple):
-            return [self.data(item) for item in value]
+            return [self.data(member) for member in value]
         return value
 
     def text(self, text: str) -> str:
@@ -100,10 +100,10 @@ class Redactor:
         return _IPV6.sub(self._address, text)
 
     def _secret(self, what: str, found: re.Match[str]) -> str:
-        value = found.groupdict().get("value")
-        if value is None:
+        secret = found.groupdict().get("value")
+        if secret is None:
             return self._counted(what, "[redacted]")
-        return found[0].removesuffix(value) + self._counted(what, "[redacted]")
+        return found[0].removesuffix(secret) + self._counted(what, "[redacted]")
 
     def _path(self, stands_for: str, found: re.Match[str]) -> str:
         return self._counted("a folder of the user", stands_for)

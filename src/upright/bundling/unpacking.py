@@ -78,10 +78,10 @@ def _files(archive: tarfile.TarFile, path: Path) -> dict[str, bytes]:
 
 
 def _read(content: IO[bytes] | None, length: int) -> bytes:
-    found = content.read(length) if content is not None else b""
-    if len(found) != length:
+    payload = content.read(length) if content is not None else b""
+    if len(payload) != length:
         raise EOFError("it is cut short")
-    return found
+    return payload
 
 
 def _manifest(files: dict[str, bytes], path: Path) -> Manifest:

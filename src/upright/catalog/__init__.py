@@ -61,34 +61,34 @@ __all__ = [
 
 def get(kind: str, name: str) -> Row:
     """The row of that id or alias."""
-    found = find(kind, name)
-    if found is None:
+    row = find(kind, name)
+    if row is None:
         close = near(kind, name)
         hint = f"near: {', '.join(close)}" if close else f"upright catalog list {kind}"
         raise CatalogError(f"no {name} among the {kind}", hint=hint)
-    return found
+    return row
 
 
 def near(kind: str, name: str, count: int = 4) -> tuple[str, ...]:
     """Ids of the kind that were perhaps meant; of boxes also a number of GPUs."""
-    known = {each: row.id for row in rows(kind).values() for each in (*getattr(row, "aliases", ()), row.id)}
+    known = {known_name: row.id for row in rows(kind).values() for known_name in (*getattr(row, "aliases", ()), row.id)}
     if kind == "boxes":
         from upright.catalog.counted import names
 
-        known |= {each: each for each in names(name, gpus())}
-    return tuple(dict.fromkeys(known[each] for each in nearest(name, known, 3 * count)))[:count]
+        known |= {known_name: known_name for known_name in names(name, gpus())}
+    return tuple(dict.fromkeys(known[known_name] for known_name in nearest(name, known, 3 * count)))[:count]
 
 
 def find(kind: str, name: str) -> Row | None:
     """As `get`, but None when there is none."""
     if kind == "models":
         return find_model(name)
-    if (found := row_by_id(kind, name)) is not None:
-        return found
+    if (exact_row := row_by_id(kind, name)) is not None:
+        return exact_row
     wanted = {name.lower(), bare(name)}
-    for each in rows(kind).values():
-        if not wanted.isdisjoint(_names(each)):
-            return each
+    for row in rows(kind).values():
+        if not wanted.isdisjoint(_names(row)):
+            return row
     return None
 
 
@@ -104,7 +104,7 @@ def find_gpu(device_name: str) -> GpuRow | None:
     """The silicon behind a name that the driver reports; None if no row knows it."""
     wanted = _bare(device_name)
     for row in gpus():
-        if wanted in (_bare(each) for each in row.device_names):
+        if wanted in (_bare(driver_name) for driver_name in row.device_names):
             return row
     return None
 
@@ -122,8 +122,8 @@ def find_box(name: str) -> BoxRow | None:
     """As `box`, but None when there is none."""
     from upright.catalog.counted import counted
 
-    found = find("boxes", name) or counted(bare(name), lambda each: cast("GpuRow | None", find("gpus", each)))
-    return cast("BoxRow | None", found)
+    row = find("boxes", name) or counted(bare(name), lambda gpu_name: cast("GpuRow | None", find("gpus", gpu_name)))
+    return cast("BoxRow | None", row)
 
 
 def box_record(name: str) -> Box:
@@ -145,10 +145,10 @@ def compat(
     engine: str, version: str | None = None, compute_capability: str | None = None, *, patched: bool | None = None
 ) -> tuple[CompatRow, ...]:
     """What is known of the engine there; None asks for every version, silicon, or both kinds of build."""
-    found = cast("tuple[CompatRow, ...]", tuple(rows("compat").values()))
+    compat_rows = cast("tuple[CompatRow, ...]", tuple(rows("compat").values()))
     return tuple(
         row
-        for row in found
+        for row in compat_rows
         if row.engine == engine
         and row.holds(version, compute_capability)
         and (patched is None or row.patched == patched)
@@ -162,8 +162,8 @@ def constraints(engine: str | None = None) -> tuple[ConstraintRow, ...]:
 
 
 def images(engine: str | None = None) -> tuple[ImageRow, ...]:
-    found = cast("tuple[ImageRow, ...]", tuple(rows("images").values()))
-    return tuple(row for row in found if engine in (None, row.engine))
+    image_rows = cast("tuple[ImageRow, ...]", tuple(rows("images").values()))
+    return tuple(row for row in image_rows if engine in (None, row.engine))
 
 
 def find_image(name: str) -> ImageRow | None:
@@ -176,8 +176,8 @@ def find_image(name: str) -> ImageRow | None:
 
 def failures(engine: str | None = None) -> tuple[FailureRow, ...]:
     """Rows whose lines this engine's log can hold."""
-    found = cast("tuple[FailureRow, ...]", tuple(rows("failures").values()))
-    return tuple(row for row in found if engine is None or engine in row.engines or "any" in row.engines)
+    failure_rows = cast("tuple[FailureRow, ...]", tuple(rows("failures").values()))
+    return tuple(row for row in failure_rows if engine is None or engine in row.engines or "any" in row.engines)
 
 
 def advisories(engine: str | None = None, version: str | None = None) -> tuple[AdvisoryRow, ...]:
@@ -193,15 +193,15 @@ def _of_version(engine: str, version: str, _overlay: Path) -> tuple[AdvisoryRow,
     from upright.catalog.versions import inside
 
     ranges = re.compile(rf'\{{engine: {re.escape(engine)}, versions: "([^"]+)"')
-    found = rows_wanted("advisories", lambda text: any(inside(version, part) for part in ranges.findall(text)))
-    known = cast("tuple[AdvisoryRow, ...]", tuple(found.values()))
+    advisory_rows = rows_wanted("advisories", lambda text: any(inside(version, part) for part in ranges.findall(text)))
+    known = cast("tuple[AdvisoryRow, ...]", tuple(advisory_rows.values()))
     return tuple(row for row in known if row.of(engine, version) is not None)
 
 
 def flags(engine: str | None = None) -> tuple[FlagRow, ...]:
     """The flags that are explained; `catalog.recorded_flags` knows all that a version takes."""
-    found = cast("tuple[FlagRow, ...]", tuple(rows("flags").values()))
-    return tuple(row for row in found if engine in (None, row.engine))
+    flag_rows = cast("tuple[FlagRow, ...]", tuple(rows("flags").values()))
+    return tuple(row for row in flag_rows if engine in (None, row.engine))
 
 
 def terms() -> tuple[TermRow, ...]:
@@ -246,7 +246,9 @@ def healthy_lines() -> tuple[str, ...]:
 def find_model(name: str) -> ModelRow | None:
     """As `model`, but None when there is none; reads only the files that mention the name."""
     wanted = bare(name).partition(":")[0]
-    for path, owner in sorted(files("models"), key=lambda each: (each[1] != "user", each[0].stem != wanted)):
+    for path, owner in sorted(
+        files("models"), key=lambda path_owner: (path_owner[1] != "user", path_owner[0].stem != wanted)
+    ):
         if wanted in path.read_text(encoding="utf-8", errors="replace").lower():
             for row in rows_of_file("models", path, owner):
                 if wanted in _names(row):

@@ -44,10 +44,10 @@ def record(row: BoxRow) -> Box:
 def _gpu_row(row: BoxRow) -> GpuRow | None:
     if row.gpu is None:
         return None
-    found = loader.row_by_id("gpus", row.gpu)
-    if not isinstance(found, GpuRow):
+    gpu = loader.row_by_id("gpus", row.gpu)
+    if not isinstance(gpu, GpuRow):
         raise CatalogError(f"{row.file}: row {row.id}: gpu: no row {row.gpu} among the gpus")
-    return found
+    return gpu
 
 
 def _gpu(index: int, gpu: GpuRow, box: BoxRow) -> Gpu:

@@ -91,6 +91,8 @@ class _Reader(pickle.Unpickler):
     """As pickle, for rows and what they are made of: it names no other class and no function."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if not module.startswith(_MAY_BE_NAMED) or not isinstance(found := super().find_class(module, name), type):
+        if not module.startswith(_MAY_BE_NAMED) or not isinstance(
+            named_class := super().find_class(module, name), type
+        ):
             raise pickle.UnpicklingError(f"{module}.{name} is no row")
-        return found
+        return named_class

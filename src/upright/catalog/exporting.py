@@ -37,6 +37,6 @@ def exported(version: str) -> dict[str, bytes]:
 
 def _content(kind: str) -> bytes:
     """The same rows make the same bytes."""
-    found = [row.model_dump(mode="json", exclude=_SET_BY_THE_LOADER) for row in rows(kind).values()]
-    text = json.dumps(sorted(found, key=lambda row: str(row["id"])), ensure_ascii=False, sort_keys=True)
+    dumped_rows = [row.model_dump(mode="json", exclude=_SET_BY_THE_LOADER) for row in rows(kind).values()]
+    text = json.dumps(sorted(dumped_rows, key=lambda row: str(row["id"])), ensure_ascii=False, sort_keys=True)
     return (text + "\n").encode()

@@ -33,7 +33,7 @@ ENGINE_FOLDERS = OURS.parent / "engines"
 
 
 @dataclass(frozen=True)
-class Kind:
+class RowKind:
     """A kind of row: its name, the class of its rows, and a line for people."""
 
     name: str
@@ -47,36 +47,36 @@ class Kind:
 
 
 _ALL = (
-    Kind("gpus", "hardware:GpuRow", "GPUs: memory, bandwidth, shared memory, tensor throughput, power"),
-    Kind("boxes", "hardware:BoxRow", "machines: GPUs, host memory, topology"),
-    Kind("memory_platforms", "memory_platform:MemoryPlatformRow", "system RAM of processors: channels and speed"),
-    Kind("links", "hardware:LinkRow", "measured paths between GPUs: bandwidth and latency"),
-    Kind("models", "model:ModelRow", "models: shapes, artifacts, parsers, sampling, licence"),
-    Kind("dialects", "dialect:DialectRow", "how models write tool calls and thinking, and which parser reads them"),
-    Kind("schemes", "model:SchemeRow", "schemes of builds: what a name such as NVFP4 says of the sizes"),
-    Kind("families", "words:FamilyRow", "families of models by the names of their tensors"),
-    Kind("layouts", "layout:LayoutRow", "how engines lay out the cache: bytes of an entry by type and silicon"),
-    Kind("architectures", "architecture:ArchitectureRow", "architectures: how their configuration is read"),
-    Kind("ggml_types", "words:GgmlTypeRow", "types of GGUF tensors: bits and blocks", "words:unfold_ggml_types"),
-    Kind("compat", "engine:CompatRow", "what works in which engine, by version and compute capability"),
-    Kind("constraints", "constraint:ConstraintRow", "what must, must not or should be told an engine, and when"),
-    Kind("images", "engine:ImageRow", "container images: what they contain, what they patch"),
-    Kind("getting", "getting:GettingRow", "how engines are got: commands, and where they were tried"),
-    Kind("flags", "engine:FlagRow", "flags of engines: what they mean, where they bite"),
-    Kind("failures", "failure:FailureRow", "lines of logs: what they mean, what cures them"),
-    Kind("advisories", "advisory:AdvisoryRow", "known security holes of engines, by version, and what to do"),
-    Kind("settings", "setting:SettingRow", "host settings that break or slow GPU boxes"),
-    Kind("terms", "words:TermRow", "words of plans, records and pages"),
-    Kind("scores", "score:ScoreRow", "published scores of models, which `recommend` ranks by"),
-    Kind("measurements", "words:MeasurementRow", "published results"),
-    Kind("overheads", "memory:OverheadRow", "memory that engines take beside weights and cache, with bands"),
-    Kind("pools", "memory:PoolRow", "published KV pools, which the overheads were fitted on"),
-    Kind("speeds", "speed:SpeedRow", "how fast engines work on which silicon and wires: fitted constants"),
-    Kind("usages", "usage:UsageRow", "what people do with a model: turns, tokens, pauses, for sizing a fleet"),
-    Kind("transfers", "speed:TransferRow", "what a step away from the fitted runs costs a predicted speed"),
-    Kind("patches", "patch:PatchRow", "patches: one edit of an installed engine, with its proof and its end"),
+    RowKind("gpus", "hardware:GpuRow", "GPUs: memory, bandwidth, shared memory, tensor throughput, power"),
+    RowKind("boxes", "hardware:BoxRow", "machines: GPUs, host memory, topology"),
+    RowKind("memory_platforms", "memory_platform:MemoryPlatformRow", "system RAM of processors: channels and speed"),
+    RowKind("links", "hardware:LinkRow", "measured paths between GPUs: bandwidth and latency"),
+    RowKind("models", "model:ModelRow", "models: shapes, artifacts, parsers, sampling, licence"),
+    RowKind("dialects", "dialect:DialectRow", "how models write tool calls and thinking, and which parser reads them"),
+    RowKind("schemes", "model:SchemeRow", "schemes of builds: what a name such as NVFP4 says of the sizes"),
+    RowKind("families", "words:FamilyRow", "families of models by the names of their tensors"),
+    RowKind("layouts", "layout:LayoutRow", "how engines lay out the cache: bytes of an entry by type and silicon"),
+    RowKind("architectures", "architecture:ArchitectureRow", "architectures: how their configuration is read"),
+    RowKind("ggml_types", "words:GgmlTypeRow", "types of GGUF tensors: bits and blocks", "words:unfold_ggml_types"),
+    RowKind("compat", "engine:CompatRow", "what works in which engine, by version and compute capability"),
+    RowKind("constraints", "constraint:ConstraintRow", "what must, must not or should be told an engine, and when"),
+    RowKind("images", "engine:ImageRow", "container images: what they contain, what they patch"),
+    RowKind("getting", "getting:GettingRow", "how engines are got: commands, and where they were tried"),
+    RowKind("flags", "engine:FlagRow", "flags of engines: what they mean, where they bite"),
+    RowKind("failures", "failure:FailureRow", "lines of logs: what they mean, what cures them"),
+    RowKind("advisories", "advisory:AdvisoryRow", "known security holes of engines, by version, and what to do"),
+    RowKind("settings", "setting:SettingRow", "host settings that break or slow GPU boxes"),
+    RowKind("terms", "words:TermRow", "words of plans, records and pages"),
+    RowKind("scores", "score:ScoreRow", "published scores of models, which `recommend` ranks by"),
+    RowKind("measurements", "words:MeasurementRow", "published results"),
+    RowKind("overheads", "memory:OverheadRow", "memory that engines take beside weights and cache, with bands"),
+    RowKind("pools", "memory:PoolRow", "published KV pools, which the overheads were fitted on"),
+    RowKind("speeds", "speed:SpeedRow", "how fast engines work on which silicon and wires: fitted constants"),
+    RowKind("usages", "usage:UsageRow", "what people do with a model: turns, tokens, pauses, for sizing a fleet"),
+    RowKind("transfers", "speed:TransferRow", "what a step away from the fitted runs costs a predicted speed"),
+    RowKind("patches", "patch:PatchRow", "patches: one edit of an installed engine, with its proof and its end"),
 )
-KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
+KINDS: Mapping[str, RowKind] = MappingProxyType({kind.name: kind for kind in _ALL})
 
 
 def user_folder() -> Path:
@@ -84,7 +84,7 @@ def user_folder() -> Path:
     return home() / "catalog"
 
 
-def kind_named(name: str) -> Kind:
+def kind_named(name: str) -> RowKind:
     if name not in KINDS:
         raise CatalogError(f"no such kind: {name}", hint=f"kinds: {', '.join(KINDS)}")
     return KINDS[name]
@@ -97,29 +97,29 @@ def rows(kind: str) -> Mapping[str, Row]:
 
 def rows_mentioning(kind: str, text: str) -> Mapping[str, Row]:
     """As `rows`, but only of files that hold the text, in any case: finds a name without reading everything."""
-    found: dict[str, Row] = {}
+    rows_by_id: dict[str, Row] = {}
     for path, owner in files(kind):
         if text.lower() in path.read_text(encoding="utf-8", errors="replace").lower():
-            found |= {row.id: row for row in rows_of_file(kind, path, owner)}
-    return found
+            rows_by_id |= {row.id: row for row in rows_of_file(kind, path, owner)}
+    return rows_by_id
 
 
 def rows_wanted(kind: str, wanted: Callable[[str], bool]) -> Mapping[str, Row]:
     """As `rows`, but of our own files only rows whose text is wanted are parsed; the user's are read whole."""
-    named, found = kind_named(kind), dict[str, Row]()
+    named, rows_by_id = kind_named(kind), dict[str, Row]()
     for path, owner in files(kind):
         if owner != "upright":
-            found |= {row.id: row for row in rows_of_file(kind, path, owner)}
+            rows_by_id |= {row.id: row for row in rows_of_file(kind, path, owner)}
             continue
         text = _text(path)
         parts = [f"- id:{part}" for part in f"\n{text}".split("\n- id:")[1:]]
         if (kept := kept_rows(path, text)) is not None and len(kept) == len(parts):
-            found |= {row.id: row for row, part in zip(kept, parts, strict=True) if wanted(part)}
+            rows_by_id |= {row.id: row for row, part in zip(kept, parts, strict=True) if wanted(part)}
             continue
         for content in _yaml("\n".join(part for part in parts if wanted(part)), path) or ():
             row = _row(named.row_class(), content, path, owner)
-            found[row.id] = row
-    return found
+            rows_by_id[row.id] = row
+    return rows_by_id
 
 
 def row_by_id(kind: str, id_: str) -> Row | None:
@@ -177,7 +177,7 @@ def _our_files(name: str) -> tuple[Path, ...]:
 
 
 @cache
-def _one_row(kind: Kind, id_: str) -> Row | None:
+def _one_row(kind: RowKind, id_: str) -> Row | None:
     head = re.compile(rf"""^- id: (["']?){re.escape(id_)}\1\s*$""", re.MULTILINE)
     for path in _our_files(kind.name):
         text = _our_text(path) if path.suffix == ".yaml" else ""
@@ -203,16 +203,16 @@ def _our_text(path: Path) -> str:
 
 
 @cache
-def _rows(kind: Kind, overlay: Path, brought: tuple[str, ...]) -> Mapping[str, Row]:
-    found: dict[str, Row] = {}
+def _rows(kind: RowKind, overlay: Path, brought: tuple[str, ...]) -> Mapping[str, Row]:
+    rows_by_id: dict[str, Row] = {}
     for path, owner in files(kind.name):
         seen: set[str] = set()
         for row in rows_of_file(kind.name, path, owner):
-            if row.id in seen or (owner != "user" and row.id in found):
+            if row.id in seen or (owner != "user" and row.id in rows_by_id):
                 raise CatalogError(f"{path}: row {row.id}: the id is there twice")
             seen.add(row.id)
-            found[row.id] = row
-    return MappingProxyType(found)
+            rows_by_id[row.id] = row
+    return MappingProxyType(rows_by_id)
 
 
 def _row(row_class: type[Row], content: Any, path: Path, owner: Owner) -> Row:
@@ -248,7 +248,7 @@ def _text(path: Path) -> str:
         raise CatalogError(f"{path}: cannot be read: {error}") from None
 
 
-def _contents(text: str, path: Path, kind: Kind) -> Iterable[Any]:
+def _contents(text: str, path: Path, kind: RowKind) -> Iterable[Any]:
     if path.suffix == ".csv":
         return _csv(text)
     content = _yaml(text, path)
@@ -264,7 +264,7 @@ def _contents(text: str, path: Path, kind: Kind) -> Iterable[Any]:
 
 def _csv(text: str) -> Iterator[dict[str, Any]]:
     for line in csv.DictReader(text.splitlines()):
-        filled: dict[str, Any] = {name: value for name, value in line.items() if value}
+        filled: dict[str, Any] = {name: cell for name, cell in line.items() if cell}
         yield {**filled, "sources": [filled["sources"]] if "sources" in filled else []}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from upright.catalog import find_model
-from upright.catalog.rows.model import Artifact, ModelRow, Shape
+from upright.catalog.rows.model import Artifact, ModelRow, ModelShape
 from upright.records.model import (
     Architecture,
     Attention,
@@ -32,8 +32,8 @@ _EXPERT_MATRICES = 3
 
 def records(row: ModelRow) -> tuple[Model, ...]:
     """A record for every artifact whose size is known, the native one first."""
-    found = (record(row, artifact) for artifact in row.artifacts)
-    return tuple(model for model in found if model is not None)
+    models = (record(row, artifact) for artifact in row.artifacts)
+    return tuple(model for model in models if model is not None)
 
 
 def record(row: ModelRow, artifact: Artifact) -> Model | None:
@@ -82,11 +82,11 @@ def _row(name: str) -> ModelRow | None:
 def attention_parameters(kind: Attention, hidden: int) -> int:
     """Weights of one layer's attention; 0 for recurrent layers, whose shape no configuration tells alike."""
     if isinstance(kind, MlaAttention):
-        nope, value = kind.nope_head_dim or 0, kind.value_head_dim or 0
+        nope, value_dim = kind.nope_head_dim or 0, kind.value_head_dim or 0
         queries = kind.heads * (nope + kind.rope_head_dim)
         into_queries = kind.q_lora_rank * (hidden + queries) if kind.q_lora_rank else hidden * queries
-        latent = hidden * (kind.kv_lora_rank + kind.rope_head_dim) + kind.kv_lora_rank * kind.heads * (nope + value)
-        return into_queries + latent + kind.heads * value * hidden
+        latent = hidden * (kind.kv_lora_rank + kind.rope_head_dim) + kind.kv_lora_rank * kind.heads * (nope + value_dim)
+        return into_queries + latent + kind.heads * value_dim * hidden
     if isinstance(kind, GqaAttention):
         return hidden * (kind.heads + kind.kv_heads) * (kind.key_head_dim + kind.value_head_dim)
     return 0
@@ -94,7 +94,7 @@ def attention_parameters(kind: Attention, hidden: int) -> int:
 
 def artifact_name(row: ModelRow, artifact: Artifact) -> str:
     """`Kimi-K2.6`, `Kimi-K2.6-GGUF:IQ3_K`; with its owner where two are called alike."""
-    alike = [each for each in row.artifacts if _short_name(each) == _short_name(artifact)]
+    alike = [other for other in row.artifacts if _short_name(other) == _short_name(artifact)]
     return _short_name(artifact) if len(alike) == 1 else _source(artifact)
 
 
@@ -113,7 +113,7 @@ class _Count:
     parameters: int
 
 
-def _architecture(row: ModelRow, shape: Shape) -> Architecture:
+def _architecture(row: ModelRow, shape: ModelShape) -> Architecture:
     experts = shape.experts
     if experts is not None:
         experts = Experts.model_validate({**experts.model_dump(), "intermediate_size": shape.expert_ffn_size})
@@ -132,7 +132,7 @@ def _architecture(row: ModelRow, shape: Shape) -> Architecture:
     )
 
 
-def _weights(row: ModelRow, shape: Shape, artifact: Artifact) -> tuple[WeightLine, ...] | None:
+def _weights(row: ModelRow, shape: ModelShape, artifact: Artifact) -> tuple[WeightLine, ...] | None:
     counts = [count for count in _counts(row, shape) if count.parameters]
     routed = sum(count.parameters for count in counts if count.group == "routed_experts")
     others = sum(count.parameters for count in counts) - routed
@@ -176,7 +176,7 @@ def _line(count: _Count, bits: float, scheme: str) -> WeightLine:
     )
 
 
-def _counts(row: ModelRow, shape: Shape) -> Iterator[_Count]:
+def _counts(row: ModelRow, shape: ModelShape) -> Iterator[_Count]:
     hidden = shape.hidden_size
     yield _Count("embedding", None, shape.vocabulary_size * hidden)
     yield _Count("output", None, shape.vocabulary_size * hidden)
@@ -200,7 +200,7 @@ def _latent_norms(kind: Attention) -> int:
     return (kind.q_lora_rank or 0) + kind.kv_lora_rank if isinstance(kind, MlaAttention) else 0
 
 
-def _linear_layer_parameters(row: ModelRow, shape: Shape) -> int:
+def _linear_layer_parameters(row: ModelRow, shape: ModelShape) -> int:
     """What the published total leaves for each recurrent layer; the shape does not tell."""
     layers = sum(kind.layers for kind in shape.attention if isinstance(kind, LinearAttention))
     if not layers or row.parameters.value is None:

@@ -10,12 +10,12 @@ from difflib import get_close_matches
 def near(name: str, known: Iterable[str], count: int = 4) -> tuple[str, ...]:
     """First those that begin with it, then those spelled alike, then those that hold it as a word."""
     wanted = bare(name)
-    spelled = {bare(each): each for each in known}
-    begins = sorted(each for each in spelled if each.startswith(wanted)) if wanted else []
+    spelled = {bare(candidate): candidate for candidate in known}
+    begins = sorted(candidate for candidate in spelled if candidate.startswith(wanted)) if wanted else []
     close = get_close_matches(wanted, spelled, n=count, cutoff=0.6)
     word = re.compile(rf"(?<![a-z0-9]){re.escape(wanted)}(?![a-z0-9])")
-    holds = sorted((each for each in spelled if wanted and word.search(each)), key=len)
-    return tuple(spelled[each] for each in dict.fromkeys([*begins, *close, *holds]))[:count]
+    holds = sorted((candidate for candidate in spelled if wanted and word.search(candidate)), key=len)
+    return tuple(spelled[candidate] for candidate in dict.fromkeys([*begins, *close, *holds]))[:count]
 
 
 def bare(name: str) -> str:

@@ -10,8 +10,8 @@ from upright.catalog import versions
 def recorded_versions(folder: Path, engine: str) -> tuple[str, ...]:
     """Oldest first."""
     prefix = f"{engine}-"
-    found = [path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.txt")]
-    return tuple(sorted(found, key=_order))
+    version_names = [path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.txt")]
+    return tuple(sorted(version_names, key=_order))
 
 
 def nearest_version(folder: Path, engine: str, version: str | None) -> str | None:
@@ -22,7 +22,7 @@ def nearest_version(folder: Path, engine: str, version: str | None) -> str | Non
     if version is None or version in known:
         return version or known[-1]
     ours = _order(version)
-    older = [each for each in known if _order(each) <= ours]
+    older = [candidate for candidate in known if _order(candidate) <= ours]
     return older[-1] if older else known[0]
 
 

@@ -57,12 +57,12 @@ def published(models: frozenset[str], same_gpu: Callable[[str], bool], count: in
 
 @cache
 def _lines() -> tuple[_Line, ...]:
-    found: list[_Line] = []
+    result_lines: list[_Line] = []
     for path, owner in files("measurements"):
         if owner == "upright" and path.suffix == ".csv":
             with path.open(encoding="utf-8", newline="") as file:
-                found += (line for cells in csv.DictReader(file) if (line := _line(cells)) is not None)
-    return tuple(found)
+                result_lines += (line for cells in csv.DictReader(file) if (line := _line(cells)) is not None)
+    return tuple(result_lines)
 
 
 def _line(cells: dict[str, str]) -> _Line | None:

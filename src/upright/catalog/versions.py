@@ -38,19 +38,19 @@ def clauses(range_: str) -> tuple[tuple[str, Version], ...]:
     """The range's comparisons; none for `*`."""
     if range_.strip() == "*":
         return ()
-    found = []
+    comparisons = []
     for part in range_.split(","):
         match = _CLAUSE.fullmatch(part.strip())
         if match is None:
             raise ValueError(f"{range_!r} is not a range; write '*' or comparisons such as '>=0.18,<0.26'")
-        found.append((match[1], parse(match[2])))
-    return tuple(found)
+        comparisons.append((match[1], parse(match[2])))
+    return tuple(comparisons)
 
 
 def bound(range_: str, sign: str) -> str | None:
     """The version that stands after this sign, as it is written; None if the range has no such end."""
-    found = (_CLAUSE.fullmatch(part.strip()) for part in range_.split(","))
-    return next((match[2] for match in found if match and match[1] == sign), None)
+    matches = (_CLAUSE.fullmatch(part.strip()) for part in range_.split(","))
+    return next((match[2] for match in matches if match and match[1] == sign), None)
 
 
 def inside(version: str, range_: str) -> bool:

@@ -99,7 +99,7 @@ def _not_judged(recipe: Recipe) -> Iterator[str]:
 
 def _holes(recipe: Recipe) -> Iterator[Refusal]:
     """Published holes that no parser knows of."""
-    for hole in advisories.holes(advisories.Run.of(recipe)):
+    for hole in advisories.holes(advisories.EngineRun.of(recipe)):
         if hole.refused:
             message = f"{hole.row.id}, {hole.row.danger}: {hole.row.title}. {hole.row.instead}"
             yield Refusal(setting=f"{recipe.engine} {recipe.engine_version}", message=message)
@@ -137,7 +137,7 @@ def _ask_python(recipe: Recipe, known: ParserInPython, settings: tuple[Setting, 
     line = [_words(setting) for setting in settings if setting.value != KEY_CONFIG]
     if line and line[0][0] in known.leads:
         line[0] = line[0][1:]
-    line = [words for words in line if words]
+    line = [arguments for arguments in line if arguments]
     script = Path(parser.__file__).read_text()
     done = _run([interpreter, "-c", script, str(known.payload)], json.dumps([line]))
     try:
@@ -167,18 +167,18 @@ def _ask_program(known: ParserOfProgram, settings: tuple[Setting, ...], program:
 
     version = _program_version(program, known)
     refused = parser.refusals(parse, [_words(setting) for setting in settings])
-    others = any(swapped(value) != value for setting in settings if (value := setting.value))
+    others = any(swapped(setting_value) != setting_value for setting in settings if (setting_value := setting.value))
     remarks = (known.swapped_remark,) if others and known.swapped_remark else ()
     return _Verdict("parser", f"{program} {version or ''}".strip(), version, _refusals(refused), remarks)
 
 
 def _refusals(refused: Iterable[tuple[list[str], str]]) -> tuple[Refusal, ...]:
-    return tuple(Refusal(setting=" ".join(words), message=message) for words, message in refused)
+    return tuple(Refusal(setting=" ".join(arguments), message=message) for arguments, message in refused)
 
 
 def _words(setting: Setting) -> list[str]:
-    words = [setting.name] if setting.value is None else [setting.name, setting.value]
-    return ["/dev/null" if word == KEY_FILE else word for word in words]
+    arguments = [setting.name] if setting.value is None else [setting.name, setting.value]
+    return ["/dev/null" if word == KEY_FILE else word for word in arguments]
 
 
 def _complaint(text: str) -> str:
@@ -191,28 +191,28 @@ def _interpreter(where: str) -> str:
     path = Path(where)
     if path.is_dir():
         return str(path / "bin" / "python")
-    found = Path(shutil.which(where) or where)
+    program = Path(shutil.which(where) or where)
     try:
-        with found.open("rb") as file:
+        with program.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
         raise EngineError(f"{where} cannot be read: {error.strerror}") from None
-    if not head.startswith(b"#!") or found.name.startswith("python"):
-        return str(found)
+    if not head.startswith(b"#!") or program.name.startswith("python"):
+        return str(program)
     named = _named(head.decode(errors="replace").splitlines())
-    beside = [str(found.with_name(name)) for name in ("python", "python3")]
+    beside = [str(program.with_name(name)) for name in ("python", "python3")]
     # `env` finds a bare name on the PATH of the day: the environment that the command lies in comes first.
     tried = [named, *beside] if "/" in named else [*beside, shutil.which(named)]
-    return next((each for each in tried if each and Path(each).is_file()), named or str(found))
+    return next((candidate for candidate in tried if candidate and Path(candidate).is_file()), named or str(program))
 
 
 def _named(lines: list[str]) -> str:
     """The interpreter of a script's first lines; empty if they name no Python."""
-    words = lines[0][2:].split()
+    arguments = lines[0][2:].split()
     if lines[1:] and lines[1].startswith("'''exec' "):  # pip's way with a path too long for a first line
         with contextlib.suppress(ValueError):
-            words = shlex.split(lines[1])[1:2]
-    return next((word for word in words if "python" in Path(word).name), "")
+            arguments = shlex.split(lines[1])[1:2]
+    return next((word for word in arguments if "python" in Path(word).name), "")
 
 
 def _python_version(interpreter: str, engine: str) -> str | None:
@@ -229,8 +229,8 @@ def _python_version(interpreter: str, engine: str) -> str | None:
 
 def _program_version(program: str, known: ParserOfProgram) -> str | None:
     done = _run([program, "--version"])
-    found = re.search(known.version, done.stderr + done.stdout)
-    return found[1] if found else None
+    version_match = re.search(known.version, done.stderr + done.stdout)
+    return version_match[1] if version_match else None
 
 
 def _other_version(recipe: Recipe, version: str | None) -> tuple[str, ...]:

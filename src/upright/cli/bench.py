@@ -14,8 +14,8 @@ from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
-    from upright.benchmarking.known import Known
-    from upright.benchmarking.sweep import Asked
+    from upright.benchmarking.known import KnownEndpoint
+    from upright.benchmarking.sweep import SweepRequest
     from upright.records.benchmark import Api, Benchmark
     from upright.store import DeploymentDir
 
@@ -121,7 +121,9 @@ def _refuse_both(against: str | None, tool: str) -> None:
 
 
 @contextmanager
-def _beside(known: Known, directory: DeploymentDir, against: str | None, api: Api) -> Iterator[list[Known]]:
+def _beside(
+    known: KnownEndpoint, directory: DeploymentDir, against: str | None, api: Api
+) -> Iterator[list[KnownEndpoint]]:
     """Who is measured: the one, or two in turns. A recipe's trial ends with the deployment as it was."""
     from upright import store
     from upright.benchmarking.known import of_deployment, of_recipes
@@ -147,9 +149,9 @@ def _asked(
     workload: str, concurrency: tuple[int, ...] | None, prompt_tokens: int | None, output_tokens: int | None,
     requests: int | None, rate: float | None, repeats: int, budget: float | None, ttft: float, tpot: float,
     seed: int, fresh: bool, api: str,
-) -> Asked:  # fmt: skip
-    from upright.benchmarking.cell import Promise, open_shape
-    from upright.benchmarking.sweep import Asked
+) -> SweepRequest:  # fmt: skip
+    from upright.benchmarking.cell import RequestPromise, open_shape
+    from upright.benchmarking.sweep import SweepRequest
     from upright.benchmarking.workload import workload as named
 
     row = named(workload)
@@ -176,12 +178,12 @@ def _asked(
             )
         shapes = [open_shape(shape, rate, shape.requests) for shape in shapes]
     seconds = _DEFAULT_BUDGET_SECONDS if budget is None else budget
-    return Asked(row, tuple(shapes), repeats, seed, seconds, Promise(ttft, tpot), fresh=fresh)
+    return SweepRequest(row, tuple(shapes), repeats, seed, seconds, RequestPromise(ttft, tpot), fresh=fresh)
 
 
 def _subject(
     deployment: str | None, base_url: str | None, model: str | None, key_file: Path | None, api: Api
-) -> tuple[Known, DeploymentDir]:
+) -> tuple[KnownEndpoint, DeploymentDir]:
     from upright.benchmarking.known import of_address, of_deployment
     from upright.proving.stepping import undo_interrupted
 

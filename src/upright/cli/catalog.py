@@ -30,17 +30,19 @@ def list_(output: Output, kind: str | None, match: str | None) -> None:
     from upright.showing.catalog_page import kinds_page, rows_page
 
     if kind is None:
-        kinds = [{"kind": each.name, "about": each.about} for each in catalog.KINDS.values()]
+        kinds = [{"kind": known_kind.name, "about": known_kind.about} for known_kind in catalog.KINDS.values()]
         output.answer(kinds, lambda console: kinds_page(console, kinds))
         output.next("catalog", "list", "boxes")
         return
-    found = [row for row in catalog.rows(kind).values() if match is None or _holds(row, match)]
-    output.answer([row.model_dump(mode="json") for row in found], lambda console: rows_page(console, kind, found))
-    if not found:
+    matching_rows = [row for row in catalog.rows(kind).values() if match is None or _holds(row, match)]
+    output.answer(
+        [row.model_dump(mode="json") for row in matching_rows], lambda console: rows_page(console, kind, matching_rows)
+    )
+    if not matching_rows:
         say(f"no row of the {kind} holds {match!r}")
         output.next("catalog", "list", kind)
         output.no()
-    output.next("catalog", "show", kind, found[0].id)
+    output.next("catalog", "show", kind, matching_rows[0].id)
 
 
 @command.command(context_settings={"ignore_unknown_options": True})

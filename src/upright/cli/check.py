@@ -35,24 +35,24 @@ def command(output: Output, model: str, program: str | None, **wanted: Any) -> N
             output.no()
             return
         recipe = made.recipe
-    found = check(recipe, program=program)
-    output.answer(found, lambda console: _page(console, found))
-    words = given(*WISHES, *SERVING)
-    if found.refusals:
-        output.next("render", model, *words)
+    recipe_check = check(recipe, program=program)
+    output.answer(recipe_check, lambda console: _page(console, recipe_check))
+    typed_options = given(*WISHES, *SERVING)
+    if recipe_check.refusals:
+        output.next("render", model, *typed_options)
         output.no()
-    output.next("render", model, *words)
+    output.next("render", model, *typed_options)
 
 
 def _page(console: Console, found: RecipeCheck) -> None:
     colours = {"accepted": "green", "refused": "red", "unverified": "yellow"}
-    said = "judged by" if found.verdict == "unverified" else "by"
+    attribution = "judged by" if found.verdict == "unverified" else "by"
     from rich.text import Text
 
     from upright.foreign import LONGEST_NAME, on_one_line
     from upright.terminal.lines import line
 
-    verdict = Text.assemble((found.verdict, colours[found.verdict]), f", {said} {found.judged_by}")
+    verdict = Text.assemble((found.verdict, colours[found.verdict]), f", {attribution} {found.judged_by}")
     console.print(verdict, soft_wrap=True)
     console.print(f"  {found.settings} settings, {len(found.refusals)} refused")
     for refusal in found.refusals:

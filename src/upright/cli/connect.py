@@ -49,8 +49,8 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
     text = settings.text
     if show_key:
         shown["key"] = directory.key()
-        for words in (f'"$(cat {shlex.quote(settings.key_file)})"', f"the content of {settings.key_file}"):
-            text = text.replace(words, directory.key())
+        for placeholder in (f'"$(cat {shlex.quote(settings.key_file)})"', f"the content of {settings.key_file}"):
+            text = text.replace(placeholder, directory.key())
     if write or file is not None:
         shown["file"] = str(write_settings(settings, file))
         text = f"wrote {shown['file']}\n"

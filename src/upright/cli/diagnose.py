@@ -32,12 +32,12 @@ def command(log: str | None, engine: str | None, previous: bool, output: Output)
 
     if previous and _is_a_log(log):
         raise click.UsageError("--previous is for a deployment: a log is one file")
-    found = _before(log) if previous else _diagnosis(log, engine)
-    output.answer(found)
-    output.show(diagnosis_page(found, page_width()))
+    diagnosis = _before(log) if previous else _diagnosis(log, engine)
+    output.answer(diagnosis)
+    output.show(diagnosis_page(diagnosis, page_width()))
     _tell_the_way(output, log)
-    _next(output, found, log)
-    if found.failed or (_is_a_log(log) and not found.stood):
+    _next(output, diagnosis, log)
+    if diagnosis.failed or (_is_a_log(log) and not diagnosis.stood):
         output.no()
 
 

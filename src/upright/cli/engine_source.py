@@ -76,7 +76,7 @@ def _progress() -> Callable[[int, int], None] | None:
         from upright.units import duration
 
         left = (time.monotonic() - started) / done * (of - done)
-        words = f"compiled {done} of {of}, about {duration(left)} left" if done < of else ""
-        click.echo(sealed(f"\r\033[K{words}"), err=True, nl=False)
+        progress_line = f"compiled {done} of {of}, about {duration(left)} left" if done < of else ""
+        click.echo(sealed(f"\r\033[K{progress_line}"), err=True, nl=False)
 
     return tell

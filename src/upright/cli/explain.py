@@ -21,7 +21,7 @@ class NameThatLooksLikeAnOption(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own: list[str] = []
-        words: list[str] = []
+        name_words: list[str] = []
         left = iter(args)
         for word in left:
             if word in ("--json", "-h", "--help"):
@@ -29,8 +29,8 @@ class NameThatLooksLikeAnOption(click.Command):
             elif word in ("-o", "--output"):
                 own += [word, *islice(left, 1)]
             elif word != "--":
-                words.append(word)
-        return super().parse_args(ctx, [*own, "--", " ".join(words)] if words else own)
+                name_words.append(word)
+        return super().parse_args(ctx, [*own, "--", " ".join(name_words)] if name_words else own)
 
 
 @click.command(name="explain", cls=NameThatLooksLikeAnOption)
@@ -51,13 +51,16 @@ def command(output: Output, name: str) -> None:
         raise UsageError("there is no name to explain", hint="upright explain kv_cache")
     own = _option(name.strip())
     try:
-        found = (*explain(name), *own)
+        explanations = (*explain(name), *own)
     except CatalogError:
-        found = own or _option(f"--{name.strip().replace('_', '-')}")
-        if not found:
+        explanations = own or _option(f"--{name.strip().replace('_', '-')}")
+        if not explanations:
             raise
-    output.answer([each.model_dump(mode="json") for each in found], lambda console: _pages(console, found))
-    if see := next((other for each in found for other in each.see), None):
+    output.answer(
+        [explanation.model_dump(mode="json") for explanation in explanations],
+        lambda console: _pages(console, explanations),
+    )
+    if see := next((other for explanation in explanations for other in explanation.see), None):
         output.next("explain", see)
     else:
         output.next("catalog", "list")
@@ -91,10 +94,10 @@ def _option(name: str) -> tuple[Explanation, ...]:
 
 
 def _pages(console: Console, found: tuple[Explanation, ...]) -> None:
-    for number, each in enumerate(found):
+    for number, explanation in enumerate(found):
         if number:
             console.print()
-        _page(console, each)
+        _page(console, explanation)
 
 
 def _page(console: Console, each: Explanation) -> None:
@@ -129,8 +132,8 @@ def _pairs(pairs: tuple[tuple[str, str], ...]) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
-    for label, value in pairs:
-        table.add_row(Text(label), Text(value))
+    for label, content in pairs:
+        table.add_row(Text(label), Text(content))
     return table
 
 
@@ -143,5 +146,5 @@ def _list(console: Console, items: tuple[str, ...], style: str = "") -> None:
     wrap = TextWrapper(
         console.width, initial_indent="  - ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
-    for item in items:
-        console.print(Text(wrap.fill(item), style=style), soft_wrap=True)
+    for entry in items:
+        console.print(Text(wrap.fill(entry), style=style), soft_wrap=True)

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import click
 
-from upright.cli.lazy import Lazy
+from upright.cli.lazy import LazyGroup
 
 
-class _Fleet(Lazy):
+class _Fleet(LazyGroup):
     table: ClassVar[dict[str, str]] = {
         "plan": "Say what each box would run, before anything starts.",
         "size": "Say how many boxes so many people need.",

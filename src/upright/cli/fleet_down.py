@@ -29,27 +29,29 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
     from upright.fleet.looking import look
     from upright.fleet.starting import down
 
-    found = started(fleet)
+    started_fleet = started(fleet)
     if dry_run:
-        seen = look(found)
+        seen = look(started_fleet)
         output.answer(seen.to_dict(), lambda console: status_page(console, seen))
         say("these would be stopped, the router first")
-        output.next("fleet", "down", found.name)
+        output.next("fleet", "down", started_fleet.name)
         return
-    ended = down(found, tell=say)
-    output.answer([each.to_dict() for each in ended.deployments], lambda console: _page(console, ended.deployments))
+    ended = down(started_fleet, tell=say)
+    output.answer(
+        [deployment.to_dict() for deployment in ended.deployments], lambda console: _page(console, ended.deployments)
+    )
     for name, problem in ended.problems.items():
         say(f"{name}: {problem.message}")
     if ended.problems:
-        output.next("fleet", "down", found.name)
+        output.next("fleet", "down", started_fleet.name)
         output.no()
-    output.next("fleet", "up", *file_of(found))
+    output.next("fleet", "up", *file_of(started_fleet))
 
 
 def _page(console: Console, ended: tuple[Deployment, ...]) -> None:
     from upright.showing.pages import coloured, table_of
 
     table = table_of("deployment", "state", "why")
-    for each in ended:
-        table.add_row(each.name, coloured(each.state), each.reason or "")
+    for deployment in ended:
+        table.add_row(deployment.name, coloured(deployment.state), deployment.reason or "")
     console.print(table)

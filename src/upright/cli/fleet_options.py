@@ -35,7 +35,7 @@ def started(name: str | None) -> Fleet:
     from upright.fleet import read_fleet
     from upright.fleet.directory import FleetDir, known_fleets
 
-    known = {each.name: each for each in known_fleets()}
+    known = {known_fleet.name: known_fleet for known_fleet in known_fleets()}
     if name is None and Path("fleet.yaml").exists():
         name = "fleet.yaml"
     if name is None:
@@ -71,18 +71,24 @@ def plans_page(console: Console, plans: list[BoxPlan]) -> None:
 
     table = table_of("box", "at", "model", "engine", "context", "tok/s", "fits")
     reasons = []
-    for each in plans:
-        plan = each.prepared.plan if each.prepared else None
-        problem = each.problem.message if each.problem else plan.objections[0].message if plan and not plan.fits else ""
+    for box_plan in plans:
+        plan = box_plan.prepared.plan if box_plan.prepared else None
+        problem = (
+            box_plan.problem.message
+            if box_plan.problem
+            else plan.objections[0].message
+            if plan and not plan.fits
+            else ""
+        )
         if plan is None:
-            table.add_row(each.box.name, each.box.at, "-", "-", "-", "-", "unknown")
+            table.add_row(box_plan.box.name, box_plan.box.at, "-", "-", "-", "-", "unknown")
         else:
             best = plan.speed.decode.best if plan.speed else None
             context = f"{plan.goal.users} x {tokens(plan.context_tokens)}"
             engine = f"{plan.engine} {plan.engine_version or ''}".strip()
-            speed, fits = "-" if best is None else f"{best:.0f}", "yes" if each.ready else "no"
-            table.add_row(each.box.name, each.box.at, plan.model, engine, context, speed, fits)
-        reasons += [f"{each.box.name}: {problem}"] if problem else []
+            speed, fits = "-" if best is None else f"{best:.0f}", "yes" if box_plan.ready else "no"
+            table.add_row(box_plan.box.name, box_plan.box.at, plan.model, engine, context, speed, fits)
+        reasons += [f"{box_plan.box.name}: {problem}"] if problem else []
     console.print(table)
     for reason in reasons:
         console.print(reason, markup=False)

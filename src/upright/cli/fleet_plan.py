@@ -24,7 +24,7 @@ def command(output: Output, file: Path) -> None:
 
     fleet = read_fleet(file)
     plans = plan_fleet(fleet, file.parent, tell=say)
-    output.answer([each.to_dict() for each in plans], lambda console: plans_page(console, plans))
-    if not all(each.ready for each in plans):
+    output.answer([box_plan.to_dict() for box_plan in plans], lambda console: plans_page(console, plans))
+    if not all(box_plan.ready for box_plan in plans):
         output.no()
     output.next("fleet", "up", str(file))

@@ -37,7 +37,9 @@ def command(output: Output, file: Path, again: bool, dry_run: bool) -> None:
         return
     rolled = roll(fleet, file, tell=say, again=again)
     if rolled.roll is None:
-        output.answer([each.to_dict() for each in rolled.plans], lambda console: plans_page(console, [*rolled.plans]))
+        output.answer(
+            [box_plan.to_dict() for box_plan in rolled.plans], lambda console: plans_page(console, [*rolled.plans])
+        )
         say("nothing was touched")
         output.no()
         return
@@ -55,8 +57,8 @@ def _show_changes(output: Output, fleet: Fleet, file: Path, again: bool) -> None
 
     started(str(file))
     plans = plan_fleet(fleet, file.parent, tell=say)
-    if not all(each.ready for each in plans):
-        output.answer([each.to_dict() for each in plans], lambda console: plans_page(console, plans))
+    if not all(box_plan.ready for box_plan in plans):
+        output.answer([box_plan.to_dict() for box_plan in plans], lambda console: plans_page(console, plans))
         output.no()
     changes = {name: changed or again for name, changed in would_change(fleet, plans).items()}
     output.answer(changes)
@@ -72,7 +74,9 @@ def _page(console: Console, roll: Roll) -> None:
     if roll.steps:
         table = table_of("box", "", "from", "to")
         for step in roll.steps:
-            table.add_row(step.box, step.phase, *(each.partition(":")[2][:8] for each in (step.before, step.after)))
+            table.add_row(
+                step.box, step.phase, *(recipe_id.partition(":")[2][:8] for recipe_id in (step.before, step.after))
+            )
         console.print(table)
-    words = {"done": "every box has the recipe that was asked for", "going on": "going on"}
-    console.print(Text(words.get(roll.outcome, f"stopped: {roll.reason}")))
+    outcome_texts = {"done": "every box has the recipe that was asked for", "going on": "going on"}
+    console.print(Text(outcome_texts.get(roll.outcome, f"stopped: {roll.reason}")))

@@ -18,8 +18,8 @@ from upright.cli.planned import MACHINE, box_options, goal_of, named_box
 if TYPE_CHECKING:
     from upright.records.plan import Use
     from upright.requesting.sizes import Sized
-    from upright.sizing.answer import Serving
-    from upright.sizing.capacity import Promise
+    from upright.sizing.answer import ServingBox
+    from upright.sizing.capacity import ServicePromise
 
 USES = ("coding-agent", "chat", "batch", "long-documents")
 _ENOUGH = {True: "enough", False: "too few"}
@@ -42,14 +42,14 @@ class Pairs(click.ParamType[dict[str, float]]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, float]:
         if isinstance(value, dict):
             return value
-        found = {}
+        numbers = {}
         for part in str(value).split(","):
             name, _, text = part.partition("=")
             name = name.strip().replace("-", "_")
             if self.known and name not in self.known:
                 self.fail(f"{name or part!r} is not one of {', '.join(self.known)}", param, ctx)
-            found[name] = self._number(text.strip(), part, param, ctx)
-        return found
+            numbers[name] = self._number(text.strip(), part, param, ctx)
+        return numbers
 
     def _number(self, text: str, part: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
         from upright.units import parse_duration, parse_tokens
@@ -136,7 +136,7 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
         output.next("plan", model, *given(*MACHINE, "use", *_ENGINE), *context, *at_once)
 
 
-def _tell_unused(serving: Serving, wanted: Mapping[str, Any]) -> None:
+def _tell_unused(serving: ServingBox, wanted: Mapping[str, Any]) -> None:
     from upright.sizing.costs import unused
 
     if names := unused(serving.box, wanted["price"], wanted["host_watts"]):
@@ -144,14 +144,14 @@ def _tell_unused(serving: Serving, wanted: Mapping[str, Any]) -> None:
         note(f"{' and '.join(names)} {is_or_are} in no cost: what the GPUs take is not known")
 
 
-def _promise(said: Mapping[str, float]) -> Promise:
+def _promise(said: Mapping[str, float]) -> ServicePromise:
     from upright.errors import UsageError
-    from upright.sizing.capacity import Promise
+    from upright.sizing.capacity import ServicePromise
 
     share = said.get("share", 0.95)
     if not 0 < share < 1 or said.get("ttft", 5.0) <= 0 or said.get("rate", 20.0) < 0:
         raise UsageError("a promise is a time, a rate and a share below 1", hint="--slo ttft=5s,rate=20,share=0.95")
-    return Promise(said.get("ttft", 5.0), said.get("rate", 20.0), share)
+    return ServicePromise(said.get("ttft", 5.0), said.get("rate", 20.0), share)
 
 
 def _tell(what: str, boxes: int, kept: bool) -> None:
@@ -171,14 +171,14 @@ def _refuse(output: Output, model: str | None, sized: Sized) -> None:
     output.no()
 
 
-def _kept(promise: Promise, first: float, rate: float) -> str:
+def _kept(promise: ServicePromise, first: float, rate: float) -> str:
     """What was asked for, as far as one user alone has it with some room."""
     within = max(promise.first_token_seconds, math.ceil(12 * first) / 10)
     share = "" if promise.share == type(promise).share else f",share={promise.share:g}"
     return f"ttft={within:g}s,rate={min(promise.tokens_per_second, int(0.8 * rate)):g}{share}"
 
 
-def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[Serving]:
+def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[ServingBox]:
     """How one box may serve: as it was measured, or as it is planned."""
     from upright.errors import UsageError
 
@@ -197,7 +197,7 @@ def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[Servi
     return planned_ways(request, streams=wanted["streams"], as_it_is=plan_of_file(model) is not None)
 
 
-def _measured(wanted: dict[str, Any]) -> Serving:
+def _measured(wanted: dict[str, Any]) -> ServingBox:
     from upright.fleet.evidence import box_evidence
     from upright.sizing.ways import BoxEvidence, measured_way
 

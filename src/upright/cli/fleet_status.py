@@ -26,8 +26,8 @@ def command(output: Output, fleet: str | None) -> None:
     from upright.fleet.directory import FleetDir
     from upright.fleet.looking import look
 
-    found = started(fleet)
-    seen = look(found)
+    started_fleet = started(fleet)
+    seen = look(started_fleet)
     output.answer(seen.to_dict(), lambda console: status_page(console, seen))
     if seen.roll is not None:
         say(seen.roll)
@@ -39,10 +39,10 @@ def command(output: Output, fleet: str | None) -> None:
             "an error event, and then with [DONE] as if it were whole"
         )
     if not seen.well:
-        output.next("fleet", "roll" if seen.roll else "up", *file_of(found))
+        output.next("fleet", "roll" if seen.roll else "up", *file_of(started_fleet))
         output.no()
-    say(f"clients' key: {FleetDir(found.name).client_key_file}")
-    output.next("fleet", "roll", *file_of(found))
+    say(f"clients' key: {FleetDir(started_fleet.name).client_key_file}")
+    output.next("fleet", "roll", *file_of(started_fleet))
 
 
 def status_page(console: Console, seen: FleetLook) -> None:
@@ -52,8 +52,8 @@ def status_page(console: Console, seen: FleetLook) -> None:
 
     router = seen.router
     where = f" at {router['base_url']}/v1" if router.get("answers") else ""
-    words = f", {router['reason']}" if router.get("reason") else ""
-    console.print(Text.assemble(f"{seen.name}: router ", coloured(router["state"]), f"{where}{words}"))
+    reason = f", {router['reason']}" if router.get("reason") else ""
+    console.print(Text.assemble(f"{seen.name}: router ", coloured(router["state"]), f"{where}{reason}"))
     table = table_of("box", "at", "state", "in flight", "router says", "engine", "recipe")
     for box in seen.boxes:
         flight = "-" if box.in_flight is None else str(box.in_flight)

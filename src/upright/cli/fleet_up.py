@@ -29,12 +29,14 @@ def command(output: Output, file: Path, dry_run: bool) -> None:
     fleet = read_fleet(file)
     if dry_run:
         plans = plan_fleet(fleet, file.parent, tell=say)
-        output.answer([each.to_dict() for each in plans], lambda console: plans_page(console, plans))
+        output.answer([box_plan.to_dict() for box_plan in plans], lambda console: plans_page(console, plans))
         output.next("fleet", "up", str(file))
         return
     made = up(fleet, file, tell=say)
     if made.router is None:
-        output.answer([each.to_dict() for each in made.plans], lambda console: plans_page(console, list(made.plans)))
+        output.answer(
+            [box_plan.to_dict() for box_plan in made.plans], lambda console: plans_page(console, list(made.plans))
+        )
         output.next("fleet", "plan", str(file))
         output.no()
     seen = look(fleet)
@@ -42,10 +44,10 @@ def command(output: Output, file: Path, dry_run: bool) -> None:
     output.answer({**seen.to_dict(), "proof": proof}, lambda console: status_page(console, seen))
     if made.evidence is not None:
         say(f"through the router: {len(made.evidence.observations)} checks, {len(made.failed)} failed")
-        for item in made.evidence.observations:
-            if item.verdict == "failed":
-                own = "" if item in made.failed else " (at the box itself too: the engine's own)"
-                say(f"  {item.rung} {item.check}: {item.reason}{own}")
+        for observation in made.evidence.observations:
+            if observation.verdict == "failed":
+                own = "" if observation in made.failed else " (at the box itself too: the engine's own)"
+                say(f"  {observation.rung} {observation.check}: {observation.reason}{own}")
     output.next("fleet", "status", fleet.name)
     if not made.stands:
         output.no()

@@ -12,7 +12,7 @@ from upright.cli.options import model_argument
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
-    from upright.kernels import Compiler, Target
+    from upright.kernels import Compiler, CompileTarget
     from upright.kernels.experts import ExpertShapes
     from upright.kernels.sources import EngineSource
     from upright.records.model import Attention
@@ -48,13 +48,13 @@ def check(
     place, silicon, count = _place(box, target_name)
     count = devices or count
     name, attention, experts = _layers(model, count)
-    found = kernels.check(
+    kernel_check = kernels.check(
         attention, source, silicon, compiler,
         devices=count, kv_dtype=kernels.kv_type(kv_dtype), experts=experts, model=name, box=place,
     )  # fmt: skip
-    output.answer(found, lambda console: check_page(console, found))
-    if found.answer != "fits":
-        if remedy := next((one.remedy for one in found.verdicts if one.remedy), None):
+    output.answer(kernel_check, lambda console: check_page(console, kernel_check))
+    if kernel_check.answer != "fits":
+        if remedy := next((one.remedy for one in kernel_check.verdicts if one.remedy), None):
             say(f"next: {remedy.split(' (')[0].split(';')[0]}" if remedy.startswith("upright ") else f"try:  {remedy}")
         output.no()
     output.next("plan", model, *(["--box", box] if box else []))
@@ -82,16 +82,16 @@ def search(
     from upright.kernels.search import search as find_tiles
 
     try:
-        key, value = (int(part) for part in head.split("/"))
+        key, value_width = (int(part) for part in head.split("/"))
     except ValueError:
         raise UsageError(f"{head} is no head", hint="--head 576/512: a key's width and a value's") from None
-    shapes = Shapes(heads, kv_heads, key, value, kv_dtype=kernels.kv_type(kv_dtype))
+    shapes = Shapes(heads, kv_heads, key, value_width, kv_dtype=kernels.kv_type(kv_dtype))
     silicon = kernels.target(target_name)
-    found = find_tiles(way(source.engine, kernel), shapes, source, silicon, compiler, everything=everything)
+    tile_search = find_tiles(way(source.engine, kernel), shapes, source, silicon, compiler, everything=everything)
     from upright.showing.kernels_page import tiles_page
 
-    output.answer(found, lambda console: tiles_page(console, found))
-    if not any(tile.verdict == "fits" for tile in found.tiles):
+    output.answer(tile_search, lambda console: tiles_page(console, tile_search))
+    if not any(tile.verdict == "fits" for tile in tile_search.tiles):
         output.no()
 
 
@@ -109,17 +109,17 @@ def moe(
     from upright.kernels import moe as configurations
 
     silicon, files = kernels.target(target_name), configurations.shipped(source, device)
-    found = configurations.check_moe(files, source, silicon, compiler)
+    moe_check = configurations.check_moe(files, source, silicon, compiler)
     if dtype is not None:
         kind = None if dtype == "bf16" else dtype
         tiles = configurations.candidates(files, kind, source, silicon, compiler)
-        found = found.model_copy(update={"candidates": tuple(tiles)})
+        moe_check = moe_check.model_copy(update={"candidates": tuple(tiles)})
     from upright.showing.kernels_page import moe_page
 
-    output.answer(found, lambda console: moe_page(console, found))
+    output.answer(moe_check, lambda console: moe_page(console, moe_check))
 
 
-def _place(box: str | None, target_name: str | None) -> tuple[str | None, Target, int]:
+def _place(box: str | None, target_name: str | None) -> tuple[str | None, CompileTarget, int]:
     from upright.errors import UsageError
     from upright.kernels import of_capability, target
     from upright.probing import box_of
@@ -128,13 +128,13 @@ def _place(box: str | None, target_name: str | None) -> tuple[str | None, Target
         raise UsageError("--box and --target name the silicon twice")
     if target_name is not None:
         return None, target(target_name), 1
-    found = box_of(box)
-    capabilities = {gpu.compute_capability for gpu in found.gpus if gpu.compute_capability}
+    machine = box_of(box)
+    capabilities = {gpu.compute_capability for gpu in machine.gpus if gpu.compute_capability}
     if not capabilities:
-        raise UsageError(f"{found.name} has no GPU whose capability is known", hint="--target sm_120")
+        raise UsageError(f"{machine.name} has no GPU whose capability is known", hint="--target sm_120")
     if len(capabilities) > 1:
-        raise UsageError(f"{found.name} has {', '.join(sorted(capabilities))}", hint="--target names one of them")
-    return found.name, of_capability(capabilities.pop()), len(found.gpus)
+        raise UsageError(f"{machine.name} has {', '.join(sorted(capabilities))}", hint="--target names one of them")
+    return machine.name, of_capability(capabilities.pop()), len(machine.gpus)
 
 
 def _layers(model: str, devices: int) -> tuple[str, tuple[Attention, ...], ExpertShapes | str | None]:
@@ -152,6 +152,6 @@ def _layers(model: str, devices: int) -> tuple[str, tuple[Attention, ...], Exper
         return row.id, shape.attention, experts_of(count, active, width, stored.scheme, devices)
     from upright.reading import read
 
-    found = read(model)
-    unknown = "routed experts: their width is not in the headers" if found.architecture.experts else None
-    return found.name, found.architecture.attention, unknown
+    model_record = read(model)
+    unknown = "routed experts: their width is not in the headers" if model_record.architecture.experts else None
+    return model_record.name, model_record.architecture.attention, unknown

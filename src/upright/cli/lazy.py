@@ -8,7 +8,7 @@ from typing import ClassVar
 import click
 
 
-class Lazy(click.Group):
+class LazyGroup(click.Group):
     """Command `x` is `command` of the module `x` with the group's prefix; the table's words are all that help reads."""
 
     table: ClassVar[dict[str, str]]
@@ -37,4 +37,4 @@ class Whole(click.Group):
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         first = [(name, (command.help or "").partition("\n\n")[0]) for name, command in commands if command]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, " ".join(words.split())) for name, words in first])
+            formatter.write_dl([(name, " ".join(summary.split())) for name, summary in first])

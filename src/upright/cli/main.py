@@ -12,7 +12,7 @@ import sys
 import click
 
 from upright import __version__
-from upright.cli.lazy import Lazy
+from upright.cli.lazy import LazyGroup
 from upright.errors import UprightError
 from upright.foreign import fit
 from upright.home import close_to_others
@@ -82,7 +82,7 @@ OTHER_WORDS = {
 VERBS = {verb: summary for verbs in SECTIONS.values() for verb, summary in verbs.items()}
 
 
-class Verbs(Lazy):
+class Verbs(LazyGroup):
     """Verb `x` is `upright.cli.x:command`."""
 
     table = VERBS

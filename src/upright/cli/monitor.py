@@ -18,8 +18,8 @@ from upright.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.monitoring.files import Wishes
-    from upright.monitoring.target import Target
+    from upright.monitoring.files import MonitorWishes
+    from upright.monitoring.target import MetricsTarget
     from upright.store import DeploymentDir
 
 _SHOWN = 4
@@ -47,14 +47,14 @@ def command(
 
     Without names, every deployment that runs. The files hold no key, only where it lies.
     """
-    from upright.monitoring.alerts import Limits
-    from upright.monitoring.files import Wishes, monitoring_files
+    from upright.monitoring.alerts import AlertLimits
+    from upright.monitoring.files import MonitorWishes, monitoring_files
 
     for address in alertmanagers:
         if not re.fullmatch(r"[\w.\[\]:-]+:\d+", address):
             raise UsageError(f"{address!r} is no HOST:PORT", hint="--alertmanager 127.0.0.1:9093")
-    limits = Limits(patience_seconds=patience, first_token_seconds=ttft, token_seconds=tpot)
-    wishes = Wishes(often_enough(every), limits, alertmanagers)
+    limits = AlertLimits(patience_seconds=patience, first_token_seconds=ttft, token_seconds=tpot)
+    wishes = MonitorWishes(often_enough(every), limits, alertmanagers)
     targets = _fleet_targets(fleet) if fleet is not None else []
     targets += _targets(deployments, alone=fleet is None)
     files = monitoring_files(targets, wishes, folder.absolute())
@@ -70,7 +70,7 @@ def command(
     Output(as_json, None).next("top", *deployments)
 
 
-def _fleet_targets(name: str) -> list[Target]:
+def _fleet_targets(name: str) -> list[MetricsTarget]:
     """All its boxes have the same key: one job, however many they are."""
     from upright import store
     from upright.cli.fleet_options import started
@@ -79,33 +79,38 @@ def _fleet_targets(name: str) -> list[Target]:
     directory = FleetDir(started(name).name)
     state = directory.state()
     names = [state.router, *(box.deployment for box in state.boxes)]
-    found = [target for each in names if each is not None for target in _target(store.find(each))]
+    targets = [
+        target
+        for deployment_name in names
+        if deployment_name is not None
+        for target in _target(store.find(deployment_name))
+    ]
     shared = directory.path / "worker.key"
-    return [replace(target, key_file=shared) if target.key_file else target for target in found]
+    return [replace(target, key_file=shared) if target.key_file else target for target in targets]
 
 
-def _targets(names: tuple[str, ...], *, alone: bool) -> list[Target]:
+def _targets(names: tuple[str, ...], *, alone: bool) -> list[MetricsTarget]:
     from upright import store
     from upright.records.deployment import RUNNING
 
     if names or not alone:
         return [target for name in names for target in _target(store.find(name))]
-    running = [each for each in store.listing() if each.deployment is not None and each.deployment.state in RUNNING]
-    targets = [target for each in running for target in _target(each.directory)]
+    running = [entry for entry in store.listing() if entry.deployment is not None and entry.deployment.state in RUNNING]
+    targets = [target for entry in running for target in _target(entry.directory)]
     if not targets:
         raise UsageError("no deployment runs", hint="upright up MODEL, or name one that is stopped")
     return targets
 
 
-def _target(directory: DeploymentDir) -> list[Target]:
+def _target(directory: DeploymentDir) -> list[MetricsTarget]:
     from upright.monitoring.target import deployment_target
     from upright.records.deployment import Deployment
     from upright.records.recipe import Recipe
 
-    found = deployment_target(directory.read(Deployment), directory.read(Recipe), directory.key_file)
-    if found is None:
+    target = deployment_target(directory.read(Deployment), directory.read(Recipe), directory.key_file)
+    if target is None:
         say(f"note: {directory.name} has no metrics that can be reached from here, and is left out")
-    return [] if found is None else [found]
+    return [] if target is None else [target]
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> list[str]:
@@ -142,7 +147,9 @@ def _check(folder: Path) -> None:
     say("promtool accepts the configuration and the rules")
 
 
-def _record(targets: list[Target], wishes: Wishes, folder: Path, files: Mapping[str, str]) -> dict[str, Any]:
+def _record(
+    targets: list[MetricsTarget], wishes: MonitorWishes, folder: Path, files: Mapping[str, str]
+) -> dict[str, Any]:
     from upright.monitoring.files import recorded
 
     everything = {rule.record for rule in recorded(targets, wishes.window)}
@@ -186,23 +193,23 @@ def _page(console: Console, record: Mapping[str, Any], *, dry_run: bool) -> None
         console.print(f"  {record['folder']}/{path}", markup=False, soft_wrap=True)
     console.print()
     config = shlex.quote(f"{record['folder']}/prometheus.yml")
-    words = f"prometheus --config.file={config} --web.listen-address=127.0.0.1:9090"
-    console.print(f"  {words}", markup=False, soft_wrap=True)
+    command_line = f"prometheus --config.file={config} --web.listen-address=127.0.0.1:9090"
+    console.print(f"  {command_line}", markup=False, soft_wrap=True)
 
 
 def _who(group: list[dict[str, Any]]) -> str:
     """Names and addresses of a few, the number of many."""
-    shown = ", ".join(f"{each['deployment']} at {each['address']}" for each in group[:_SHOWN])
+    shown = ", ".join(f"{target['deployment']} at {target['address']}" for target in group[:_SHOWN])
     more = f" and {len(group) - _SHOWN} more" if len(group) > _SHOWN else ""
     return f"  {shown}{more}" + (", with the key" if group[0]["key_file"] else "")
 
 
 def _lacks(names: list[str]) -> str:
-    words = ", ".join(name.removeprefix("upright:") for name in names)
-    return f"; it does not tell {words}" if words else ""
+    figure_names = ", ".join(name.removeprefix("upright:") for name in names)
+    return f"; it does not tell {figure_names}" if figure_names else ""
 
 
-def _say_keys(targets: list[Target]) -> None:
+def _say_keys(targets: list[MetricsTarget]) -> None:
     files = sorted({str(target.key_file) for target in targets if target.key_file is not None})
     if files:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""

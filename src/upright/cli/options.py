@@ -190,17 +190,19 @@ def given(*names: str) -> list[str]:
     """The options of this call that the person typed, as words of the next command."""
     context = click.get_current_context()
     typed = {ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT}
-    words: list[str] = []
+    arguments: list[str] = []
     for option in context.command.params:
         name = option.name or ""
         if name in names and isinstance(option, click.Option) and context.get_parameter_source(name) in typed:
-            value = context.params[name]
+            typed_value = context.params[name]
             if option.is_flag:
-                words.append(_spelling(option.opts if value or not option.secondary_opts else option.secondary_opts))
+                arguments.append(
+                    _spelling(option.opts if typed_value or not option.secondary_opts else option.secondary_opts)
+                )
                 continue
-            for each in value if option.multiple else (value,):
-                words += [_spelling(option.opts), _word(each)]
-    return words
+            for entry in typed_value if option.multiple else (typed_value,):
+                arguments += [_spelling(option.opts), _word(entry)]
+    return arguments
 
 
 def _spelling(names: Sequence[str]) -> str:
@@ -213,7 +215,7 @@ def _word(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     if isinstance(value, dict):
-        return ",".join(f"{name}={_word(each)}" for name, each in value.items())
+        return ",".join(f"{name}={_word(member)}" for name, member in value.items())
     if isinstance(value, float):
         return short if float(short := f"{value:g}") == value else str(value)
     return str(value)
@@ -225,8 +227,8 @@ def deployment_argument(function: F) -> F:
 
 def model_argument(function: F) -> F:
     """MODEL, and what it may be in the help of a verb that does not say it itself."""
-    words = cleandoc(function.__doc__ or "")
-    function.__doc__ = words if "MODEL is" in words else f"{words}\n\n{_MODEL}"
+    help_text = cleandoc(function.__doc__ or "")
+    function.__doc__ = help_text if "MODEL is" in help_text else f"{help_text}\n\n{_MODEL}"
     return click.argument("model", callback=said)(function)
 
 

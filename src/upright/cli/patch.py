@@ -35,8 +35,10 @@ def list_(output: Output, source: EngineSource) -> None:
     """Say which patches there are for this engine, and what each is for its files."""
     from upright.kernels import patching
 
-    found = [patching.look(row, source) for row in patching.patches(source.engine)]
-    output.answer([_plain(each) for each in found], lambda console: _table(console, found))
+    patch_statuses = [patching.look(row, source) for row in patching.patches(source.engine)]
+    output.answer(
+        [_plain(patch_status) for patch_status in patch_statuses], lambda console: _table(console, patch_statuses)
+    )
 
 
 @command.command()
@@ -50,25 +52,31 @@ def apply(output: Output, source: EngineSource, compiler: Compiler, name: str, d
     from upright.errors import EngineError
     from upright.kernels import patching
 
-    found = patching.look(patching.patch(name, source.engine), source)
-    before = patching.prove(found, compiler) if found.file else []
-    if reason := patching.refusal(found, before):
-        answer = {**_plain(found), "refused": reason, "before": _dumped(before)}
+    patch_status = patching.look(patching.patch(name, source.engine), source)
+    before = patching.prove(patch_status, compiler) if patch_status.file else []
+    if reason := patching.refusal(patch_status, before):
+        answer = {**_plain(patch_status), "refused": reason, "before": _dumped(before)}
         output.answer(answer, lambda console: line(console, f"refused: {reason}"))
         output.no()
-    text, change = patching.edited(found), patching.diff(found)
-    after = patching.prove(found, compiler, text)
+    text, change = patching.edited(patch_status), patching.diff(patch_status)
+    after = patching.prove(patch_status, compiler, text)
     if any(verdict.verdict != "fits" for verdict in after):
         raise EngineError(f"{name} would not help: {next(v.why for v in after if v.verdict != 'fits')}")
     say(change)
     _say_proof(before, after)
     if not dry_run:
-        _ask(found, source, yes)
-        patching.write(found, text)
+        _ask(patch_status, source, yes)
+        patching.write(patch_status, text)
     state = "applicable" if dry_run else "applied"
-    answer = {**_plain(found), "state": state, "diff": change, "before": _dumped(before), "after": _dumped(after)}
-    done = "would be changed" if dry_run else f"patched; the original is {found.backup.name} beside it"
-    output.answer(answer, lambda console: line(console, f"{found.file} {done}"))
+    answer = {
+        **_plain(patch_status),
+        "state": state,
+        "diff": change,
+        "before": _dumped(before),
+        "after": _dumped(after),
+    }
+    done = "would be changed" if dry_run else f"patched; the original is {patch_status.backup.name} beside it"
+    output.answer(answer, lambda console: line(console, f"{patch_status.file} {done}"))
     if not dry_run:
         say("an engine that is running keeps its old kernels until it is started again")
     output.next("patch", "apply" if dry_run else "verify", name, *_words(source))
@@ -82,12 +90,12 @@ def verify(output: Output, source: EngineSource, compiler: Compiler, name: str) 
     """Say whether the file is the original with exactly this edit, and whether its kernels fit now."""
     from upright.kernels import patching
 
-    found = patching.look(patching.patch(name, source.engine), source)
-    after = patching.prove(found, compiler) if found.file else []
+    patch_status = patching.look(patching.patch(name, source.engine), source)
+    after = patching.prove(patch_status, compiler) if patch_status.file else []
     fits = bool(after) and all(verdict.verdict == "fits" for verdict in after)
-    verified = found.state == "applied" and fits
-    answer = {**_plain(found), "verified": verified, "proofs": _dumped(after)}
-    output.answer(answer, lambda console: _verified(console, found, after, verified))
+    verified = patch_status.state == "applied" and fits
+    answer = {**_plain(patch_status), "verified": verified, "proofs": _dumped(after)}
+    output.answer(answer, lambda console: _verified(console, patch_status, after, verified))
     if not verified:
         output.no()
     output.next("patch", "revert", name, *_words(source))
@@ -102,11 +110,11 @@ def revert(output: Output, source: EngineSource, name: str, dry_run: bool) -> No
     """Put every byte of the original back."""
     from upright.kernels import patching
 
-    found = patching.look(patching.patch(name, source.engine), source)
-    patching.revert(found, dry_run=dry_run)
+    patch_status = patching.look(patching.patch(name, source.engine), source)
+    patching.revert(patch_status, dry_run=dry_run)
     done = "would be put back" if dry_run else "is the original again"
-    answer = {**_plain(found), "state": "applied" if dry_run else "applicable"}
-    output.answer(answer, lambda console: line(console, f"{found.file} {done}"))
+    answer = {**_plain(patch_status), "state": "applied" if dry_run else "applicable"}
+    output.answer(answer, lambda console: line(console, f"{patch_status.file} {done}"))
     output.next("patch", "list", *_words(source))
 
 
@@ -154,10 +162,10 @@ def _words(source: EngineSource) -> list[str]:
 
 
 def _table(console: Console, found: Sequence[Found]) -> None:
-    for each in found:
-        line(console, f"{each.row.id}: {each.state} ({each.why})")
-        line(console, f"{each.row.name}, for {each.row.engine} {each.row.versions}", 2)
-        line(console, each.row.why, 2)
+    for patch_status in found:
+        line(console, f"{patch_status.row.id}: {patch_status.state} ({patch_status.why})")
+        line(console, f"{patch_status.row.name}, for {patch_status.row.engine} {patch_status.row.versions}", 2)
+        line(console, patch_status.row.why, 2)
     if not found:
         console.print("no patch for this engine")
 

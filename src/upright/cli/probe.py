@@ -46,14 +46,14 @@ def command(output: Output, box: str | None, measure: bool, flags: bool, record:
             raise UsageError(
                 f"{box} is a description: nothing to measure, ask or record", hint="probe a machine: ssh:HOST"
             )
-        found = box_of(box)
+        probed_box = box_of(box)
     else:
         _announce(host, measure, flags)
         recorder = RecordingHost(host)
-        found = probe(recorder, measure=measure, flags=flags)
+        probed_box = probe(recorder, measure=measure, flags=flags)
         if record is not None:
             _save(recorder, host, record)
-    output.answer(found, lambda console: box_page(console, found))
+    output.answer(probed_box, lambda console: box_page(console, probed_box))
     output.next("plan", "MODEL", *(("--box", box) if box else ()))
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from upright.proving.journaled import Wish
     from upright.proving.prompts import PromptSet
-    from upright.proving.rung import Target
+    from upright.proving.rung import ProofTarget
     from upright.proving.speculating import Trial
-    from upright.proving.stepping import Change
+    from upright.proving.stepping import TrialChange
     from upright.records.evidence import Evidence
     from upright.store import DeploymentDir
 
@@ -128,15 +128,15 @@ def command(
         evidence = _prove_server(base_url, model, key_env, wish(prompt_set("real")), context)
         which = ["--only", only] if only else ["--to", to]
         same = given("model", "key_env", "budget", "context", "soak", "no_restart")
-        words = ["prove", "--base-url", base_url, *which, *same]
+        next_command = ["prove", "--base-url", base_url, *which, *same]
         output.answer(evidence, lambda console: evidence_page(console, evidence))
     else:
         directory = running_or_last(deployment)
         trial = trial_of(directory, ways, cells or (), repeats, output_tokens, not no_keep, budget)
         evidence = _prove_deployment(directory, wish, context, tries, trial)
-        words = next_words(directory.name, evidence, tried=trial is not None)
+        next_command = next_words(directory.name, evidence, tried=trial is not None)
         answer(output, evidence, directory, tried=trial is not None)
-    output.next(*words)
+    output.next(*next_command)
     if not evidence.passed:
         output.no()
 
@@ -156,7 +156,7 @@ def _prove_deployment(
 
 def _wanted(
     directory: DeploymentDir, wish: Callable[[PromptSet], Wish], context: int | None, tries: tuple[str, ...]
-) -> tuple[Wish, list[Change]]:
+) -> tuple[Wish, list[TrialChange]]:
     """The climb with the prompts that fit the model, and what is to be changed after it."""
     from upright.proving.prompts import prompt_set_for
     from upright.proving.stepping import change_of
@@ -166,7 +166,7 @@ def _wanted(
     return wanted, [*_longer(directory, wanted.prompts, context), *(change_of(text) for text in tries)]
 
 
-def _longer(directory: DeploymentDir, prompts: PromptSet, context: int | None) -> list[Change]:
+def _longer(directory: DeploymentDir, prompts: PromptSet, context: int | None) -> list[TrialChange]:
     """A change for each length of the walk that the recipe's context does not hold."""
     from upright.proving.long_text import lengths
     from upright.proving.stepping import context_change
@@ -218,8 +218,8 @@ def _show_schedule(
     from upright.records.recipe import Recipe
     from upright.showing.evidence_page import schedule_page, schedule_rows
 
-    target: Target | None = None
-    changes: list[Change] = []
+    target: ProofTarget | None = None
+    changes: list[TrialChange] = []
     if deployment is None:
         wanted = wish(prompt_set("real"))
     else:

@@ -21,7 +21,7 @@ def command(output: Output) -> None:
     from upright.showing.pages import ps_page
 
     listed = [_look(directory) for directory in store.deployments()]
-    output.answer([_row(item) for item in listed], lambda console: ps_page(console, listed))
+    output.answer([_row(entry) for entry in listed], lambda console: ps_page(console, listed))
     last = listed[-1].deployment if listed else None
     output.next(*_next(last))
 

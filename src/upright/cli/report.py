@@ -38,7 +38,7 @@ def command(what: tuple[str, ...], path: Path | None, as_markdown: bool, as_csv:
     subjects = [_subject(name) for name in what] or [_subject(None)]
     ending = "md" if as_markdown else "csv" if as_csv else "html"
     if as_csv:
-        benchmarks = [record for each in subjects for record in _benchmarks(each)]
+        benchmarks = [record for subject in subjects for record in _benchmarks(subject)]
         if not benchmarks:
             raise UsageError("there is no benchmark to write", hint="upright bench")
         text = cells_csv(benchmarks)

@@ -63,8 +63,8 @@ def _log_alone(log: str, engine: str | None, output: Output) -> None:
 def _nothing_said(log: str, engine: str | None, output: Output) -> None:
     from upright.engines import ENGINES
 
-    said = f"{engine} says nothing" if engine else "no engine that is known says anything"
-    output.show(f"{log}: {said} about its memory there")
+    sentence = f"{engine} says nothing" if engine else "no engine that is known says anything"
+    output.show(f"{log}: {sentence} about its memory there")
     hint = ENGINES[engine].log.silent_hint if engine else None
     if engine and hint:
         output.show(hint)

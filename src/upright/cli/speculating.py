@@ -31,16 +31,16 @@ class _Cells(click.ParamType[Cells]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Cells:
         from upright.units import parse_tokens
 
-        found = []
+        cells = []
         for part in str(value).split(","):
             prompt, _, users = part.rpartition("x")
             try:
-                found.append((parse_tokens(prompt), int(users)))
+                cells.append((parse_tokens(prompt), int(users)))
             except ValueError:
                 self.fail(f"{part!r} is no cell; write 8kx4: tokens of a prompt by requests at once", param, ctx)
-            if found[-1][1] < 1:
+            if cells[-1][1] < 1:
                 self.fail(f"{part!r}: the least is one request at once", param, ctx)
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(cells))
 
 
 class _Way(click.ParamType[str]):
@@ -57,7 +57,7 @@ class _Way(click.ParamType[str]):
 
 
 def speculate_options(function: F) -> F:
-    words = "Try speculative decoding: ngram, draft=PATH, eagle3=PATH, mtp, none or auto; kept if it pays."
+    ways_help = "Try speculative decoding: ngram, draft=PATH, eagle3=PATH, mtp, none or auto; kept if it pays."
     cells = "For --speculate: prompt by users, such as 512x1,8kx4.  [default: by the goal]"
     times = "For --speculate: measure each cell so often, half of them before and half after."
     count = click.IntRange(2, 100)
@@ -67,7 +67,7 @@ def speculate_options(function: F) -> F:
     function = click.option("--cells", type=_Cells(), help=cells)(function)
     judge = "For --speculate: judge only, and end with the recipe as it was."
     function = click.option("--no-keep", is_flag=True, help=judge)(function)
-    return click.option("--speculate", "ways", type=_Way(), multiple=True, metavar="WAY", help=words)(function)
+    return click.option("--speculate", "ways", type=_Way(), multiple=True, metavar="WAY", help=ways_help)(function)
 
 
 def trial_of(
@@ -85,12 +85,12 @@ def trial_of(
 
     if not ways:
         return None
-    recipe, found = directory.read(Recipe), list[Any]()
+    recipe, named_candidates = directory.read(Recipe), list[Any]()
     for way in ways:
-        found += automatic(recipe) if way == "auto" else [_on_disk(candidate(way))]
-    if not found:
+        named_candidates += automatic(recipe) if way == "auto" else [_on_disk(candidate(way))]
+    if not named_candidates:
         raise UsageError(f"{recipe.engine} offers nothing that needs no draft", hint="name one: --speculate draft=PATH")
-    candidates = tuple(dict.fromkeys(found))
+    candidates = tuple(dict.fromkeys(named_candidates))
     tokens = OUTPUT_TOKENS if output_tokens is None else output_tokens
     if not 2 <= tokens < recipe.context_tokens:
         raise UsageError(
@@ -106,7 +106,10 @@ def next_words(name: str, evidence: Evidence, *, tried: bool) -> list[str]:
         return ["logs", name]
     if tried:
         return ["report", name]
-    seen = next((item.reason for item in evidence.of("speculation") if "; try one with" in item.reason), None)
+    seen = next(
+        (observation.reason for observation in evidence.of("speculation") if "; try one with" in observation.reason),
+        None,
+    )
     if seen is None or evidence.to_rung != "speculation":
         return ["connect", name]
     way = seen.partition(" offers ")[2].partition(";")[0].partition(",")[0]

@@ -11,7 +11,7 @@ from upright.cli.options import deployment_argument
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
-    from upright.store import DeploymentDir, Finding, Listed
+    from upright.store import DeploymentDir, Listed, StoreFinding
 
 
 @click.group(name="store")
@@ -29,7 +29,7 @@ def list_(output: Output) -> None:
     from upright import store
     from upright.showing.store_page import list_page
 
-    rows = [_row(item) for item in store.listing()]
+    rows = [_row(entry) for entry in store.listing()]
     output.answer(rows, lambda console: list_page(console, rows))
     say(f"kept in {store.home() / 'deployments'}")
     output.next(*(("store", "check") if rows else ("up", "MODEL")))
@@ -48,9 +48,9 @@ def check(deployments: tuple[str, ...], output: Output) -> None:
     from upright.showing.store_page import check_page
 
     chosen = [_directory(name) for name in deployments] or store.deployments()
-    found = {directory: store.check(directory.path) for directory in chosen}
-    answer = [_checked(directory, findings) for directory, findings in found.items()]
-    output.answer(answer, lambda console: check_page(console, found))
+    findings_by_directory = {directory: store.check(directory.path) for directory in chosen}
+    answer = [_checked(directory, findings) for directory, findings in findings_by_directory.items()]
+    output.answer(answer, lambda console: check_page(console, findings_by_directory))
     output.next(*(("store", "list") if chosen else ("up", "MODEL")))
     if not all(row["sound"] for row in answer):
         output.no()
@@ -70,9 +70,9 @@ def repair(deployment: str | None, dry_run: bool, output: Output) -> None:
 
     directory = store.find(None) if deployment is None else _directory(deployment)
     done = store.repair(directory.path, dry_run=dry_run)
-    left = [] if dry_run else [item for item in store.check(directory.path) if item.severity == "problem"]
+    left = [] if dry_run else [finding for finding in store.check(directory.path) if finding.severity == "problem"]
     answer = {**_checked(directory, left), "done": done, "dry_run": dry_run}
-    lines = [*(done or ["nothing to repair"]), *(f"not repaired: {item.file} {item.message}" for item in left)]
+    lines = [*(done or ["nothing to repair"]), *(f"not repaired: {finding.file} {finding.message}" for finding in left)]
     output.answer(answer, lambda console: console.print("\n".join(f"{directory.name}: {line}" for line in lines)))
     output.next("store", *(("repair",) if dry_run and done else ("check",)), directory.name)
     if left:
@@ -121,7 +121,7 @@ def _directory(name: str) -> DeploymentDir:
     return store.DeploymentDir(kept) if kept.is_dir() else store.find(name)
 
 
-def _checked(directory: DeploymentDir, findings: list[Finding]) -> dict[str, Any]:
+def _checked(directory: DeploymentDir, findings: list[StoreFinding]) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {

@@ -17,7 +17,7 @@ from upright.errors import UsageError
 
 if TYPE_CHECKING:
     from upright.monitoring.power import Watts
-    from upright.monitoring.stations import EngineSource, Look, Sight, Station
+    from upright.monitoring.stations import DeploymentSource, Look, Sight, Station
     from upright.store import DeploymentDir
 
 _DEAD = frozenset({"failed", "hung", "degraded", "silent"})
@@ -74,9 +74,9 @@ class _Watched:
 
         if not self._all:
             return
-        for each in store.listing():
-            if each.deployment is not None and each.deployment.state in {*RUNNING, "failed"}:
-                self._add(each.directory)
+        for entry in store.listing():
+            if entry.deployment is not None and entry.deployment.state in {*RUNNING, "failed"}:
+                self._add(entry.directory)
         gone = [name for name, station in self.stations.items() if station.sight().look.state == "stopped"]
         for name in gone:
             self.stations.pop(name).__exit__(None, None, None)
@@ -90,7 +90,7 @@ class _Watched:
         if directory.name not in self.stations:
             self._start(directory.name, _source(directory), directory.read(Deployment).machine)
 
-    def _start(self, name: str, source: EngineSource, machine: str | None) -> None:
+    def _start(self, name: str, source: DeploymentSource, machine: str | None) -> None:
         from upright.monitoring.stations import Station
 
         station = Station(source, self._every, self._meter(machine))
@@ -99,18 +99,18 @@ class _Watched:
     def _meter(self, machine: str | None) -> Callable[[], Watts | None]:
         """One for each machine; a server that is nobody's deployment stands on a machine that we do not know."""
         from upright.host import LocalHost, SshHost
-        from upright.monitoring.power import Meter
+        from upright.monitoring.power import PowerMeter
 
         if machine == "":
             return lambda: None
         if machine not in self._meters:
-            meter = Meter(LocalHost() if machine is None else SshHost(machine))
+            meter = PowerMeter(LocalHost() if machine is None else SshHost(machine))
             self._meters[machine] = self._stack.enter_context(meter).watts
         return self._meters[machine]
 
 
-def _source(directory: DeploymentDir) -> EngineSource:
-    from upright.monitoring.stations import EngineSource
+def _source(directory: DeploymentDir) -> DeploymentSource:
+    from upright.monitoring.stations import DeploymentSource
     from upright.monitoring.target import deployment_target
     from upright.records.deployment import Deployment
     from upright.records.recipe import Recipe
@@ -118,9 +118,9 @@ def _source(directory: DeploymentDir) -> EngineSource:
     deployment = directory.read(Deployment)
     target = deployment_target(deployment, directory.read(Recipe), directory.key_file)
     if target is None:
-        return EngineSource(lambda: _look(directory), deployment.base_url, None, path=None)
+        return DeploymentSource(lambda: _look(directory), deployment.base_url, None, path=None)
     url = f"{target.scheme}://{target.address}"
-    return EngineSource(lambda: _look(directory), url, directory.key() if target.key_file else None, target.path)
+    return DeploymentSource(lambda: _look(directory), url, directory.key() if target.key_file else None, target.path)
 
 
 def _look(directory: DeploymentDir) -> Look:
@@ -140,12 +140,12 @@ def _look(directory: DeploymentDir) -> Look:
     )
 
 
-def _foreign_source(url: str, key_file: Path | None) -> EngineSource:
-    from upright.monitoring.stations import EngineSource, Look
+def _foreign_source(url: str, key_file: Path | None) -> DeploymentSource:
+    from upright.monitoring.stations import DeploymentSource, Look
 
     name = url.partition("//")[2].strip("/") or url
     look = Look(name=name, state="answers", base_url=url, next=f"curl -s {url.rstrip('/')}/health")
-    return EngineSource(lambda: look, url, key_file.read_text().strip() if key_file else None)
+    return DeploymentSource(lambda: look, url, key_file.read_text().strip() if key_file else None)
 
 
 def _print_once(watched: _Watched, output: Output, every: float) -> None:

@@ -7,7 +7,7 @@ from upright.completing.words import DEPLOYMENTS, Completion, VerbWords, plain, 
 
 def tables(completion: Completion) -> str:
     """Variables with the lists, and three functions: what follows a verb, its options, what an option takes."""
-    lists = [f"{variable(name)}={quoted(' '.join(plain(words)))}" for name, words in completion.lists.items()]
+    lists = [f"{variable(name)}={quoted(' '.join(plain(choices)))}" for name, choices in completion.lists.items()]
     parents = sorted({verb.path[:-1] for verb in completion.verbs})
     return "\n".join([
         *lists,
@@ -29,7 +29,7 @@ def tables(completion: Completion) -> str:
 
 
 def _function(name: str, branches: list[tuple[str, str]]) -> str:
-    lines = "\n".join(f"    {quoted(key)}) printf %s {quoted(words)} ;;" for key, words in branches)
+    lines = "\n".join(f"    {quoted(key)}) printf %s {quoted(branch_text)} ;;" for key, branch_text in branches)
     return f'{name}() {{\n  case "$1" in\n{lines}\n  esac\n}}'
 
 

@@ -56,7 +56,7 @@ def fares(row: Needs, verdicts: Mapping[str, str]) -> Fares:
     missed = tuple(check for check in row.needs if verdicts.get(check) in ("failed", "unsupported"))
     if missed:
         return Fares(row.client, "does not", missed)
-    settings = [words for check, words in row.settles.items() if verdicts.get(check) in ("failed", "unsupported")]
+    settings = [setting for check, setting in row.settles.items() if verdicts.get(check) in ("failed", "unsupported")]
     if settings:
         return Fares(row.client, "works with settings", tuple(dict.fromkeys(settings)))
     return Fares(row.client, "works")

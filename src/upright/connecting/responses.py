@@ -26,8 +26,8 @@ _OF_ITEMS = ("response.output_item.", "response.content_part.", "response.output
 
 def responses_faults(lines: Iterable[str]) -> list[str]:
     seen = _Response()
-    for name, data in events_of(lines):
-        seen.take(name, data)
+    for name, payload in events_of(lines):
+        seen.take(name, payload)
     return list(dict.fromkeys([*seen.faults, *seen.missing()]))
 
 
@@ -96,14 +96,14 @@ class _Response:
             self.ended, self.final = kind, event.get("response") or {}
 
     def _added(self, event: dict[str, Any]) -> None:
-        item = event.get("item") or {}
-        name, index = str(item.get("id")), event.get("output_index")
+        output_item = event.get("item") or {}
+        name, index = str(output_item.get("id")), event.get("output_index")
         if self.open:
             self.faults.append("an item is added before the one before it is done")
         if isinstance(index, int) and index != len(self.items):
             self.faults.append(f"item {index} where item {len(self.items)} is next")
         self.items.append(name)
-        self.open[name] = str(item.get("type"))
+        self.open[name] = str(output_item.get("type"))
 
     def _piece(self, kind: str, event: dict[str, Any]) -> None:
         name = _item(event)
@@ -115,14 +115,14 @@ class _Response:
         self.said[name] = self.said.get(name, "") + str(event.get("delta") or "")
 
     def _done(self, event: dict[str, Any]) -> None:
-        item = event.get("item") or {}
-        name = str(item.get("id"))
+        output_item = event.get("item") or {}
+        name = str(output_item.get("id"))
         if self.open.pop(name, None) is None:
             self.faults.append("an item is done that is not open")
-        if item.get("type") == "function_call":
-            if object_of(str(item.get("arguments"))) is None:
+        if output_item.get("type") == "function_call":
+            if object_of(str(output_item.get("arguments"))) is None:
                 self.faults.append("the arguments of a function call are not JSON")
-            elif not self.astray and item.get("arguments") != self.said.get(name, item.get("arguments")):
+            elif not self.astray and output_item.get("arguments") != self.said.get(name, output_item.get("arguments")):
                 self.faults.append("the arguments that are done are not what their deltas say")
 
     def missing(self) -> Iterator[str]:

@@ -20,8 +20,8 @@ _BESIDE = {"signature_delta", "citations_delta"}
 def openai_faults(lines: Iterable[str]) -> list[str]:
     """Of `POST /v1/chat/completions` with `stream` and `stream_options.include_usage`."""
     seen = _Chat()
-    for _, data in events_of(lines):
-        seen.take(data)
+    for _, payload in events_of(lines):
+        seen.take(payload)
     return [*seen.faults, *seen.missing()]
 
 
@@ -48,22 +48,22 @@ def anthropic_blocks(lines: Iterable[str]) -> list[str]:
 
 def _message(lines: Iterable[str]) -> _Message:
     seen = _Message()
-    for name, data in events_of(lines):
-        seen.take(name, data)
+    for name, payload in events_of(lines):
+        seen.take(name, payload)
     return seen
 
 
 def events_of(lines: Iterable[str]) -> Iterator[tuple[str | None, str]]:
     """(event, data) of each event; lines that begin with a colon are comments."""
-    name, data = None, list[str]()
+    name, data_lines = None, list[str]()
     for line in (*lines, ""):
         if line.startswith("event:"):
             name = line.removeprefix("event:").strip()
         elif line.startswith("data:"):
-            data.append(line.removeprefix("data:").strip())
-        elif not line.strip() and data:
-            yield name, "\n".join(data)
-            name, data = None, []
+            data_lines.append(line.removeprefix("data:").strip())
+        elif not line.strip() and data_lines:
+            yield name, "\n".join(data_lines)
+            name, data_lines = None, []
 
 
 @dataclass
@@ -241,7 +241,7 @@ def _index(event: dict[str, Any]) -> int:
 
 def object_of(text: str) -> dict[str, Any] | None:
     try:
-        found = decoded(text)
+        payload = decoded(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return payload if isinstance(payload, dict) else None

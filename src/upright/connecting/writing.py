@@ -59,7 +59,7 @@ def _merged(before: str | None, settings: dict[str, Any], path: Path) -> str:
 def _merge(there: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
     """Objects are merged, everything else is ours."""
     merged = dict(there)
-    for name, value in ours.items():
+    for name, setting in ours.items():
         old = merged.get(name)
-        merged[name] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        merged[name] = _merge(old, setting) if isinstance(old, dict) and isinstance(setting, dict) else setting
     return merged

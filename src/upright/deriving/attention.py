@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from upright.deriving.keys import Keys
+from upright.deriving.keys import ConfigKeys
 from upright.deriving.patterns import Settings
 from upright.records.model import Attention, GqaAttention, SharedAttention
 
 
 @dataclass(frozen=True)
-class Place:
+class LayerPlace:
     """Which layer is built."""
 
     index: int
@@ -27,10 +27,10 @@ class Place:
         return self.kinds[self.index]
 
 
-Builder = Callable[[Keys, Place], tuple[Attention, ...]]
+Builder = Callable[[ConfigKeys, LayerPlace], tuple[Attention, ...]]
 
 
-def heads(keys: Keys, place: Place) -> GqaAttention:
+def heads(keys: ConfigKeys, place: LayerPlace) -> GqaAttention:
     """Query and key heads of a plain layer."""
     query = _own(keys, place, "num_attention_heads") or keys.required("num_attention_heads")
     width = _own(keys, place, "head_dim") or _head_dim(keys, query)
@@ -43,11 +43,11 @@ def heads(keys: Keys, place: Place) -> GqaAttention:
     )
 
 
-def gqa(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def gqa(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     return (heads(keys, place),)
 
 
-def gqa_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def gqa_window(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     window = keys.integer("sliding_window")
     if not window:
         if "sliding_window" not in keys.values:
@@ -57,7 +57,7 @@ def gqa_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (heads(keys, place).model_copy(update={"window_tokens": window}),)
 
 
-def gqa_chunk(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def gqa_chunk(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     chunk = keys.integer("attention_chunk_size")
     if not chunk:
         if "attention_chunk_size" not in keys.values:
@@ -66,14 +66,16 @@ def gqa_chunk(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (heads(keys, place).model_copy(update={"window_tokens": chunk, "chunked": True}),)
 
 
-def gqa_other_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def gqa_other_window(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Windowed layers with heads of their own: `swa_*` (MiMo-V2, Inkling)."""
     full = heads(keys, place)
     if "swa_num_key_value_heads" not in keys and not keys.get("swa_num_key_value_heads"):
         keys.refuse("swa_num_key_value_heads", "absent, and layers slide with heads of their own")
     query = keys.integer("swa_num_attention_heads") or full.heads
     width = keys.integer("swa_head_dim") or full.key_head_dim
-    value = keys.integer("swa_v_head_dim") or keys.integer("v_head_dim") if place.settings.get("v_head_dim") else width
+    value_width = (
+        keys.integer("swa_v_head_dim") or keys.integer("v_head_dim") if place.settings.get("v_head_dim") else width
+    )
     window = keys.integer("sliding_window_size", "sliding_window")
     if "sliding_window_size" in keys:
         keys.ignore("sliding_window")
@@ -83,13 +85,13 @@ def gqa_other_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
             heads=query,
             kv_heads=keys.integer("swa_num_key_value_heads") or full.kv_heads,
             key_head_dim=width,
-            value_head_dim=value or width,
+            value_head_dim=value_width or width,
             window_tokens=window or None,
         ),
     )
 
 
-def gqa_global(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def gqa_global(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Gemma 4's full layers: wider heads, and fewer of them; keys that are also values are stored twice."""
     plain = heads(keys, place)
     width = keys.integer("global_head_dim")
@@ -108,15 +110,15 @@ def gqa_global(keys: Keys, place: Place) -> tuple[Attention, ...]:
     )
 
 
-def gqa_window_or_shared(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def gqa_window_or_shared(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     return _shared(keys, place) or gqa_window(keys, place)
 
 
-def gqa_or_shared(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def gqa_or_shared(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     return _shared(keys, place) or gqa(keys, place)
 
 
-def gqa_indexed(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def gqa_indexed(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Block-sparse attention with an index key beside keys and values (MiniMax M3's MSA, Qwen's QSA)."""
     part = keys.part("sparse_attention_config")
     source = part if part is not None else keys
@@ -138,7 +140,7 @@ def gqa_indexed(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (heads(keys, place).model_copy(update=update),)
 
 
-def _only_index_keys(part: Keys, place: Place) -> None:
+def _only_index_keys(part: ConfigKeys, place: LayerPlace) -> None:
     """Guard: an engine keeps index values too where this switch is off (SGLang srt/mem_cache/memory_pool.py)."""
     off = part.get("sparse_disable_index_value")
     if isinstance(off, list) and len(off) > place.index:
@@ -148,7 +150,7 @@ def _only_index_keys(part: Keys, place: Place) -> None:
     part.ignore("sparse_block_size", "sparse_local_block", "sparse_init_block", "sparse_score_type")
 
 
-def falcon(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def falcon(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """One key head, a few, or one a query head, by two switches."""
     query = keys.required("num_attention_heads")
     if keys.flag("new_decoder_architecture"):
@@ -161,13 +163,13 @@ def falcon(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (GqaAttention(layers=1, heads=query, kv_heads=kv_heads, key_head_dim=width, value_head_dim=width),)
 
 
-def step3(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def step3(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Multi-matrix factorisation: one key and one value head for all."""
     keys.ignore("num_attention_groups", "num_key_value_heads")
     return (heads(keys, place).model_copy(update={"kv_heads": 1}),)
 
 
-def dbrx(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def dbrx(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     part = keys.part("attn_config")
     query = keys.required("num_attention_heads")
     kv_heads = part.integer("kv_n_heads") if part else None
@@ -177,7 +179,7 @@ def dbrx(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (GqaAttention(layers=1, heads=query, kv_heads=kv_heads or query, key_head_dim=width, value_head_dim=width),)
 
 
-def deci(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def deci(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Nemotron by architecture search: each block says how many query heads share a key, or that it has none."""
     blocks = keys.kinds("block_configs", place.layers)
     block = blocks[place.index] if blocks else None
@@ -205,11 +207,11 @@ def deci(keys: Keys, place: Place) -> tuple[Attention, ...]:
     )
 
 
-def nothing(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def nothing(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     return ()
 
 
-def _shared(keys: Keys, place: Place, width: int | None = None) -> tuple[Attention, ...]:
+def _shared(keys: ConfigKeys, place: LayerPlace, width: int | None = None) -> tuple[Attention, ...]:
     """The last layers read the cache of the last one of their kind before them."""
     shared = keys.integer("num_kv_shared_layers") or 0
     if shared >= place.layers:
@@ -221,7 +223,7 @@ def _shared(keys: Keys, place: Place, width: int | None = None) -> tuple[Attenti
     return (SharedAttention(layers=1, heads=keys.required("num_attention_heads"), head_dim=width),)
 
 
-def _own(keys: Keys, place: Place, name: str) -> int | None:
+def _own(keys: ConfigKeys, place: LayerPlace, name: str) -> int | None:
     """What this layer has in place of the model's value."""
     if place.settings.get("heads_per_layer") and name == "num_attention_heads":
         listed = keys.kinds("num_attention_heads_per_layer", place.layers)
@@ -233,12 +235,14 @@ def _own(keys: Keys, place: Place, name: str) -> int | None:
     layers = keys.part("per_layer_config")
     if layers is None:
         return None
-    number = next((each for each in layers.values if each.isdigit() and int(each) == place.index), None)
+    number = next(
+        (layer_name for layer_name in layers.values if layer_name.isdigit() and int(layer_name) == place.index), None
+    )
     layer = layers.part(number) if number is not None else None
     return layer.integer(name) if layer is not None else None
 
 
-def _kv_heads(keys: Keys, query: int) -> int:
+def _kv_heads(keys: ConfigKeys, query: int) -> int:
     stated = keys.integer("num_key_value_heads")
     if stated:
         return stated
@@ -247,7 +251,7 @@ def _kv_heads(keys: Keys, query: int) -> int:
     return query
 
 
-def _head_dim(keys: Keys, query: int) -> int:
+def _head_dim(keys: ConfigKeys, query: int) -> int:
     if not query:
         keys.refuse("num_attention_heads", "is 0")
         return 0

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from upright.deriving.keys import Keys
+from upright.deriving.keys import ConfigKeys
 from upright.deriving.layers import Layer, grouped
 from upright.records.model import Attention, GqaAttention, MlaAttention
 
@@ -31,7 +31,7 @@ _MOST_COMPRESSED = 128
 _FAMILY = frozenset({"architectures", "model_type"})
 
 
-def bounds(keys: Keys, stack: tuple[Layer, ...], refused: Mapping[str, str], told: tuple[str, ...]) -> Bounds:
+def bounds(keys: ConfigKeys, stack: tuple[Layer, ...], refused: Mapping[str, str], told: tuple[str, ...]) -> Bounds:
     read = grouped(stack)
     if all(_OF_WEIGHTS.search(name) and not _OF_ATTENTION.search(name) for name in told):
         return read, read
@@ -39,7 +39,7 @@ def bounds(keys: Keys, stack: tuple[Layer, ...], refused: Mapping[str, str], tol
 
 
 def _least(
-    keys: Keys, read: tuple[Attention, ...], refused: Mapping[str, str], told: tuple[str, ...]
+    keys: ConfigKeys, read: tuple[Attention, ...], refused: Mapping[str, str], told: tuple[str, ...]
 ) -> tuple[Attention, ...]:
     adding = all(_ADDS.search(name) and not _CUTS.search(name) for name in told)
     left_out = all(_UNKNOWN_KIND in refused.get(name, "") for name in told)
@@ -59,7 +59,7 @@ def _least(
     return (MlaAttention(layers=1, heads=heads, kv_lora_rank=vector, rope_head_dim=0),)
 
 
-def _grows(keys: Keys, read: tuple[Attention, ...], told: tuple[str, ...]) -> bool:
+def _grows(keys: ConfigKeys, read: tuple[Attention, ...], told: tuple[str, ...]) -> bool:
     """Whether a layer keeps every token for certain: the file lists one, or it was read and no key speaks of layers."""
     listed = keys.values.get("layer_types")
     if isinstance(listed, list) and "full_attention" in listed and not any(_LAYERS.search(name) for name in told):
@@ -69,7 +69,7 @@ def _grows(keys: Keys, read: tuple[Attention, ...], told: tuple[str, ...]) -> bo
     return any(isinstance(kind, MlaAttention | GqaAttention) and kind.window_tokens is None for kind in read)
 
 
-def _most(keys: Keys, read: tuple[Attention, ...], layers: int) -> tuple[Attention, ...] | None:
+def _most(keys: ConfigKeys, read: tuple[Attention, ...], layers: int) -> tuple[Attention, ...] | None:
     """None if the file lacks what would bound it, or names it otherwise."""
     present, needed = keys.values, ("num_hidden_layers", "num_attention_heads", "hidden_size")
     if any(not _whole(present.get(name)) or not present[name] for name in needed):

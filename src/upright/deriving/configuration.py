@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from upright import catalog
 from upright.catalog.rows.architecture import ArchitectureRow
-from upright.deriving.attention import BUILDERS, Builder, Place
+from upright.deriving.attention import BUILDERS, Builder, LayerPlace
 from upright.deriving.bounds import bounds
 from upright.deriving.feedforward import FeedForward, feedforward
-from upright.deriving.keys import MOST_LAYERS, Keys
+from upright.deriving.keys import MOST_LAYERS, ConfigKeys
 from upright.deriving.latent import LATENT
 from upright.deriving.layers import Configured, Layer, grouped
 from upright.deriving.library import library_type
@@ -59,7 +59,9 @@ def configured(config: Mapping[str, Any], file: str = "config.json") -> Configur
         context_limit_tokens=keys.integer("max_position_embeddings", "model_max_length", "max_sequence_length"),
         attention=grouped(stack),
         experts=_experts(stack),
-        intermediate_size=next((each.feedforward.dense_width for each in stack if each.feedforward.dense_width), None),
+        intermediate_size=next(
+            (layer.feedforward.dense_width for layer in stack if layer.feedforward.dense_width), None
+        ),
         rope_scaling=rope_scaling(part),
         draft_layers=_drafts(keys),
         vision=any(isinstance(around.get(sight), Mapping) for around in wrappers(config) for sight in SIGHT_PARTS),
@@ -139,16 +141,16 @@ def rope_scaling(part: Mapping[str, Any]) -> RopeScaling | None:
     return None
 
 
-def _keys(config: Mapping[str, Any], part: Mapping[str, Any], row: ArchitectureRow | None, file: str) -> Keys:
+def _keys(config: Mapping[str, Any], part: Mapping[str, Any], row: ArchitectureRow | None, file: str) -> ConfigKeys:
     library = library_type(str(part.get("model_type") or config.get("model_type") or ""))
     names = {**library.names, **(row.names if row else {})}
-    keys = Keys(part, file, defaults=library.defaults, other_names=names, source=library.source)
+    keys = ConfigKeys(part, file, defaults=library.defaults, other_names=names, source=library.source)
     if row:
         keys.ignore(*row.inert)
     return keys
 
 
-def _stack(keys: Keys, row: ArchitectureRow | None) -> tuple[Layer, ...]:
+def _stack(keys: ConfigKeys, row: ArchitectureRow | None) -> tuple[Layer, ...]:
     layers = keys.integer("num_hidden_layers")
     if layers is None and (row is None or row.pattern != "letters"):
         layers = keys.required("num_hidden_layers")
@@ -165,16 +167,16 @@ def _stack(keys: Keys, row: ArchitectureRow | None) -> tuple[Layer, ...]:
     return tuple(_layer(keys, kinds, index, row.kinds, row.settings, feeds[index]) for index in range(len(kinds)))
 
 
-def _rehearse(keys: Keys, row: ArchitectureRow, kinds: tuple[str, ...]) -> None:
+def _rehearse(keys: ConfigKeys, row: ArchitectureRow, kinds: tuple[str, ...]) -> None:
     """Asks what the family's other kinds of layers would ask: a key that only an absent kind needs is no stranger."""
     plain = () if row.kinds.get(FULL, "gqa") not in ("gqa", "gqa-indexed") else _PLAIN.items()
     for kind, named in {**dict(plain), **row.kinds}.items():
         if kind in kinds or kind == "*":
             continue
-        copy = Keys(keys.values, keys.file, other_names=keys.other_names)
+        copy = ConfigKeys(keys.values, keys.file, other_names=keys.other_names)
         builder = _ALL_BUILDERS[named]
         with suppress(ReadError):
-            builder(copy, Place(0, 1, (kind,), row.settings))
+            builder(copy, LayerPlace(0, 1, (kind,), row.settings))
         keys.ignore(*copy.asked)
         for name, part in copy.parts.items():
             if (own := keys.part(name)) is not None:
@@ -182,7 +184,7 @@ def _rehearse(keys: Keys, row: ArchitectureRow, kinds: tuple[str, ...]) -> None:
 
 
 def _layer(
-    keys: Keys,
+    keys: ConfigKeys,
     kinds: tuple[str, ...],
     index: int,
     builders: Mapping[str, str],
@@ -195,10 +197,10 @@ def _layer(
         keys.refuse("layer_types", f"{kind[:40]} is no kind of layer that is known here")
         return Layer(kind, (), feed)
     builder = _ALL_BUILDERS[named]
-    return Layer(kind, builder(keys, Place(index, len(kinds), kinds, settings)), feed)
+    return Layer(kind, builder(keys, LayerPlace(index, len(kinds), kinds, settings)), feed)
 
 
-def _built(keys: Keys, row: ArchitectureRow | None, name: str | None) -> str | None:
+def _built(keys: ConfigKeys, row: ArchitectureRow | None, name: str | None) -> str | None:
     """The class that engines build where the file's own is of nobody's, and its type says the family."""
     if row is None or name is None or not row.architectures or name in _families()[0]:
         return None
@@ -225,7 +227,7 @@ def _experts(stack: tuple[Layer, ...]) -> Experts | None:
     )
 
 
-def _drafts(keys: Keys) -> int:
+def _drafts(keys: ConfigKeys) -> int:
     """A checkpoint has draft layers if its file says so: the library's default speaks of the library's own model."""
     if not any(name in keys.values or keys.other_names.get(name) in keys.values for name in _DRAFTS):
         keys.ignore(*_DRAFTS)
@@ -236,7 +238,7 @@ def _drafts(keys: Keys) -> int:
 
 
 def _told(
-    config: Mapping[str, Any], part: Mapping[str, Any], keys: Keys, row: ArchitectureRow | None, layers: int
+    config: Mapping[str, Any], part: Mapping[str, Any], keys: ConfigKeys, row: ArchitectureRow | None, layers: int
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """What was refused, and every key to tell of: refused ones first, then leftovers of the text part and around it."""
     refused = keys.all_refused()

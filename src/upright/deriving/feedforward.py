@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from upright.deriving.keys import Keys
+from upright.deriving.keys import ConfigKeys
 from upright.deriving.patterns import Settings
 
 COUNTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
@@ -43,11 +43,13 @@ class FeedForward:
     mixture: Mixture | None = None
 
 
-Placement = Callable[[Keys, int, Settings], tuple[bool, ...]]
+Placement = Callable[[ConfigKeys, int, Settings], tuple[bool, ...]]
 """Which layers have the mixture."""
 
 
-def feedforward(placement: str, keys: Keys, kinds: tuple[str, ...], settings: Settings) -> tuple[FeedForward, ...]:
+def feedforward(
+    placement: str, keys: ConfigKeys, kinds: tuple[str, ...], settings: Settings
+) -> tuple[FeedForward, ...]:
     """One entry a layer."""
     layers = len(kinds)
     if placement in _WHOLE:
@@ -66,7 +68,7 @@ def feedforward(placement: str, keys: Keys, kinds: tuple[str, ...], settings: Se
     return tuple(FeedForward(mixture=mixture) if there else FeedForward(dense_width=dense) for there in placed)
 
 
-def _by_kind(keys: Keys, kinds: tuple[str, ...], settings: Settings) -> tuple[FeedForward, ...]:
+def _by_kind(keys: ConfigKeys, kinds: tuple[str, ...], settings: Settings) -> tuple[FeedForward, ...]:
     """Blocks of their own: the pattern says which is dense and which a mixture."""
     parts = {"mlp": FeedForward(), "moe": FeedForward()}
     if "mlp" in kinds:
@@ -79,11 +81,11 @@ def _by_kind(keys: Keys, kinds: tuple[str, ...], settings: Settings) -> tuple[Fe
     return tuple(parts.get(kind, FeedForward()) for kind in kinds)
 
 
-def _none(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
+def _none(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
     return (FeedForward(),) * layers
 
 
-def _gemma4(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
+def _gemma4(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
     """A dense part in every layer, and a mixture beside it if the model has one."""
     dense = dense_width(keys, settings)
     if not keys.flag("enable_moe_block"):
@@ -92,20 +94,20 @@ def _gemma4(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, .
     return (FeedForward(dense, _mixture(keys, settings, dense)),) * layers
 
 
-def _residual(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
+def _residual(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
     """Grok: a mixture in every layer, and a dense part beside it if a switch says so (SGLang srt/models/grok.py)."""
     dense = dense_width(keys, settings)
     mixture = _mixture(keys, settings, dense)
     return (FeedForward(dense if keys.flag("residual_moe") else None, mixture),) * layers
 
 
-def _longcat(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
+def _longcat(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
     """Two dense parts a layer, and a mixture across them."""
     dense = dense_width(keys, settings)
     return (FeedForward(2 * dense if dense else None, _mixture(keys, settings, dense)),) * layers
 
 
-def _dbrx(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
+def _dbrx(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
     part = keys.part("ffn_config")
     if part is None:
         keys.refuse("ffn_config", "absent")
@@ -115,7 +117,7 @@ def _dbrx(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, ...
     return (FeedForward(mixture=Mixture(count, active, width, 0, 0)),) * layers
 
 
-def _deci(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
+def _deci(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
     """Each block has a width of its own: a factor of the hidden size, or none at all."""
     blocks, hidden = keys.kinds("block_configs", layers), keys.required("hidden_size")
     parts: list[FeedForward] = []
@@ -132,7 +134,7 @@ def _deci(keys: Keys, layers: int, settings: Settings) -> tuple[FeedForward, ...
     return tuple(parts) or (FeedForward(),) * layers
 
 
-_WHOLE: Mapping[str, Callable[[Keys, int, Settings], tuple[FeedForward, ...]]] = {
+_WHOLE: Mapping[str, Callable[[ConfigKeys, int, Settings], tuple[FeedForward, ...]]] = {
     "none": _none,
     "gemma4": _gemma4,
     "longcat": _longcat,
@@ -142,14 +144,14 @@ _WHOLE: Mapping[str, Callable[[Keys, int, Settings], tuple[FeedForward, ...]]] =
 }
 
 
-def dense_width(keys: Keys, settings: Settings) -> int | None:
+def dense_width(keys: ConfigKeys, settings: Settings) -> int | None:
     key = settings.get("dense_width_key")
     width = keys.get(str(key)) if key else None
     if width is None and settings.get("lfm2"):
         width = keys.get("block_ff_dim")
     if width is None:
         width = keys.get("intermediate_size")
-    if isinstance(width, list | tuple) and width and all(type(each) is int for each in width):
+    if isinstance(width, list | tuple) and width and all(type(layer_width) is int for layer_width in width):
         width = max(width)
     if isinstance(width, float):
         width = int(width)
@@ -160,7 +162,7 @@ def dense_width(keys: Keys, settings: Settings) -> int | None:
     return width if type(width) is int else None
 
 
-def _adjusted(keys: Keys, width: int) -> int:
+def _adjusted(keys: ConfigKeys, width: int) -> int:
     """LFM2: two thirds of the width, times a factor, rounded up to a multiple."""
     if not keys.flag("block_auto_adjust_ff_dim", True):
         return width
@@ -170,7 +172,7 @@ def _adjusted(keys: Keys, width: int) -> int:
     return -(-width // multiple) * multiple
 
 
-def _mixture(keys: Keys, settings: Settings, dense: int | None) -> Mixture | None:
+def _mixture(keys: ConfigKeys, settings: Settings, dense: int | None) -> Mixture | None:
     count = _first_number(keys, COUNTS)
     if not count:
         return None
@@ -188,12 +190,12 @@ def _mixture(keys: Keys, settings: Settings, dense: int | None) -> Mixture | Non
     return Mixture(count, active or 0, width, shared_width, shared)
 
 
-def _first_number(keys: Keys, names: tuple[str, ...]) -> int | None:
+def _first_number(keys: ConfigKeys, names: tuple[str, ...]) -> int | None:
     """A whole number; of a list (a value a layer) the largest, if all are one. Said twice it must be the same."""
     number = keys.get(*names)
     keys.ignore(*(name for name in names if name in keys.values and keys.values[name] == number))
     if isinstance(number, list | tuple):
-        if not number or any(type(each) is not int for each in number):
+        if not number or any(type(entry) is not int for entry in number):
             keys.refuse(names[0], "a list that is not of whole numbers")
             return None
         if len(set(number)) > 1:
@@ -202,7 +204,7 @@ def _first_number(keys: Keys, names: tuple[str, ...]) -> int | None:
     return keys.integer(*names)
 
 
-def _everywhere(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]:
+def _everywhere(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[bool, ...]:
     return (True,) * layers
 
 
@@ -210,7 +212,7 @@ def _everywhere(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]
 _LISTS = ("moe_layer_freq", "is_moe_layer")
 
 
-def _first_dense(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]:
+def _first_dense(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[bool, ...]:
     """DeepSeek and kin: dense up to `first_k_dense_replace`, then every `moe_layer_freq` layers; or a list."""
     listed = keys.kinds("mlp_layer_types", layers)
     if listed is not None:
@@ -230,14 +232,14 @@ def _first_dense(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...
     return tuple(index >= first and index % every == 0 for index in range(layers))
 
 
-def _steps(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]:
+def _steps(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[bool, ...]:
     """Qwen: every `decoder_sparse_step` layers, but for `mlp_only_layers`."""
     step, dense = keys.integer("decoder_sparse_step"), keys.numbers("mlp_only_layers") or ()
     step = 1 if step is None else step
     return tuple(step > 0 and index not in dense and (index + 1) % step == 0 for index in range(layers))
 
 
-def _interleaved(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]:
+def _interleaved(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[bool, ...]:
     """Llama 4: every `interleave_moe_layer_step` layers, or a list."""
     listed = keys.numbers("moe_layers")
     if listed is not None:
@@ -248,12 +250,12 @@ def _interleaved(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...
     return tuple(step > 0 and (index + 1) % step == 0 for index in range(layers))
 
 
-def _period(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]:
+def _period(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[bool, ...]:
     period, offset = keys.integer("expert_layer_period") or 1, keys.integer("expert_layer_offset") or 0
     return tuple(index % period == offset for index in range(layers))
 
 
-def _range(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]:
+def _range(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[bool, ...]:
     """ERNIE: from `moe_layer_start_index` to `moe_layer_end_index`, every `moe_layer_interval`."""
     every = keys.integer("moe_layer_interval") or 1
     start, end = keys.get("moe_layer_start_index"), keys.get("moe_layer_end_index")
@@ -264,7 +266,7 @@ def _range(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]:
     return tuple(first <= index <= last and (index + 1) % every == 0 for index in range(layers))
 
 
-def _named_layers(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ...]:
+def _named_layers(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[bool, ...]:
     """Step: `moe_layers_enum` is a list or a string of layer numbers."""
     listed = keys.kinds("mlp_layer_types", layers)
     if listed is not None:
@@ -272,7 +274,7 @@ def _named_layers(keys: Keys, layers: int, settings: Settings) -> tuple[bool, ..
         return tuple(kind != "dense" for kind in listed)
     named = keys.get("moe_layers_enum")
     if isinstance(named, str):
-        named = [int(each) for each in named.split(",") if each.strip().isdigit()]
+        named = [int(part) for part in named.split(",") if part.strip().isdigit()]
     if not isinstance(named, list | tuple):
         first = keys.integer("first_k_dense_replace")
         if first is None:

@@ -23,7 +23,7 @@ NEVER_NOTHING = frozenset({"hidden_size", "num_attention_heads", "num_hidden_lay
 """Keys of which a model has at least one, or it is none."""
 
 
-class Keys:
+class ConfigKeys:
     """One part of a configuration, and what was asked of it."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Keys:
         self.refused: dict[str, str] = {}
         self.absent: dict[str, Literal["cache", "weights"]] = {}
         """Keys that were asked for, that nobody has a value for: taken as none."""
-        self.parts: dict[str, Keys] = {}
+        self.parts: dict[str, ConfigKeys] = {}
         self.decides: Literal["cache", "weights"] = "cache"
         """What is being read: defaults are noted with it."""
         self._defaults = defaults or {}
@@ -134,7 +134,7 @@ class Keys:
             return None
         return tuple(entries[:layers])
 
-    def part(self, name: str) -> Keys | None:
+    def part(self, name: str) -> ConfigKeys | None:
         """A mapping inside the configuration, tracked in its turn."""
         self.asked.add(name)
         inner = self.values.get(name)
@@ -142,7 +142,7 @@ class Keys:
             self.absent.setdefault(name, self.decides)
             return None
         if name not in self.parts:
-            self.parts[name] = Keys(inner, self.file, path=f"{self.path}{name}.")
+            self.parts[name] = ConfigKeys(inner, self.file, path=f"{self.path}{name}.")
         return self.parts[name]
 
     def assume(self, name: str, default: Any, source: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from upright.deriving.attention import Builder, Place, gqa
-from upright.deriving.keys import Keys
+from upright.deriving.attention import Builder, LayerPlace, gqa
+from upright.deriving.keys import ConfigKeys
 from upright.records.model import Attention, CompressedAttention, GqaAttention, MlaAttention, SharedAttention
 
 
-def mla(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def mla(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     rank = keys.integer("kv_lora_rank")
     if not rank:
         widths = [keys.integer(name) for name in ("qk_nope_head_dim", "qk_rope_head_dim")]
@@ -33,12 +33,12 @@ def mla(keys: Keys, place: Place) -> tuple[Attention, ...]:
     )
 
 
-def mla_twice(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def mla_twice(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """LongCat: two attentions a layer, around one mixture."""
     return (*mla(keys, place), *mla(keys, place))
 
 
-def mla_expanded(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def mla_expanded(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Latent projections, but whole heads in the cache, values padded to the width of keys (MiniCPM3)."""
     query = keys.required("num_attention_heads")
     width = keys.required("qk_nope_head_dim") + keys.required("qk_rope_head_dim")
@@ -46,7 +46,7 @@ def mla_expanded(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (GqaAttention(layers=1, heads=query, kv_heads=query, key_head_dim=width, value_head_dim=width),)
 
 
-def mla_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def mla_window(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Latent attention that slides; a family may give it widths of its own."""
     built = []
     for kind in mla(keys, place):
@@ -59,7 +59,7 @@ def mla_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return tuple(built)
 
 
-def mla_sparse(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def mla_sparse(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """DSA: an index key beside the latent vector, on layers whose indexer is their own."""
     built, own = [], owns_index(keys, place)
     for kind in mla(keys, place):
@@ -73,7 +73,7 @@ def mla_sparse(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return tuple(built)
 
 
-def owns_index(keys: Keys, place: Place) -> bool:
+def owns_index(keys: ConfigKeys, place: LayerPlace) -> bool:
     """Whether the layer computes its own selection. Three spellings say so; if two disagree, none is believed."""
     answers: dict[str, bool] = {}
     if (listed := keys.kinds("indexer_types", place.layers)) is not None:
@@ -94,7 +94,7 @@ def owns_index(keys: Keys, place: Place) -> bool:
     return next(iter(answers.values()))
 
 
-def mla_sparse_sources(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def mla_sparse_sources(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Latent vectors only on the layers that others read from."""
     sources = keys.numbers("kv_source_layers")
     if sources is None:
@@ -109,7 +109,7 @@ def mla_sparse_sources(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (SharedAttention(layers=1, heads=keys.required("num_attention_heads")),)
 
 
-def compressed(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def compressed(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """DeepSeek V4: one head kept whole in a window and compressed beyond it; ratio 4 has an indexer."""
     try:
         ratio = int(place.kind)
@@ -122,7 +122,7 @@ def compressed(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (_compressed(keys, ratio, indexed=ratio == 4),)
 
 
-def compressed_sources(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def compressed_sources(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """DeepSeek V4.1: a window in every layer, compressed entries only on the layers that others read from."""
     sources = keys.numbers("kv_source_layer_ids")
     ratios = keys.numbers("compress_ratios")
@@ -137,7 +137,7 @@ def compressed_sources(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (_compressed(keys, ratio, indexed=ratio > 0).model_copy(update={"layout": "v41"}),)
 
 
-def _compressed(keys: Keys, ratio: int, *, indexed: bool) -> CompressedAttention:
+def _compressed(keys: ConfigKeys, ratio: int, *, indexed: bool) -> CompressedAttention:
     return CompressedAttention(
         layers=1,
         heads=keys.required("num_attention_heads"),

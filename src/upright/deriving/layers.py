@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from upright.catalog.rows.architecture import ArchitectureRow
 from upright.deriving.feedforward import FeedForward
-from upright.deriving.keys import Keys
-from upright.deriving.shelf import Tensor
+from upright.deriving.keys import ConfigKeys
+from upright.deriving.shelf import ShelfTensor
 from upright.records.model import Architecture, Attention, LibraryDefault
 
 
@@ -33,11 +33,11 @@ class Configured:
     assumed: tuple[LibraryDefault, ...]
     layers: tuple[Layer, ...]
     row: ArchitectureRow | None
-    keys: Keys
+    keys: ConfigKeys
     """Of the text part, for what is still to be asked: weights."""
     tied: bool | None = None
     """Whether the output shares the embedding, where the outer part of the file says so."""
-    tensors: tuple[Tensor, ...] = ()
+    tensors: tuple[ShelfTensor, ...] = ()
     """Every tensor of the text model, by shape."""
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from upright.deriving.keys import Keys
+from upright.deriving.keys import ConfigKeys
 
 FULL, SLIDING, CHUNKED, LINEAR = "full_attention", "sliding_attention", "chunked_attention", "linear_attention"
 Settings = Mapping[str, int | str | bool]
-Pattern = Callable[[Keys, int, Settings], tuple[str, ...]]
+Pattern = Callable[[ConfigKeys, int, Settings], tuple[str, ...]]
 
 # Older files spell the same kinds otherwise (transformers 5.22.2 configuration_utils.py, remap_legacy_layer_types).
 _SPELLINGS = {"mamba": LINEAR, "attention": FULL, "deepseek_sparse_attention": "indexed_attention"}
 
 
-def pattern(rule: str, keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def pattern(rule: str, keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """One name a layer. What the file lists goes before the rule."""
     listed = keys.kinds("layer_types", layers) if rule not in _OWN_LIST else None
     if listed is None:
@@ -31,7 +31,7 @@ def pattern(rule: str, keys: Keys, layers: int, settings: Settings) -> tuple[str
     return kinds
 
 
-def _agree(keys: Keys, kinds: tuple[str, ...]) -> None:
+def _agree(keys: ConfigKeys, kinds: tuple[str, ...]) -> None:
     """A second list of the recurrent layers, counted from 0 or from 1, must say the same."""
     part = keys.part("linear_attn_config")
     linear = part.numbers("kda_layers") if part else None
@@ -43,11 +43,11 @@ def _agree(keys: Keys, kinds: tuple[str, ...]) -> None:
         keys.refuse("layer_types", "disagrees with linear_attn_config.kda_layers")
 
 
-def _full(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _full(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     return (str(settings.get("kind", FULL)),) * layers
 
 
-def _uniform_window(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _uniform_window(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """No list: a window in the file is every layer's, unless a switch says that it is off."""
     if "use_sliding_window" in keys.values and not keys.flag("use_sliding_window"):
         keys.ignore("sliding_window", "max_window_layers")
@@ -55,7 +55,7 @@ def _uniform_window(keys: Keys, layers: int, settings: Settings) -> tuple[str, .
     return (SLIDING if keys.integer("sliding_window") else FULL,) * layers
 
 
-def _every(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _every(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Every n-th layer is full, the others are of the other kind; n stands in the file or is the family's."""
     other = str(settings.get("other", SLIDING))
     if other == SLIDING and not keys.integer("sliding_window"):
@@ -77,14 +77,14 @@ def _every(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
     return tuple(kinds)
 
 
-def _from_the_end(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _from_the_end(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """As `every`, counted backward from the last layer."""
     every = int(settings["every"])
     keys.assume("layer_types", f"every {every}th layer from the last is full", "the library's own pattern")
     return tuple(FULL if (layers - 1 - index) % every == 0 else SLIDING for index in range(layers))
 
 
-def _window_layers(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _window_layers(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Qwen: from layer `max_window_layers` on there is a window, if `use_sliding_window` says so."""
     if not keys.flag("use_sliding_window", bool(settings.get("use_sliding_window", False))):
         keys.ignore("sliding_window", "max_window_layers")
@@ -93,7 +93,7 @@ def _window_layers(keys: Keys, layers: int, settings: Settings) -> tuple[str, ..
     return tuple(SLIDING if window and index >= first else FULL for index in range(layers))
 
 
-def _no_rope(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _no_rope(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Llama 4: layers without rotary positions see everything, the others a chunk; the file lists neither kind."""
     listed = keys.numbers("no_rope_layers")
     if listed is not None and len(listed) >= layers:
@@ -106,7 +106,7 @@ def _no_rope(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
     return tuple(other if has_rotary else FULL for has_rotary in rotary)
 
 
-def _smol(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _smol(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """SmolLM3: a window only on layers without rotary positions, and only if asked for."""
     kinds = _no_rope(keys, layers, {**settings, "other": FULL})
     if not keys.flag("use_sliding_window") or not keys.integer("sliding_window"):
@@ -116,7 +116,7 @@ def _smol(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
     return tuple(SLIDING if (index + 1) % interval == 0 else kind for index, kind in enumerate(kinds))
 
 
-def _linear_lists(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _linear_lists(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Kimi: `linear_attn_config` names both kinds of layers, counted from 1."""
     part = keys.part("linear_attn_config")
     full = part.numbers("full_attn_layers") if part else None
@@ -129,14 +129,14 @@ def _linear_lists(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...
     return tuple(FULL if index + 1 in full else LINEAR for index in range(layers))
 
 
-def _groups(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _groups(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Ling and Ring: the last layer of each group is full; so are layers after the last whole group, in version 3."""
     size = keys.integer("layer_group_size") or 1
     whole = layers // size * size if settings.get("rest_full") else layers
     return tuple(FULL if (index + 1) % size == 0 or index >= whole else LINEAR for index in range(layers))
 
 
-def _attention_list(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _attention_list(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """MiniMax-01: 1 is softmax, 0 is lightning attention."""
     listed = keys.kinds("attn_type_list", layers)
     if listed is not None:
@@ -148,7 +148,7 @@ def _attention_list(keys: Keys, layers: int, settings: Settings) -> tuple[str, .
 _LETTERS = {"M": LINEAR, "*": FULL, "-": "mlp", "E": "moe"}
 
 
-def _letters(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _letters(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Nemotron-H: a string with a letter a block, or a list of names. The list is longer than `num_hidden_layers` says
     where that key is left from before; transformers and the engines go by the list."""
     listed = keys.get("layers_block_type", "layer_types")
@@ -163,13 +163,13 @@ def _letters(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
     return tuple(_SPELLINGS.get(str(name), str(name)) for name in listed[:10_000])
 
 
-def _period(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _period(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Jamba: attention every `attn_layer_period` layers."""
     period, offset = keys.integer("attn_layer_period") or 8, keys.integer("attn_layer_offset") or 0
     return tuple(FULL if index % period == offset else LINEAR for index in range(layers))
 
 
-def _indices(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _indices(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """A list of the layers that attend."""
     listed = keys.numbers(str(settings["key"]))
     other = str(settings.get("other", LINEAR))
@@ -180,7 +180,7 @@ def _indices(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
     return tuple(FULL if index in listed else other for index in range(layers))
 
 
-def _hybrid_list(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _hybrid_list(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """MiMo-V2: 1 is a window, 0 the whole context."""
     listed = keys.kinds("hybrid_layer_pattern", layers)
     if listed is None:
@@ -191,7 +191,7 @@ def _hybrid_list(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]
     return tuple(SLIDING if entry == 1 else FULL for entry in listed)
 
 
-def _blocks(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _blocks(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Zamba: `layers_block_type`, where a hybrid block is a shared attention before its mixer."""
     listed = keys.kinds("layers_block_type", layers)
     if listed is None:
@@ -200,7 +200,7 @@ def _blocks(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
     return tuple(_SPELLINGS.get(str(name), str(name)) for name in listed)
 
 
-def _sparse_list(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _sparse_list(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """MiniMax M3: `sparse_attention_config` says which layers have an index; without it none has."""
     part = keys.part("sparse_attention_config")
     if part is None:
@@ -215,7 +215,7 @@ def _sparse_list(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]
     return tuple("minimax_m3_sparse" if entry else FULL for entry in listed)
 
 
-def _local_ids(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _local_ids(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Inkling: `local_layer_ids` have the window."""
     local = keys.numbers("local_layer_ids")
     if local is None:
@@ -224,7 +224,7 @@ def _local_ids(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
     return tuple("hybrid_sliding" if index in local else "hybrid" for index in range(layers))
 
 
-def _compressed(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _compressed(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """DeepSeek V4: tokens that become one entry, layer by layer."""
     names = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
     ratios = keys.kinds("compress_ratios", layers)
@@ -238,20 +238,20 @@ def _compressed(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
     return tuple(str(names[str(name)]) for name in listed)
 
 
-def _listed(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _listed(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """No rule: the file must say."""
     keys.refuse("layer_types", "absent")
     return (FULL,) * layers
 
 
-def _hunyuan(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _hunyuan(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     """Cross-layer attention is a switch of older files; no engine of today builds it from them."""
     if keys.flag("use_cla"):
         keys.refuse("use_cla", "layers share keys and values")
     return _uniform_window(keys, layers, settings)
 
 
-def _flint(keys: Keys, layers: int, settings: Settings) -> tuple[str, ...]:
+def _flint(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[str, ...]:
     keys.assume("layer_types", "the first two, every fourth and the last layer are full", "the library's own pattern")
     last = layers - 1
     return tuple(FULL if index < 2 or index % 4 == 1 or index == last else SLIDING for index in range(layers))

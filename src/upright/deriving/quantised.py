@@ -13,7 +13,7 @@ from math import ceil, prod
 from typing import Any
 
 from upright.deriving.modules import LeftAlone, Targets, bare, targets_of
-from upright.deriving.shelf import Tensor
+from upright.deriving.shelf import ShelfTensor
 from upright.records.model import LibraryDefault
 
 _TYPES = {"bfloat16": ("BF16", 2), "float16": ("F16", 2), "float32": ("F32", 4)}
@@ -35,7 +35,7 @@ class Format:
 class StoredTensor:
     """A tensor with its format and its bytes, all of its count together."""
 
-    tensor: Tensor
+    tensor: ShelfTensor
     label: str
     bytes: int
 
@@ -57,7 +57,7 @@ class Scheme:
         self._named: set[str] = set()
         self.unknown = None if self._is_known() else "quantization_config"
 
-    def stored(self, tensors: Iterable[Tensor]) -> tuple[StoredTensor, ...]:
+    def stored(self, tensors: Iterable[ShelfTensor]) -> tuple[StoredTensor, ...]:
         """Not understood if a method is declared and no tensor answers to what it names."""
         stored = tuple(self._stored(tensor) for tensor in tensors)
         plain = not any(kept.label not in _PLAIN_LABELS for kept in stored)
@@ -66,17 +66,17 @@ class Scheme:
             self.unknown = "quantization_config"
         return stored
 
-    def _stored(self, tensor: Tensor) -> StoredTensor:
+    def _stored(self, tensor: ShelfTensor) -> StoredTensor:
         form = self._format(tensor)
         if form is None:
             wide = tensor.name.endswith("e_score_correction_bias")
-            label, each = ("F32", 4) if wide else self.base
+            label, element_bytes = ("F32", 4) if wide else self.base
             if tensor.name.endswith("tid2eid"):
-                label, each = "I64", 8
-            return StoredTensor(tensor, label, prod(tensor.shape) * tensor.copies * each)
+                label, element_bytes = "I64", 8
+            return StoredTensor(tensor, label, prod(tensor.shape) * tensor.copies * element_bytes)
         return StoredTensor(tensor, form.label, form.size(tensor.shape) * tensor.copies)
 
-    def _format(self, tensor: Tensor) -> Format | None:
+    def _format(self, tensor: ShelfTensor) -> Format | None:
         if self.method is None or self.unknown or not tensor.linear or not tensor.name.endswith(".weight"):
             return None
         name = tensor.name.removesuffix(".weight")
@@ -92,7 +92,7 @@ class Scheme:
             return None
         return None if self._alone(tensor, path) else self._plain(tensor)
 
-    def _alone(self, tensor: Tensor, path: str) -> bool:
+    def _alone(self, tensor: ShelfTensor, path: str) -> bool:
         if tensor.group in _NEVER or (tensor.group == "output" and not self._targets_output()):
             return True
         if tensor.group == "draft" and re.search(r"eh_proj|gate$|shared_head", path):
@@ -111,7 +111,7 @@ class Scheme:
             stem = stem.rpartition(".")[0]
         return None
 
-    def _plain(self, tensor: Tensor) -> Format | None:
+    def _plain(self, tensor: ShelfTensor) -> Format | None:
         """Methods that say one thing for all matrices."""
         if self.method == "mxfp4":
             return MXFP4 if tensor.group == "routed_experts" else None
@@ -154,7 +154,7 @@ NVFP4 = _plain_bits("NVFP4", 4, 16, 1)
 MXFP4 = _plain_bits("MXFP4", 4, 32, 1)
 MXFP8 = _plain_bits("MXFP8", 8, 32, 1)
 FP8 = Format("FP8", lambda shape: prod(shape) + 4)
-_PROBE = Tensor("routed_experts", 0, "mlp.experts.up_proj.weight", (64, 64))
+_PROBE = ShelfTensor("routed_experts", 0, "mlp.experts.up_proj.weight", (64, 64))
 
 
 def fp8(declared: Mapping[str, Any], *, narrow: bool) -> Format:
@@ -175,9 +175,9 @@ def packed(method: str, declared: Mapping[str, Any]) -> Format:
     def size(shape: tuple[int, ...]) -> int:
         rows, columns = shape[-2], shape[-1]
         groups = ceil(columns / group) if type(group) is int and group > 0 else 1
-        words = ceil(columns * rows * bits / 32) * 4
+        packed_bytes = ceil(columns * rows * bits / 32) * 4
         index = 4 * columns if method == "gptq" else 0
-        return words + groups * rows * 2 + groups * ceil(rows * bits / 32) * 4 + index
+        return packed_bytes + groups * rows * 2 + groups * ceil(rows * bits / 32) * 4 + index
 
     return Format(f"{method.upper()}_INT{bits}_G{group}", size)
 

@@ -8,30 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upright.deriving.attention import Builder, Place, gqa, gqa_other_window, heads
-from upright.deriving.keys import Keys
+from upright.deriving.attention import Builder, LayerPlace, gqa, gqa_other_window, heads
+from upright.deriving.keys import ConfigKeys
 from upright.records.model import Attention, GqaAttention, LinearAttention, Recurrence
 
 STATE_TYPES = ("float32", "bfloat16", "float16")
 
 
-def gdn(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def gdn(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Gated DeltaNet: a matrix a value head, and the last inputs of the convolution."""
     value_heads, key_heads = keys.integer("linear_num_value_heads"), keys.integer("linear_num_key_heads")
-    key, value = keys.integer("linear_key_head_dim"), keys.integer("linear_value_head_dim")
+    key, value_width = keys.integer("linear_key_head_dim"), keys.integer("linear_value_head_dim")
     if place.settings.get("linear_like_attention"):
         query = keys.required("num_attention_heads")
         value_heads, key_heads = value_heads or query, key_heads or query
         key = key or int(0.75 * keys.required("hidden_size") / key_heads)
-        value = value or 2 * key
+        value_width = value_width or 2 * key
     kernel = keys.integer("linear_conv_kernel_dim")
-    if not (value_heads and key_heads and key and value and kernel):
+    if not (value_heads and key_heads and key and value_width and kernel):
         return _unknown(keys, "linear_num_value_heads")
-    conv = (kernel - 1) * (2 * key_heads * key + value_heads * value)
-    return (_state("gdn", value_heads * key * value, conv, _state_type(keys, place, "mamba_ssm_dtype"), value_heads),)
+    conv = (kernel - 1) * (2 * key_heads * key + value_heads * value_width)
+    return (
+        _state("gdn", value_heads * key * value_width, conv, _state_type(keys, place, "mamba_ssm_dtype"), value_heads),
+    )
 
 
-def kda(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def kda(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Kimi Delta Attention: a square matrix a head, three convolutions."""
     part = keys.part("linear_attn_config")
     if part is not None:
@@ -51,7 +53,7 @@ def kda(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (state.model_copy(update={"gate_bounded": bounded}),)
 
 
-def mamba2(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def mamba2(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Mamba-2: a state a head, and a convolution over the inner width with its groups."""
     count = keys.integer("mamba_num_heads", "mamba_n_heads", "n_mamba_heads")
     if count is None and place.settings.get("bare_names"):
@@ -66,7 +68,7 @@ def mamba2(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (_state("mamba2", count * width * state, conv, _state_type(keys, place, "mamba_ssm_cache_dtype"), count),)
 
 
-def _inner(keys: Keys, place: Place, count: int | None) -> tuple[int | None, int | None]:
+def _inner(keys: ConfigKeys, place: LayerPlace, count: int | None) -> tuple[int | None, int | None]:
     """The inner width and the width of a head."""
     width = keys.get("mamba_head_dim", "mamba_d_head", "mamba_headdim")
     if width is None and place.settings.get("bare_names"):
@@ -85,7 +87,7 @@ def _inner(keys: Keys, place: Place, count: int | None) -> tuple[int | None, int
     return inner, width if type(width) is int else None
 
 
-def mamba(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def mamba(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Mamba-1: a state a channel."""
     expand = keys.get("mamba_expand", "expand")
     inner = keys.integer("intermediate_size") if place.settings.get("bare_names") else None
@@ -97,14 +99,14 @@ def mamba(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (_state("mamba", inner * state, (kernel - 1) * inner, None, inner),)
 
 
-def lightning(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def lightning(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Lightning attention: a square matrix a head, no convolution."""
     count = keys.required("num_attention_heads")
     width = keys.integer("head_dim") or keys.required("hidden_size") // max(1, count)
     return (_state("lightning", count * width * width, 0, None, count),)
 
 
-def conv(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def conv(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """LFM2: a short convolution and nothing else."""
     kernel = keys.integer("conv_L_cache")
     if not kernel:
@@ -113,12 +115,12 @@ def conv(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (_state("conv", 0, (kernel - 1) * width, None, width),)
 
 
-def gqa_and_mamba2(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def gqa_and_mamba2(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Falcon-H1: both mixers side by side in every layer."""
     return (*gqa(keys, place), *mamba2(keys, place))
 
 
-def zamba(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def zamba(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     """Zamba2: an attention over twice the width, shared weights but a cache of its own, before a Mamba-2 mixer."""
     query = keys.required("num_attention_heads")
     width = 2 * keys.required("hidden_size") // max(1, query)
@@ -133,17 +135,17 @@ def zamba(keys: Keys, place: Place) -> tuple[Attention, ...]:
     return (shared, *mamba2(keys, place))
 
 
-def inkling(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def inkling(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     return (*gqa(keys, place), _streams(keys, heads(keys, place)))
 
 
-def inkling_window(keys: Keys, place: Place) -> tuple[Attention, ...]:
+def inkling_window(keys: ConfigKeys, place: LayerPlace) -> tuple[Attention, ...]:
     (sliding,) = gqa_other_window(keys, place)
     assert isinstance(sliding, GqaAttention)
     return (sliding, _streams(keys, sliding))
 
 
-def _streams(keys: Keys, kind: GqaAttention) -> LinearAttention:
+def _streams(keys: ConfigKeys, kind: GqaAttention) -> LinearAttention:
     """Four short convolutions a layer, packed a head, the width rounded up to a power of two (Inkling)."""
     kernel = keys.integer("sconv_kernel_size") or 4
     packed = 2 * kind.key_head_dim + 2 * (keys.required("hidden_size") // max(1, kind.kv_heads))
@@ -163,7 +165,7 @@ def _state(rule: Recurrence, state: int, conv: int, dtype: str | None, count: in
     )
 
 
-def _state_type(keys: Keys, place: Place, name: str) -> str | None:
+def _state_type(keys: ConfigKeys, place: LayerPlace, name: str) -> str | None:
     """As the file says, else as the engine's class for this family says, else the engine's own default."""
     dtype = keys.word(name)
     if dtype is None and name not in keys.values:
@@ -175,7 +177,7 @@ def _state_type(keys: Keys, place: Place, name: str) -> str | None:
     return None if dtype == "auto" else dtype
 
 
-def _unknown(keys: Keys, name: str) -> tuple[Attention, ...]:
+def _unknown(keys: ConfigKeys, name: str) -> tuple[Attention, ...]:
     keys.refuse(name, "the size of the recurrent state is not there")
     return (LinearAttention(layers=1),)
 

@@ -12,10 +12,10 @@ def gdn(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
     keys, hidden = sizes.keys, sizes.hidden
     heads = keys.integer("linear_num_value_heads") or kind.heads or 1
     key_heads = keys.integer("linear_num_key_heads") or heads
-    value = keys.integer("linear_value_head_dim")
+    value_dim = keys.integer("linear_value_head_dim")
     key = keys.integer("linear_key_head_dim") or int(0.75 * hidden / key_heads)
-    value, kernel = value or 2 * key, keys.integer("linear_conv_kernel_dim") or 4
-    keyed, valued = key_heads * key, heads * value
+    value_dim, kernel = value_dim or 2 * key, keys.integer("linear_conv_kernel_dim") or 4
+    keyed, valued = key_heads * key, heads * value_dim
     if sizes.trait("split_gdn"):
         parts = {"in_proj_qkv": 2 * keyed + valued, "in_proj_z": valued, "in_proj_b": heads, "in_proj_a": heads}
     else:
@@ -25,7 +25,7 @@ def gdn(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
     shelf.add("attention", "linear_attn.conv1d.weight", 2 * keyed + valued, 1, kernel)
     shelf.add("attention", "linear_attn.dt_bias", heads)
     shelf.add("attention", "linear_attn.A_log", heads)
-    shelf.add("attention", "linear_attn.norm.weight", value)
+    shelf.add("attention", "linear_attn.norm.weight", value_dim)
     shelf.linear("attention", "linear_attn.out_proj", hidden, valued)
 
 

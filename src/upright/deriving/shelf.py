@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from upright.deriving.keys import Keys
+from upright.deriving.keys import ConfigKeys
 from upright.records.model import Group
 
 Traits = Mapping[str, int | str | bool]
 _FORMS = frozenset({"independent"})
 
 
-class Tensor(NamedTuple):
+class ShelfTensor(NamedTuple):
     """One tensor, or `copies` alike."""
 
     group: Group
@@ -41,7 +41,7 @@ class Tensor(NamedTuple):
 class Sizes:
     """What every tensor's shape is made of."""
 
-    keys: Keys
+    keys: ConfigKeys
     traits: Traits
     hidden: int
     tied: bool = False
@@ -57,11 +57,11 @@ class Shelf:
 
     def __init__(self, layer: int | None) -> None:
         self.layer = layer
-        self.tensors: list[Tensor] = []
+        self.tensors: list[ShelfTensor] = []
 
     def add(self, group: Group, name: str, *shape: int, count: int = 1) -> None:
         if all(shape) and count:
-            self.tensors.append(Tensor(group, self.layer, name, shape, count))
+            self.tensors.append(ShelfTensor(group, self.layer, name, shape, count))
 
     def linear(self, group: Group, name: str, rows: int, columns: int, *, bias: bool = False, count: int = 1) -> None:
         self.add(group, f"{name}.weight", rows, columns, count=count)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from upright.deriving.feedforward import FeedForward
 from upright.deriving.layers import Configured, Layer
-from upright.deriving.shelf import Shelf, Sizes, Tensor
+from upright.deriving.shelf import Shelf, ShelfTensor, Sizes
 from upright.deriving.tensors import (
     attention,
     attention_residuals,
@@ -18,7 +18,7 @@ from upright.deriving.tensors import (
 from upright.records.model import CompressedAttention, LinearAttention, MlaAttention
 
 
-def text_tensors(configuration: Configured) -> tuple[Tensor, ...]:
+def text_tensors(configuration: Configured) -> tuple[ShelfTensor, ...]:
     """Every tensor of the text model, its draft layers last."""
     sizes = sizes_of(configuration)
     tensors = [*outer(sizes, configuration.architecture.vocabulary_size), *_around(configuration, sizes)]
@@ -35,7 +35,7 @@ def sizes_of(configuration: Configured) -> Sizes:
     return Sizes(keys, traits, configuration.architecture.hidden_size, tied)
 
 
-def _layer(layer: Layer, index: int, sizes: Sizes) -> list[Tensor]:
+def _layer(layer: Layer, index: int, sizes: Sizes) -> list[ShelfTensor]:
     shelf = Shelf(index)
     for kind in layer.attention:
         attention(shelf, kind, sizes)
@@ -83,41 +83,41 @@ def _altup(shelf: Shelf, sizes: Sizes) -> None:
     shelf.linear("norm", "laurel.linear_right", sizes.hidden, rank)
 
 
-def _around(configuration: Configured, sizes: Sizes) -> Iterator[Tensor]:
+def _around(configuration: Configured, sizes: Sizes) -> Iterator[ShelfTensor]:
     keys, layers = sizes.keys, len(configuration.layers)
     if sizes.trait("hyper_head"):
         streams = keys.integer("hc_mult") or 1
-        yield Tensor("norm", None, "hc_head.hc_fn", (streams, streams * sizes.hidden))
-        yield Tensor("norm", None, "hc_head.hc_base", (streams,))
-        yield Tensor("norm", None, "hc_head.hc_scale", (1,))
+        yield ShelfTensor("norm", None, "hc_head.hc_fn", (streams, streams * sizes.hidden))
+        yield ShelfTensor("norm", None, "hc_head.hc_base", (streams,))
+        yield ShelfTensor("norm", None, "hc_head.hc_scale", (1,))
     if sizes.trait("per_layer_inputs") and (width := keys.integer("hidden_size_per_layer_input")):
         rows = keys.integer("vocab_size_per_layer_input") or configuration.architecture.vocabulary_size
-        yield Tensor("tables", None, "embed_tokens_per_layer.weight", (rows, layers * width))
-        yield Tensor("norm", None, "per_layer_model_projection.weight", (layers * width, sizes.hidden))
-        yield Tensor("norm", None, "per_layer_projection_norm.weight", (width,))
+        yield ShelfTensor("tables", None, "embed_tokens_per_layer.weight", (rows, layers * width))
+        yield ShelfTensor("norm", None, "per_layer_model_projection.weight", (layers * width, sizes.hidden))
+        yield ShelfTensor("norm", None, "per_layer_projection_norm.weight", (width,))
     if sizes.trait("attention_residuals") and keys.integer("attn_res_block_size"):
-        yield Tensor("norm", None, "output_attn_res_norm.weight", (sizes.hidden,))
-        yield Tensor("norm", None, "output_attn_res_proj.weight", (1, sizes.hidden))
+        yield ShelfTensor("norm", None, "output_attn_res_norm.weight", (sizes.hidden,))
+        yield ShelfTensor("norm", None, "output_attn_res_proj.weight", (1, sizes.hidden))
     if sizes.trait("altup"):
         streams = (keys.integer("altup_num_inputs") or 4) - 1
-        yield Tensor("norm", None, "altup_projections.weight", (sizes.hidden, sizes.hidden), 2 * streams)
+        yield ShelfTensor("norm", None, "altup_projections.weight", (sizes.hidden, sizes.hidden), 2 * streams)
     if sizes.trait("streams"):
-        yield Tensor("embedding", None, "embed_norm.weight", (sizes.hidden,))
+        yield ShelfTensor("embedding", None, "embed_norm.weight", (sizes.hidden,))
     if hashed := keys.integer("num_hash_layers") if sizes.trait("hashed") else 0:
         active = configuration.architecture.experts.active if configuration.architecture.experts else 0
         rows = configuration.architecture.vocabulary_size
         for index in range(min(hashed, layers)):
-            yield Tensor("router", index, "mlp.gate.tid2eid", (rows, active))
+            yield ShelfTensor("router", index, "mlp.gate.tid2eid", (rows, active))
     if parts := keys.integer("emb_split_num") if "ngram_vocab_size_ratio" in keys.values else 0:
         count = parts * ((keys.integer("emb_neighbor_num") or 1) - 1)
         if count > 0:
             width = sizes.hidden // count
-            yield Tensor("norm", None, "ngram_embeddings.post_projs.weight", (sizes.hidden, width), count)
+            yield ShelfTensor("norm", None, "ngram_embeddings.post_projs.weight", (sizes.hidden, width), count)
     for table in configuration.architecture.tables:
-        yield Tensor("tables", None, f"{table.name.lower().replace(' ', '_')}.weight", (table.rows, table.width))
+        yield ShelfTensor("tables", None, f"{table.name.lower().replace(' ', '_')}.weight", (table.rows, table.width))
 
 
-def _drafts(configuration: Configured, sizes: Sizes) -> Iterator[Tensor]:
+def _drafts(configuration: Configured, sizes: Sizes) -> Iterator[ShelfTensor]:
     """Multi-token prediction: a layer like the last, a projection of two vectors into one, and norms."""
     count = configuration.architecture.draft_layers
     if not count or not configuration.layers or sizes.traits.get("drafts") is False:
@@ -127,13 +127,13 @@ def _drafts(configuration: Configured, sizes: Sizes) -> Iterator[Tensor]:
         number, hidden = len(configuration.layers) + index, sizes.hidden
         for tensor in _layer(last, number, sizes):
             yield tensor._replace(group="draft", name=tensor.name)
-        yield Tensor("draft", number, "eh_proj.weight", (hidden, 2 * hidden))
+        yield ShelfTensor("draft", number, "eh_proj.weight", (hidden, 2 * hidden))
         for name in ("enorm", "hnorm", "shared_head.norm"):
-            yield Tensor("draft", number, f"{name}.weight", (hidden,))
+            yield ShelfTensor("draft", number, f"{name}.weight", (hidden,))
         if sizes.trait("draft_embeds"):  # copies of the model's own, as DeepSeek V3 and GLM store them
             rows = configuration.architecture.vocabulary_size
-            yield Tensor("draft", number, "embed_tokens.weight", (rows, hidden))
-            yield Tensor("draft", number, "shared_head.head.weight", (rows, hidden))
+            yield ShelfTensor("draft", number, "embed_tokens.weight", (rows, hidden))
+            yield ShelfTensor("draft", number, "shared_head.head.weight", (rows, hidden))
 
 
 def _draft_model(configuration: Configured, sizes: Sizes) -> Layer:

@@ -5,18 +5,18 @@ A token looks up a few rows, so system RAM can hold them; engines keep them ther
 
 from __future__ import annotations
 
-from upright.deriving.keys import Keys
+from upright.deriving.keys import ConfigKeys
 from upright.records.model import Table
 
 _ENGRAM_BLOCK = 32
 _MOST_VOCABULARIES = 10_000
 
 
-def tables(keys: Keys) -> tuple[Table, ...]:
+def tables(keys: ConfigKeys) -> tuple[Table, ...]:
     return (*_engram(keys), *_ngrams(keys), *_neighbours(keys))
 
 
-def _engram(keys: Keys) -> tuple[Table, ...]:
+def _engram(keys: ConfigKeys) -> tuple[Table, ...]:
     """Rows of fp8 with a power-of-two scale for each 32 values (vLLM 0.32.0 models/deepseek_v41/common/engram.py)."""
     if "engram_num_embeddings" not in keys.values:
         return ()
@@ -39,7 +39,7 @@ def _engram(keys: Keys) -> tuple[Table, ...]:
     )
 
 
-def _ngrams(keys: Keys) -> tuple[Table, ...]:
+def _ngrams(keys: ConfigKeys) -> tuple[Table, ...]:
     """Qwen's PLE: heads for each order of n-gram, each of about `ngram_vocab_size_base` rows, in bf16."""
     base = keys.integer("ngram_vocab_size_base") if "ngram_vocab_size_base" in keys.values else None
     if not base:
@@ -62,7 +62,7 @@ def _ngrams(keys: Keys) -> tuple[Table, ...]:
     )
 
 
-def _neighbours(keys: Keys) -> tuple[Table, ...]:
+def _neighbours(keys: ConfigKeys) -> tuple[Table, ...]:
     """LongCat: tables for the last few tokens, `emb_split_num` for each length, each of about as many rows as so many
     vocabularies (vLLM 0.32.0 models/longcat_flash_ngram.py:63-92)."""
     ratio = keys.get("ngram_vocab_size_ratio") if "ngram_vocab_size_ratio" in keys.values else None

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from upright.deriving.feedforward import FeedForward, Mixture
-from upright.deriving.keys import Keys
+from upright.deriving.keys import ConfigKeys
 from upright.deriving.recurrent_tensors import RULES
-from upright.deriving.shelf import Shelf, Sizes, Tensor
+from upright.deriving.shelf import Shelf, ShelfTensor, Sizes
 from upright.records.model import Attention, CompressedAttention, GqaAttention, Group, LinearAttention, MlaAttention
 
 
@@ -46,7 +46,7 @@ def gqa(shelf: Shelf, kind: GqaAttention, sizes: Sizes) -> None:
         block_indexer(shelf, kind, sizes)
 
 
-def _latent_like(kind: GqaAttention, keys: Keys) -> MlaAttention:
+def _latent_like(kind: GqaAttention, keys: ConfigKeys) -> MlaAttention:
     """Weights of latent attention behind a cache of whole heads (MiniCPM3)."""
     return MlaAttention(
         layers=1,
@@ -98,7 +98,7 @@ def block_indexer(shelf: Shelf, kind: GqaAttention, sizes: Sizes) -> None:
 
 
 def mla(shelf: Shelf, kind: MlaAttention, sizes: Sizes) -> None:
-    hidden, nope, value = sizes.hidden, kind.nope_head_dim or 0, kind.value_head_dim or 0
+    hidden, nope, value_dim = sizes.hidden, kind.nope_head_dim or 0, kind.value_head_dim or 0
     biased = sizes.keys.flag("attention_bias", False)
     queries = kind.heads * (nope + kind.rope_head_dim)
     if kind.q_lora_rank:
@@ -110,10 +110,10 @@ def mla(shelf: Shelf, kind: MlaAttention, sizes: Sizes) -> None:
     latent = kind.kv_lora_rank + kind.rope_head_dim
     shelf.linear("attention", "self_attn.kv_a_proj_with_mqa", latent, hidden, bias=biased)
     shelf.add("attention", "self_attn.kv_a_layernorm.weight", kind.kv_lora_rank)
-    shelf.linear("attention", "self_attn.kv_b_proj", kind.heads * (nope + value), kind.kv_lora_rank)
-    shelf.linear("attention", "self_attn.o_proj", hidden, kind.heads * value, bias=biased)
+    shelf.linear("attention", "self_attn.kv_b_proj", kind.heads * (nope + value_dim), kind.kv_lora_rank)
+    shelf.linear("attention", "self_attn.o_proj", hidden, kind.heads * value_dim, bias=biased)
     if sizes.trait("mla_gate"):
-        rows = kind.heads if sizes.keys.word("gating_type") == "headwise" else kind.heads * value
+        rows = kind.heads if sizes.keys.word("gating_type") == "headwise" else kind.heads * value_dim
         shelf.linear("attention", "self_attn.linear_gate", rows, hidden)
     if sizes.trait("sinks"):
         shelf.add("attention", "self_attn.sinks", kind.heads)
@@ -265,16 +265,16 @@ def attention(shelf: Shelf, kind: Attention, sizes: Sizes) -> None:
         shelf.add("attention", "self_attn.q_norm.weight", width)
 
 
-def outer(sizes: Sizes, vocabulary: int) -> Iterator[Tensor]:
+def outer(sizes: Sizes, vocabulary: int) -> Iterator[ShelfTensor]:
     """What lies outside the layers."""
     hidden = sizes.hidden
-    yield Tensor("embedding", None, "embed_tokens.weight", (vocabulary, hidden))
+    yield ShelfTensor("embedding", None, "embed_tokens.weight", (vocabulary, hidden))
     if not sizes.tied:
-        yield Tensor("output", None, "lm_head.weight", (vocabulary, hidden))
+        yield ShelfTensor("output", None, "lm_head.weight", (vocabulary, hidden))
         if sizes.trait("head_bias"):
-            yield Tensor("output", None, "lm_head.bias", (vocabulary,))
+            yield ShelfTensor("output", None, "lm_head.bias", (vocabulary,))
     if sizes.trait("no_final_norm"):
         return
-    yield Tensor("norm", None, "norm.weight", (hidden,))
+    yield ShelfTensor("norm", None, "norm.weight", (hidden,))
     if sizes.trait("norm_bias"):
-        yield Tensor("norm", None, "norm.bias", (hidden,))
+        yield ShelfTensor("norm", None, "norm.bias", (hidden,))

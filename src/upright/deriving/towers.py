@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from upright.deriving.shelf import Tensor
+from upright.deriving.shelf import ShelfTensor
 
 SIGHT = ("vision_config", "visual_config", "visual", "vit_config", "vision_tower_config")
 SOUND = ("audio_config", "speech_config", "sound_config")
@@ -20,7 +20,7 @@ _MERGES = ("spatial_merge_size", "merge_size")
 _LARGEST = 2**20
 
 
-def tower_tensors(config: Mapping[str, Any], hidden: int) -> tuple[Tensor, ...]:
+def tower_tensors(config: Mapping[str, Any], hidden: int) -> tuple[ShelfTensor, ...]:
     """One tensor a tower, with the number of its weights as its shape; none for a tower that does not say its size."""
     tensors = []
     for name in (*SIGHT, *SOUND):
@@ -28,7 +28,7 @@ def tower_tensors(config: Mapping[str, Any], hidden: int) -> tuple[Tensor, ...]:
         if not isinstance(part, Mapping):
             continue
         if count := _weights(part, hidden):
-            tensors.append(Tensor("vision", None, f"{name.removesuffix('_config')}.estimated", (count,)))
+            tensors.append(ShelfTensor("vision", None, f"{name.removesuffix('_config')}.estimated", (count,)))
     return tuple(tensors)
 
 

@@ -95,12 +95,12 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
 
 def cause_in(log: Path, engine: str) -> str | None:
     """`CODE: LINE`, or only the line if no row knows it: for whoever has seen an engine end, and must say why."""
-    found = diagnose_file(log, around=Around(engine=engine, failed=True))
-    loud = found.code is not None or any(marks.complains(piece.text) for piece in found.excerpt)
-    if not loud or not found.excerpt:
+    diagnosis = diagnose_file(log, around=Around(engine=engine, failed=True))
+    loud = diagnosis.code is not None or any(marks.complains(piece.text) for piece in diagnosis.excerpt)
+    if not loud or not diagnosis.excerpt:
         return None
-    line = lines.said(found.excerpt[-1].text)
-    return f"{found.code}: {line}" if found.code else line
+    line = lines.said(diagnosis.excerpt[-1].text)
+    return f"{diagnosis.code}: {line}" if diagnosis.code else line
 
 
 def _told_apart(seen: Scan) -> list[Hit]:
@@ -120,13 +120,13 @@ def _scoped(hits: list[Hit], engine: str | None) -> list[Hit]:
 
 
 def _machine_hits(said: Sequence[Sighting]) -> list[Hit]:
-    found: dict[str, Hit] = {}
+    hits: dict[str, Hit] = {}
     for sighting in said:
         for row in catalog.failures():
             if row.where == sighting.where and (match := row.match(sighting.text)):
-                words = {name: value for name, value in match.groupdict().items() if value}
-                found.setdefault(row.id, Hit(row, sighting, words)).count += 1
-    return list(found.values())
+                captures = {name: captured for name, captured in match.groupdict().items() if captured}
+                hits.setdefault(row.id, Hit(row, sighting, captures)).count += 1
+    return list(hits.values())
 
 
 def _ended(around: Around, rows: Sequence[FailureRow]) -> list[Hit]:
@@ -145,7 +145,7 @@ def _hang(seen: Scan, rows: Sequence[FailureRow], around: Around) -> list[Hit]:
     hangs = [row for row in rows if row.severity == "hang"]
     last: Hit | None = None
     for back, text in enumerate(reversed(seen.tail)):
-        row = next((each for each in hangs if each.matches(text)), None)
+        row = next((hang for hang in hangs if hang.matches(text)), None)
         if row is None:
             break
         known = seen.hits[row.id]

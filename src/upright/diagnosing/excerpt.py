@@ -89,7 +89,7 @@ def _pattern_of(line: str) -> str:
 
 def _first_cause(seen: Scan) -> Sighting | None:
     """An exception says more than a complaint; the first of each says more than those that follow from it."""
-    raised = [each for each in seen.errors if marks.EXCEPTION.search(lines.said(each.text))]
+    raised = [sighting for sighting in seen.errors if marks.EXCEPTION.search(lines.said(sighting.text))]
     symptoms = [hit.first for hit in seen.hits.values() if hit.row.severity == "symptom"]
     return next(iter([*raised, *seen.errors, *symptoms, *([seen.dying] if seen.dying else [])]), None)
 
@@ -116,15 +116,19 @@ def _led_up_to(log: BinaryIO, seen: Scan, cause: Sighting) -> list[Sighting]:
 
 
 def _same_rank(before: list[Sighting], cause: Sighting) -> list[Sighting]:
-    return [each for each in before if each.rank == cause.rank]
+    return [sighting for sighting in before if sighting.rank == cause.rank]
 
 
 def _last_frame(before: list[Sighting]) -> list[Sighting]:
     """The line that raised it: `File ..., line N` and the code under it."""
     for place in range(len(before) - 1, -1, -1):
-        words = lines.said(before[place].text)
-        if _TRACEBACK in words:
+        log_line = lines.said(before[place].text)
+        if _TRACEBACK in log_line:
             return []
-        if _FRAME.match(words):
-            return [each for each in before[place : place + 2] if set(lines.said(each.text).strip()) - set("^~ ")]
+        if _FRAME.match(log_line):
+            return [
+                sighting
+                for sighting in before[place : place + 2]
+                if set(lines.said(sighting.text).strip()) - set("^~ ")
+            ]
     return []

@@ -93,8 +93,8 @@ def unwrapped(text: str) -> str:
 def rank_of(text: str) -> str | None:
     """`Worker_TP3`, `rank2`, `TP7`, `GPU 3`; the pid only where the name alone does not tell ranks apart."""
     for pattern in _RANKS:
-        if found := pattern.match(text):
-            parts = found.groupdict()
+        if rank_match := pattern.match(text):
+            parts = rank_match.groupdict()
             if name := parts.get("name"):
                 return name if name[-1].isdigit() else f"{name} {parts['pid']}"
             if rank := parts.get("rank"):

@@ -28,7 +28,7 @@ _NVIDIA_SMI = [
 
 
 @dataclass(frozen=True)
-class Question:
+class RunQuestion:
     """What to ask about one run."""
 
     since: str
@@ -44,7 +44,7 @@ class Question:
     """Whether it is gone; of a run that goes on the GPUs are asked instead."""
 
 
-def ask(host: Host, question: Question) -> tuple[Sighting, ...]:
+def ask(host: Host, question: RunQuestion) -> tuple[Sighting, ...]:
     """One round of commands; what cannot be asked says nothing."""
     since = _epoch(question.since)
     commands = [
@@ -57,13 +57,13 @@ def ask(host: Host, question: Question) -> tuple[Sighting, ...]:
     journal, ring, disks, listeners, gpus = host.gather(commands, timeout_seconds=8)
     told_by_pid = bool(question.workers) or not question.died
     lines = [text for text in _kernel(journal, ring, since) if not (told_by_pid and _is_of_another(text, question))]
-    found = [Sighting(where="kernel", text=text) for text in lines]
-    said = [*_driver(gpus)]
+    kernel_sightings = [Sighting(where="kernel", text=text) for text in lines]
+    host_lines = [*_driver(gpus)]
     if question.died:
-        said += [*_memory(host.read_text(_MEMORY_EVENTS)), *_disks(disks), *_listeners(listeners, question)]
+        host_lines += [*_memory(host.read_text(_MEMORY_EVENTS)), *_disks(disks), *_listeners(listeners, question)]
     else:
-        said += _idle(gpus)
-    return (*found, *(Sighting(where="host", text=text) for text in said))
+        host_lines += _idle(gpus)
+    return (*kernel_sightings, *(Sighting(where="host", text=text) for text in host_lines))
 
 
 def _kernel(journal: Result, ring: Result, since: int) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _kernel(journal: Result, ring: Result, since: int) -> Iterator[str]:
             yield text.strip()
 
 
-def _is_of_another(text: str, question: Question) -> bool:
+def _is_of_another(text: str, question: RunQuestion) -> bool:
     """A kill for memory that names processes, and none of this run's. One that names nobody may be anybody's."""
     named = {int(pid) for pid in re.findall(r"(?:pid=|process )(\d+)", text)}
     kill = bool(re.search(r"oom|killed process|out of memory", text, re.IGNORECASE))
@@ -86,18 +86,18 @@ def _is_of_another(text: str, question: Question) -> bool:
 
 def _memory(events: str | None) -> Iterator[str]:
     """The cgroup's own count. It has no time, so it is told only beside a process that was killed."""
-    if events and (found := re.search(r"^oom_kill (\d+)$", events, re.MULTILINE)) and int(found[1]):
-        yield f"{_MEMORY_EVENTS}: oom_kill {found[1]}"
+    if events and (oom_match := re.search(r"^oom_kill (\d+)$", events, re.MULTILINE)) and int(oom_match[1]):
+        yield f"{_MEMORY_EVENTS}: oom_kill {oom_match[1]}"
 
 
 def _disks(disks: Result) -> Iterator[str]:
     for line in dict.fromkeys(disks.out.splitlines()[1:]):
-        words = line.split(None, 5)
-        if len(words) == 6 and words[3].isdigit() and int(words[3]) < _FULL_BYTES:
-            yield f"df: {words[5]} has {int(words[3])} bytes free of {words[1]}"
+        columns = line.split(None, 5)
+        if len(columns) == 6 and columns[3].isdigit() and int(columns[3]) < _FULL_BYTES:
+            yield f"df: {columns[5]} has {int(columns[3])} bytes free of {columns[1]}"
 
 
-def _listeners(listeners: Result, question: Question) -> Iterator[str]:
+def _listeners(listeners: Result, question: RunQuestion) -> Iterator[str]:
     for line in listeners.out.splitlines() if listeners.ok and question.port else ():
         pids = [int(pid) for pid in re.findall(r"pid=(\d+)", line)]
         if not set(pids) & set(question.pids):

@@ -20,20 +20,20 @@ _FRACTION_STEP, _HIGHEST_FRACTION, _LOWEST_FRACTION = 0.03, 0.97, 0.5
 
 def for_this_line(remedies: Sequence[Remedy], engine: str | None, words: Mapping[str, str]) -> tuple[Remedy, ...]:
     """Those of this engine, with what the line names in the place of `{word}`."""
-    ours = [each for each in remedies if engine is None or each.engine in (None, engine)]
+    ours = [remedy for remedy in remedies if engine is None or remedy.engine in (None, engine)]
     fitting = [
-        each.model_copy(
+        remedy.model_copy(
             update={
-                "name": filled(each.name, words),
-                "value": filled(each.value, words),
-                "why": filled(each.why, words),
-                "commands": tuple(filled(command, words) for command in each.commands),
-                "engine": None if engine is not None else each.engine,
+                "name": filled(remedy.name, words),
+                "value": filled(remedy.value, words),
+                "why": filled(remedy.why, words),
+                "commands": tuple(filled(command, words) for command in remedy.commands),
+                "engine": None if engine is not None else remedy.engine,
             }
         )
-        for each in ours
+        for remedy in ours
     ]
-    return tuple(each for each in fitting if not _PLACE.search(f"{each.name} {each.value}"))
+    return tuple(remedy for remedy in fitting if not _PLACE.search(f"{remedy.name} {remedy.value}"))
 
 
 @overload
@@ -128,24 +128,24 @@ def spellings(engine: str, flag: str) -> tuple[str, ...]:
 
 def _find(recipe: Recipe, flag: str | None) -> tuple[int, Setting] | None:
     names = spellings(recipe.engine, flag or "")
-    return next(((at, each) for at, each in enumerate(recipe.arguments) if each.name in names), None)
+    return next(((at, setting) for at, setting in enumerate(recipe.arguments) if setting.name in names), None)
 
 
 def _set_flag(recipe: Recipe, remedy: Remedy) -> Recipe | None:
-    value = _value_of_another(recipe, remedy.value)
-    if value is None and remedy.value is not None:
+    setting_value = _value_of_another(recipe, remedy.value)
+    if setting_value is None and remedy.value is not None:
         return None
-    found = _find(recipe, remedy.name)
-    if found is None:
+    located = _find(recipe, remedy.name)
+    if located is None:
         name = spellings(recipe.engine, remedy.name or "")[0]
-        return _with(recipe, (*recipe.arguments, _setting(remedy, name, value)))
-    at, old = found
-    return _replaced(recipe, at, _setting(remedy, old.name, value))
+        return _with(recipe, (*recipe.arguments, _setting(remedy, name, setting_value)))
+    at, old = located
+    return _replaced(recipe, at, _setting(remedy, old.name, setting_value))
 
 
 def _unset_flag(recipe: Recipe, remedy: Remedy) -> Recipe | None:
     names = spellings(recipe.engine, remedy.name or "")
-    return _with(recipe, tuple(each for each in recipe.arguments if each.name not in names))
+    return _with(recipe, tuple(setting for setting in recipe.arguments if setting.name not in names))
 
 
 def _raise_flag(recipe: Recipe, remedy: Remedy) -> Recipe | None:
@@ -158,10 +158,10 @@ def _lower_flag(recipe: Recipe, remedy: Remedy) -> Recipe | None:
 
 def _moved(recipe: Recipe, remedy: Remedy, *, up: bool) -> Recipe | None:
     """To the remedy's value, if that is further; else a step: half or twice, a fraction by three hundredths."""
-    found = _find(recipe, remedy.name)
-    if found is None or found[1].value is None:
+    located = _find(recipe, remedy.name)
+    if located is None or located[1].value is None:
         return None
-    at, old = found
+    at, old = located
     now = _number(old.value or "")
     wanted = _number(remedy.value) if remedy.value else None
     if now is None:
@@ -190,13 +190,13 @@ def _same_context(recipe: Recipe, flag: str, before: float, after: float) -> Rec
 
 
 def _set_env(recipe: Recipe, remedy: Remedy) -> Recipe | None:
-    others = tuple(each for each in recipe.environment if each.name != remedy.name)
+    others = tuple(variable for variable in recipe.environment if variable.name != remedy.name)
     setting = _setting(remedy, remedy.name or "", remedy.value)
     return recipe.model_copy(update={"environment": (*others, setting)})
 
 
 def _unset_env(recipe: Recipe, remedy: Remedy) -> Recipe | None:
-    others = tuple(each for each in recipe.environment if each.name != remedy.name)
+    others = tuple(variable for variable in recipe.environment if variable.name != remedy.name)
     return recipe.model_copy(update={"environment": others})
 
 
@@ -205,10 +205,10 @@ def _use_image(recipe: Recipe, remedy: Remedy) -> Recipe | None:
 
 
 def _on_port(recipe: Recipe, port: int) -> Recipe | None:
-    found = _find(recipe, "--port")
-    if found is None:
+    located = _find(recipe, "--port")
+    if located is None:
         return None
-    at, old = found
+    at, old = located
     moved = _replaced(recipe, at, old.model_copy(update={"value": str(port), "reason": "the other one was taken"}))
     return moved.model_copy(update={"port": port})
 
@@ -217,8 +217,8 @@ def _value_of_another(recipe: Recipe, value: str | None) -> str | None:
     """`the value of -ctk`, as rows say it; None if the recipe does not say that one."""
     if value is None or not value.startswith(OF_ANOTHER):
         return value
-    found = _find(recipe, value.removeprefix(OF_ANOTHER))
-    return found[1].value if found else None
+    located = _find(recipe, value.removeprefix(OF_ANOTHER))
+    return located[1].value if located else None
 
 
 def _setting(remedy: Remedy, name: str, value: str | None) -> Setting:
@@ -234,7 +234,7 @@ def _with(recipe: Recipe, arguments: tuple[Setting, ...]) -> Recipe:
 
 
 def _words(recipe: Recipe) -> tuple[object, ...]:
-    environment = {each.name: each.value for each in recipe.environment}
+    environment = {variable.name: variable.value for variable in recipe.environment}
     return recipe.argv, tuple(sorted(environment.items(), key=str)), recipe.image
 
 

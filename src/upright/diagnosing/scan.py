@@ -280,7 +280,7 @@ def _sighting(text: str, number: int, seen: Scan) -> Sighting:
 
 def _words(row: FailureRow, text: str) -> dict[str, str]:
     match = row.match(text)
-    return {name: value for name, value in match.groupdict().items() if value is not None} if match else {}
+    return {name: captured for name, captured in match.groupdict().items() if captured is not None} if match else {}
 
 
 def _head(block: bytes) -> str:

@@ -69,7 +69,7 @@ class Answer:
         """One entry a token; None if the server sent none."""
         given = self._choice.get("logprobs")
         content = given.get("content") if isinstance(given, dict) else None
-        return [item for item in content if isinstance(item, dict)] if isinstance(content, list) else None
+        return [entry for entry in content if isinstance(entry, dict)] if isinstance(content, list) else None
 
     @property
     def finish_reason(self) -> str | None:
@@ -159,12 +159,12 @@ class Endpoint:
 
     def models(self) -> list[str]:
         """The names that the server says it serves."""
-        return [str(item.get("id")) for item in self.model_cards()]
+        return [str(card.get("id")) for card in self.model_cards()]
 
     def model_cards(self) -> list[dict[str, Any]]:
         """What /v1/models says of each model."""
-        data = self.json("/v1/models").get("data")
-        return [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
+        cards = self.json("/v1/models").get("data")
+        return [card for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
 
     def json(self, path: str) -> dict[str, Any]:
         """The object that the server answers there, such as llama.cpp's /props."""

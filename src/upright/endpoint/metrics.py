@@ -145,14 +145,14 @@ def read_metrics(text: str) -> Metrics:
     samples: dict[str, list[_Sample]] = {}
     for sample in _once(_samples(text)):
         samples.setdefault(sample.name, []).append(sample)
-    found: dict[str, float | tuple[float, ...] | None] = {field: _figure(field, samples) for field in _FIELDS}
+    figures: dict[str, float | tuple[float, ...] | None] = {field: _figure(field, samples) for field in _FIELDS}
     for known in names():
         if known.labelled is not None:
-            found |= _labelled(known.labelled, samples.get(known.labelled.metric, ()))
-    found["errors"] = _errors(samples)
+            figures |= _labelled(known.labelled, samples.get(known.labelled.metric, ()))
+    figures["errors"] = _errors(samples)
     positions = (name for known in names() for name in known.positions if name in samples)
-    found["accepted_at"] = _positions(samples[name] if (name := next(positions, "")) else ())
-    return Metrics(**_completed(found))  # type: ignore[arg-type]
+    figures["accepted_at"] = _positions(samples[name] if (name := next(positions, "")) else ())
+    return Metrics(**_completed(figures))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _once(samples: Iterator[_Sample]) -> Iterable[_Sample]:
     """Of samples that differ by nothing but their ranks the one with the lowest."""
     first: dict[tuple[str, frozenset[tuple[str, str]]], tuple[list[float], _Sample]] = {}
     for sample in samples:
-        rest = frozenset((name, value) for name, value in sample.labels.items() if name not in RANKS)
+        rest = frozenset((name, label_value) for name, label_value in sample.labels.items() if name not in RANKS)
         ranks = [_number(sample.labels.get(rank)) or 0.0 for rank in RANKS]
         known = first.get((sample.name, rest))
         if known is None or ranks < known[0]:
@@ -214,17 +214,17 @@ def _units() -> Mapping[str, float]:
 
 def _by_replica(samples: Iterable[_Sample]) -> dict[str | None, float]:
     """CUDA graphs are told by phase: those of one replica add up."""
-    found: dict[str | None, float] = {}
+    totals: dict[str | None, float] = {}
     for sample in samples:
         replica = sample.labels.get("dp_rank")
-        found[replica] = found.get(replica, 0.0) + sample.value
-    return found
+        totals[replica] = totals.get(replica, 0.0) + sample.value
+    return totals
 
 
 def _errors(samples: Mapping[str, list[_Sample]]) -> float | None:
     for name, label in responses().items():
         if name in samples:
-            return sum(each.value for each in samples[name] if each.labels.get(label, "").startswith("5"))
+            return sum(sample.value for sample in samples[name] if sample.labels.get(label, "").startswith("5"))
     return None
 
 
@@ -238,7 +238,7 @@ def _labelled(names: Labelled, samples: list[_Sample] | tuple[()]) -> dict[str, 
 
 def _sum_of_labels(samples: list[_Sample], label: str) -> float | None:
     values = [_number(sample.labels.get(label)) for sample in samples]
-    return sum(value for value in values if value is not None) if None not in values else None
+    return sum(number for number in values if number is not None) if None not in values else None
 
 
 def _number(text: str | None) -> float | None:

@@ -36,14 +36,14 @@ class Assembly:
             self._first_stranger = self._first_stranger or line.strip()[:200] or None
             return False
         self._events += 1
-        data = line[len(_PREFIX) :].strip()
-        if data == "[DONE]":
+        payload = line[len(_PREFIX) :].strip()
+        if payload == "[DONE]":
             self._done = True
             return False
         try:
-            return self._take_chunk(bounds.parsed(data))
+            return self._take_chunk(bounds.parsed(payload))
         except (ValueError, TypeError, AttributeError, OverflowError, bounds.ExceededError):
-            self._broken = self._broken or data[:200]
+            self._broken = self._broken or payload[:200]
             return False
 
     def response(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Assembly:
     def _take_chunk(self, chunk: Any) -> bool:
         if not isinstance(chunk, dict):
             return False
-        self._head |= {name: value for name, value in chunk.items() if name != "choices" and value is not None}
+        self._head |= {name: entry for name, entry in chunk.items() if name != "choices" and entry is not None}
         choices = chunk.get("choices")
         carried = [self._take_choice(choice) for choice in choices or () if isinstance(choice, dict)]
         return any(carried)

@@ -19,7 +19,7 @@ _GRAVE = ("critical", "high")
 
 
 @dataclass(frozen=True)
-class Run:
+class EngineRun:
     """How an engine is run, as far as holes go by it."""
 
     engine: str
@@ -31,7 +31,7 @@ class Run:
     in_image: bool = False
 
     @classmethod
-    def of(cls, recipe: Recipe) -> Run:
+    def of(cls, recipe: Recipe) -> EngineRun:
         settings = (*recipe.arguments, *recipe.environment)
         image = find_image(recipe.circumstances.image) if recipe.circumstances and recipe.circumstances.image else None
         return cls(
@@ -67,7 +67,7 @@ class Hole:
         return self.row.instead.rstrip(".")
 
 
-def holes(run: Run) -> tuple[Hole, ...]:
+def holes(run: EngineRun) -> tuple[Hole, ...]:
     """What is open, the refused ones first."""
     if run.version is None or "dev" in run.version:  # a build between two releases is neither
         return ()
@@ -77,7 +77,7 @@ def holes(run: Run) -> tuple[Hole, ...]:
 
 def refuse(recipe: Recipe) -> None:
     """EngineError if this recipe would run with a grave hole open that need not be."""
-    refused = [hole for hole in holes(Run.of(recipe)) if hole.refused]
+    refused = [hole for hole in holes(EngineRun.of(recipe)) if hole.refused]
     if refused:
         raise EngineError(
             f"{recipe.engine} {recipe.engine_version} is not started like this: {told(refused)}",
@@ -87,7 +87,7 @@ def refuse(recipe: Recipe) -> None:
 
 def notes(recipe: Recipe) -> tuple[str, ...]:
     """What is open and not refused, each in a sentence."""
-    return tuple(_note(hole) for hole in holes(Run.of(recipe)) if not hole.refused)
+    return tuple(_note(hole) for hole in holes(EngineRun.of(recipe)) if not hole.refused)
 
 
 def _note(hole: Hole) -> str:
@@ -101,7 +101,7 @@ def told(found: Iterable[Hole]) -> str:
     return "; ".join(f"{hole.row.id}, {hole.row.danger}: {hole.row.title}" for hole in found)
 
 
-def _open(run: Run, rows: Iterable[AdvisoryRow]) -> Iterator[Hole]:
+def _open(run: EngineRun, rows: Iterable[AdvisoryRow]) -> Iterator[Hole]:
     for row in rows:
         affected = row.of(run.engine, run.version)
         if affected is None or (row.needs and not run.words.intersection(row.needs)):
@@ -112,7 +112,7 @@ def _open(run: Run, rows: Iterable[AdvisoryRow]) -> Iterator[Hole]:
         yield Hole(row, affected, refused=exposed and better and row.danger in _GRAVE and not row.accepted)
 
 
-def _exposed(row: AdvisoryRow, run: Run) -> bool | None:
+def _exposed(row: AdvisoryRow, run: EngineRun) -> bool | None:
     """Whether it is in reach as it is run; None if it is not worth a word then."""
     match row.reach:
         case "model":

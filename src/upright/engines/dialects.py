@@ -14,7 +14,7 @@ from typing import cast
 from upright.catalog import rows as rows_of
 from upright.catalog.rows.dialect import DialectRow
 from upright.catalog.rows.model import Parsers
-from upright.engines.facets.flags import Case
+from upright.engines.facets.flags import FlagCase
 from upright.records.model import Model
 from upright.records.recipe import Setting
 
@@ -45,7 +45,7 @@ def never_thinks(model: Model) -> bool:
     return dialect is not None and dialect.thinking_mark not in (None, *(model.dialogue_marks or ()))
 
 
-def parsers_of(case: Case, engine: str) -> KnownParsers | None:
+def parsers_of(case: FlagCase, engine: str) -> KnownParsers | None:
     """None if nothing tells them."""
     row, model = case.row, case.model
     if row is not None and engine in row.parsers and (row.owner == "user" or model.basis != "read"):
@@ -59,7 +59,7 @@ def parsers_of(case: Case, engine: str) -> KnownParsers | None:
     return KnownParsers(parsers, sign, f"catalogue, dialects/{dialect.id}")
 
 
-def parser_settings(case: Case, engine: str) -> Iterator[Setting]:
+def parser_settings(case: FlagCase, engine: str) -> Iterator[Setting]:
     """Flags of the same name in vLLM and SGLang."""
     known = parsers_of(case, engine)
     if known is None:
@@ -73,7 +73,7 @@ def parser_settings(case: Case, engine: str) -> Iterator[Setting]:
         yield Setting(name="--reasoning-parser", value=reasoning, reason=reason, source=known.source)
 
 
-def agent_notes(case: Case, engine: str, what_happens: str) -> Iterator[str]:
+def agent_notes(case: FlagCase, engine: str, what_happens: str) -> Iterator[str]:
     """What is missing for agents, and what to try."""
     known = parsers_of(case, engine)
     if known is not None and known.parsers.tool:
@@ -86,7 +86,7 @@ def agent_notes(case: Case, engine: str, what_happens: str) -> Iterator[str]:
     )
 
 
-def template_notes(case: Case) -> Iterator[str]:
+def template_notes(case: FlagCase) -> Iterator[str]:
     """For engines that read calls by the artifact's own template."""
     model = case.model
     if model.basis != "read" or _TOOLS in (model.dialogue_marks or ()):

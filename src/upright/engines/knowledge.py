@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from upright.catalog.rows.model import Draft, ModelRow
-from upright.engines.facets.flags import Case
+from upright.engines.facets.flags import FlagCase
 from upright.engines.facets.speculation import Candidate
 from upright.engines.silicon import is_sm12
 from upright.records.box import Box
@@ -30,24 +30,26 @@ def draft(row: ModelRow | None, plan: Plan, box: Box) -> Draft | None:
     if not plan.goal.draft or row is None:
         return None
     wrong = "mha" if is_sm12(box) else None
-    fitting = [each for each in row.drafts if each.attention != wrong or each.attention is None]
+    fitting = [
+        known_draft for known_draft in row.drafts if known_draft.attention != wrong or known_draft.attention is None
+    ]
     if not is_sm12(box):
         # Off SM 12.x the published runs use the draft with plain attention.
-        fitting = sorted(fitting, key=lambda each: each.attention != "mha")
+        fitting = sorted(fitting, key=lambda known_draft: known_draft.attention != "mha")
     return fitting[0] if fitting else None
 
 
-def speculation(case: Case) -> tuple[Candidate, str] | None:
+def speculation(case: FlagCase) -> tuple[Candidate, str] | None:
     """The catalogue's draft as a candidate, and where that is known from; None without one."""
-    found = draft(case.row, case.plan, case.box)
-    if found is None:
+    chosen_draft = draft(case.row, case.plan, case.box)
+    if chosen_draft is None:
         return None
-    where = None if found.method == "mtp" else case.serving.draft_path or found.repository
-    source = found.note or f"catalogue, drafts of {case.row.id if case.row else 'the model'}"
-    return Candidate(found.method, where), source
+    where = None if chosen_draft.method == "mtp" else case.serving.draft_path or chosen_draft.repository
+    source = chosen_draft.note or f"catalogue, drafts of {case.row.id if case.row else 'the model'}"
+    return Candidate(chosen_draft.method, where), source
 
 
-def draft_path(case: Case) -> str | None:
+def draft_path(case: FlagCase) -> str | None:
     """The draft's weights, which are fetched as the model's are; None if it brings them itself, or has none."""
     wanted = speculation(case)
     return wanted[0].draft if wanted else None
@@ -66,8 +68,8 @@ def instant(row: ModelRow | None, plan: Plan) -> dict[str, Any] | None:
     """
     if row is None or row.thinking is None or not experts_in_memory(plan):
         return None
-    found = (row.thinking.switch_off or {}).get("chat_template_kwargs")
-    return dict(found) if isinstance(found, dict) else None
+    template_kwargs = (row.thinking.switch_off or {}).get("chat_template_kwargs")
+    return dict(template_kwargs) if isinstance(template_kwargs, dict) else None
 
 
 def sampling(row: ModelRow | None, *, instant: bool) -> dict[str, float]:
@@ -82,14 +84,14 @@ def needs_own_code(row: ModelRow | None) -> bool:
     return row is not None and row.id.startswith("kimi-")
 
 
-def artifact_words(case: Case) -> str:
+def artifact_words(case: FlagCase) -> str:
     """What `--model` names, and how it is known."""
     if case.model.basis == "read":
         return "the artifact that was read and planned"
     return "the artifact that was planned, by the catalogue's figures"
 
 
-def own_code(case: Case, source: str) -> Iterator[Setting]:
+def own_code(case: FlagCase, source: str) -> Iterator[Setting]:
     if needs_own_code(case.row):
         pinned = case.model.revision is not None
         yield Setting(
@@ -100,7 +102,7 @@ def own_code(case: Case, source: str) -> Iterator[Setting]:
         )
 
 
-def shared_notes(case: Case) -> Iterator[str]:
+def shared_notes(case: FlagCase) -> Iterator[str]:
     version = case.plan.engine_version
     if case.accepted.version and version not in (None, case.accepted.version):
         yield (

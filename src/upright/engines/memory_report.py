@@ -68,18 +68,18 @@ class MemoryReport:
     readings: tuple[Reading, ...] = ()
 
     def of(self, what: What, device: str | None = None) -> Reading | None:
-        return next((found for found in self.readings if (found.what, found.device) == (what, device)), None)
+        return next((reading for reading in self.readings if (reading.what, reading.device) == (what, device)), None)
 
     def devices(self) -> tuple[str, ...]:
         """Devices that the log names, GPUs in order, system RAM last."""
-        names = {found.device for found in self.readings if found.device is not None}
+        names = {reading.device for reading in self.readings if reading.device is not None}
         return tuple(sorted(names, key=lambda name: (name == HOST, len(name), name)))
 
 
 def of_last_start(log: str, start: re.Pattern[str], read: Callable[[str], MemoryReport]) -> MemoryReport:
     """A log is appended to when an engine is started again: only the last life that says something counts."""
-    for found in reversed(list(start.finditer(log))):
-        if (report := read(log[found.start() :])).readings:
+    for start_match in reversed(list(start.finditer(log))):
+        if (report := read(log[start_match.start() :])).readings:
             return report
     return read(log)
 
@@ -99,7 +99,7 @@ def readings(
     log: str, spellings: Sequence[Spelling], device_of: Callable[[str, str | None], str | None]
 ) -> MemoryReport:
     """`device_of` takes the line and the device it names, and gives ours; None to leave the reading out."""
-    found: dict[tuple[What, str | None], Reading] = {}
+    readings_by_key: dict[tuple[What, str | None], Reading] = {}
     for line in _lines(log):
         for spelling in spellings:
             if (match := spelling.pattern.search(line)) is None:
@@ -110,8 +110,8 @@ def readings(
                 continue
             key = (spelling.what, device)
             new = _reading(spelling, groups, line, device)
-            found[key] = _kept(spelling.keep, found.get(key), new)
-    return MemoryReport(tuple(found.values()))
+            readings_by_key[key] = _kept(spelling.keep, readings_by_key.get(key), new)
+    return MemoryReport(tuple(readings_by_key.values()))
 
 
 def spelling(what: What, pattern: str, *, keep: Keep = "last", whole: bool = False, unit: float = GIB) -> Spelling:
@@ -130,10 +130,10 @@ def counted(what: What, pattern: str) -> Spelling:
 
 def _reading(spelling: Spelling, groups: dict[str, str | None], line: str, device: str | None) -> Reading:
     texts = [text for name in ("value", "more") if (text := groups.get(name))]
-    value = sum(float(text.replace(",", "")) for text in texts) * spelling.unit
+    amount = sum(float(text.replace(",", "")) for text in texts) * spelling.unit
     decimals = len(texts[0].partition(".")[2])
     rounding = 0.5 * 10**-decimals * spelling.unit * len(texts)
-    return Reading(spelling.what, value, line, device, 0.0 if spelling.whole else rounding)
+    return Reading(spelling.what, amount, line, device, 0.0 if spelling.whole else rounding)
 
 
 def _kept(keep: Keep, known: Reading | None, new: Reading) -> Reading:

@@ -71,10 +71,10 @@ class Pull:
     seen: dict[str, bool] = field(default_factory=dict)
 
     def take(self, line: str) -> Progress | None:
-        if found := _LAYER.search(line):
-            layer, done = found["layer"], found["what"] != "Pulling fs layer"
-        elif found := _BLOB.search(line):
-            layer, done = found["blob"][:12], found["what"] is not None
+        if layer_match := _LAYER.search(line):
+            layer, done = layer_match["layer"], layer_match["what"] != "Pulling fs layer"
+        elif layer_match := _BLOB.search(line):
+            layer, done = layer_match["blob"][:12], layer_match["what"] is not None
         else:
             return None
         self.seen[layer] = done or self.seen.get(layer, False)
@@ -87,7 +87,7 @@ class Pull:
 
 def lines(text: str) -> list[str]:
     """A log's text as lines: a bar redraws itself with a carriage return."""
-    return [each for each in re.split(r"[\r\n]+", text) if each.strip()]
+    return [line for line in re.split(r"[\r\n]+", text) if line.strip()]
 
 
 def _seconds(clock: str) -> int:

@@ -117,12 +117,12 @@ def _links(box: Box, used: int) -> Sequence[Link]:
 
 
 def _without_peers(refused: Sequence[str | None]) -> tuple[Setting, ...]:
-    words = ", ".join(each for each in refused if each)
+    refusals = ", ".join(refusal for refusal in refused if refusal)
     return (
         Setting(
             name="NCCL_P2P_DISABLE",
             value="1",
-            reason=f"the driver refuses peer access ({words}): through host memory, without trying",
+            reason=f"the driver refuses peer access ({refusals}): through host memory, without trying",
             source=_NO_PEERS,
         ),
         Setting(name="NCCL_MIN_NCHANNELS", value="16", reason="more channels make up for it", source=_NO_PEERS),

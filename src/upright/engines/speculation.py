@@ -48,25 +48,27 @@ def candidate(text: str) -> Candidate:
     first, *rest = text.split(",")
     method, _, draft = first.partition("=")
     if method not in get_args(Method):
-        known = ", ".join(f"{each}=PATH" if each in _NEEDS_FILE else each for each in get_args(Method))
+        known = ", ".join(
+            f"{known_method}=PATH" if known_method in _NEEDS_FILE else known_method for known_method in get_args(Method)
+        )
         raise UsageError(f"no way to speculate named {method!r}", hint=f"known: {known}, auto")
     if (method in _NEEDS_FILE) != bool(draft):
         example = f"{method}=PATH" if method in _NEEDS_FILE else method
         raise UsageError(f"{text!r}: write {example}", hint="what the engine offers: upright prove --to speculation")
-    found = Candidate(
+    parsed = Candidate(
         method=method,  # type: ignore[arg-type]
         draft=draft or None,
         guesses=LOOKED_UP_GUESSES if method == "ngram" else GUESSES,
     )
     for word in rest:
-        name, given, value = word.partition("=")
+        name, given, setting = word.partition("=")
         if name == "k":
-            if not value.isdigit() or int(value) < 1:
+            if not setting.isdigit() or int(setting) < 1:
                 raise UsageError(f"{text!r}: k is a number of guesses, such as k=3")
-            found = replace(found, guesses=int(value))
+            parsed = replace(parsed, guesses=int(setting))
         elif name:
-            found = replace(found, further=(*found.further, (name, value if given else None)))
-    return found
+            parsed = replace(parsed, further=(*parsed.further, (name, setting if given else None)))
+    return parsed
 
 
 def offers(
@@ -124,5 +126,5 @@ def _of(engine: str) -> Speculating | None:
 
 def speculation_of(recipe: Recipe) -> str | None:
     """What a recipe says of guessing, in its own words; None if it does not guess."""
-    found = [setting for setting in recipe.arguments if is_speculative(setting)]
-    return " ".join(" ".join(filter(None, (each.name, each.value))) for each in found) or None
+    flags = [setting for setting in recipe.arguments if is_speculative(setting)]
+    return " ".join(" ".join(filter(None, (flag.name, flag.value))) for flag in flags) or None

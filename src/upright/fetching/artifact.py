@@ -12,7 +12,7 @@ from upright import units
 from upright.errors import FetchError
 from upright.fetching.download import Download, file_hash
 from upright.fetching.need import Need, Surveyed, survey
-from upright.fetching.progress import Progress
+from upright.fetching.progress import FetchProgress
 from upright.reading.hub import Hub, ListedFile, Traffic
 from upright.records.base import Part
 
@@ -52,7 +52,7 @@ def fetch(
     hub: Hub | None = None,
     connections: int = CONNECTIONS,
     verify: bool = False,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[FetchProgress], None] | None = None,
 ) -> Fetched:
     """Fetch what is missing; safe to interrupt at any moment, and safe to call again.
 
@@ -92,7 +92,7 @@ def refuse_without_room(need: Need) -> None:
 
 
 def _bring(
-    surveyed: Surveyed, traffic: Traffic, connections: int, verify: bool, on_progress: Callable[[Progress], None]
+    surveyed: Surveyed, traffic: Traffic, connections: int, verify: bool, on_progress: Callable[[FetchProgress], None]
 ) -> int:
     """Fill the need; how many files had to be fetched again."""
     layout = surveyed.layout
@@ -138,5 +138,5 @@ def _tidy(folder: Path) -> None:
         folder.rmdir()
 
 
-def _nobody(progress: Progress) -> None:
+def _nobody(progress: FetchProgress) -> None:
     """The progress of a caller who does not ask."""

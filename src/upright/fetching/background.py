@@ -8,13 +8,13 @@ from collections.abc import Callable
 from upright.errors import FetchError
 from upright.fetching.artifact import fetch, refuse_without_room
 from upright.fetching.need import Need, need
-from upright.fetching.progress import Progress
+from upright.fetching.progress import FetchProgress
 
 
 class Arriving:
     """A fetch in a thread of its own; leave the `with` block and it ends."""
 
-    def __init__(self, may: Callable[[Need], None], on_progress: Callable[[Progress], None]) -> None:
+    def __init__(self, may: Callable[[Need], None], on_progress: Callable[[FetchProgress], None]) -> None:
         """`may` sees what a fetch costs before it begins, and raises if it must not be."""
         self._may, self._on_progress = may, on_progress
         self._thread: threading.Thread | None = None
@@ -56,7 +56,7 @@ class Arriving:
         except Exception as error:
             self._failure = error
 
-    def _tell(self, progress: Progress) -> None:
+    def _tell(self, progress: FetchProgress) -> None:
         if self._left:
             raise FetchError("the fetch was left")
         self._on_progress(progress)

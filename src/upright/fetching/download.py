@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from upright import units
 from upright.errors import FetchError
-from upright.fetching.layout import Layout
+from upright.fetching.layout import FetchLayout
 from upright.fetching.partial import Partial
-from upright.fetching.progress import Pace, Progress
+from upright.fetching.progress import FetchProgress, Pace
 from upright.reading.hub import ListedFile, RemoteBlob, Repository, Traffic
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LAST_WORDS_SECONDS = 3.0
 
 
 @dataclass(eq=False)
-class Job:
+class DownloadJob:
     """One file to fetch."""
 
     file: ListedFile
@@ -53,21 +53,26 @@ class Download:
     """Fetches all of the files, or raises what stopped it; what came stays and is not asked for again."""
 
     def __init__(
-        self, repository: Repository, layout: Layout, files: Sequence[ListedFile], traffic: Traffic, connections: int
+        self,
+        repository: Repository,
+        layout: FetchLayout,
+        files: Sequence[ListedFile],
+        traffic: Traffic,
+        connections: int,
     ) -> None:
         self.refetched_files = 0
         self._layout, self._traffic = layout, traffic
         self._connections = max(1, connections)
         self._jobs = [self._job(repository, file) for file in files]
-        self._waiting, self._active = deque(self._jobs), list[Job]()
-        self._chunks: deque[tuple[Job, int]] = deque()
+        self._waiting, self._active = deque(self._jobs), list[DownloadJob]()
+        self._chunks: deque[tuple[DownloadJob, int]] = deque()
         self._finished = 0
         self._changed = threading.Condition()
         self._stopped = False
         self._failure: Exception | None = None
         self._pace = Pace()
 
-    def run(self, on_progress: Callable[[Progress], None], whole_bytes: int, whole_files: int) -> None:
+    def run(self, on_progress: Callable[[FetchProgress], None], whole_bytes: int, whole_files: int) -> None:
         """`whole_bytes` and `whole_files` were here before, and count as done."""
         threads = [*(self._thread(self._work) for _ in range(self._connections)), self._thread(self._verify)]
         for thread in threads:
@@ -89,8 +94,8 @@ class Download:
             raise self._failure
         on_progress(self._progress(whole_bytes, whole_files))
 
-    def _job(self, repository: Repository, file: ListedFile) -> Job:
-        return Job(file, self._layout.partial(file), repository.remote(file.name))
+    def _job(self, repository: Repository, file: ListedFile) -> DownloadJob:
+        return DownloadJob(file, self._layout.partial(file), repository.remote(file.name))
 
     def _thread(self, work: Callable[[], None]) -> threading.Thread:
         return threading.Thread(target=self._guarded, args=(work,), daemon=True)
@@ -124,7 +129,7 @@ class Download:
             with self._changed:
                 self._changed.notify_all()
 
-    def _take(self) -> tuple[Job, int] | None:
+    def _take(self) -> tuple[DownloadJob, int] | None:
         with self._changed:
             while not self._is_over():
                 if self._chunks:
@@ -135,7 +140,7 @@ class Download:
                     self._changed.wait()  # a file whose bytes were wrong may come back
         return None
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: DownloadJob) -> None:
         job.held.enter_context(self._layout.alone(self._layout.key(job.file), job.file.name))
         job.partial.open()
         job.hash = _new_hash(job.file)
@@ -153,10 +158,10 @@ class Download:
             if job is not None:
                 self._hash_on(job)
 
-    def _next_to_hash(self) -> Job | None:
+    def _next_to_hash(self) -> DownloadJob | None:
         return next((job for job in self._active if _can_hash(job)), None)
 
-    def _hash_on(self, job: Job) -> None:
+    def _hash_on(self, job: DownloadJob) -> None:
         assert job.hash is not None
         until = job.partial.whole_until()
         while job.hashed_bytes < until and not self._stopped:
@@ -166,7 +171,7 @@ class Download:
         if job.hashed_bytes == job.file.size_bytes and not self._stopped:
             self._judge(job, job.hash.hexdigest())
 
-    def _judge(self, job: Job, found: str) -> None:
+    def _judge(self, job: DownloadJob, found: str) -> None:
         wanted = job.file.sha256 or job.file.git_id
         with self._changed:
             if wanted in (None, found):
@@ -189,11 +194,11 @@ class Download:
                 self._chunks.extendleft((job, chunk) for chunk in reversed(job.partial.unfinished()))
             self._changed.notify_all()
 
-    def _progress(self, whole_bytes: int, whole_files: int) -> Progress:
+    def _progress(self, whole_bytes: int, whole_files: int) -> FetchProgress:
         done = whole_bytes + sum(job.done_bytes for job in self._jobs)
         total = whole_bytes + sum(job.file.size_bytes for job in self._jobs)
         rate = self._pace.rate(self._traffic.bytes_received)
-        return Progress(
+        return FetchProgress(
             done_bytes=done,
             total_bytes=total,
             verified_bytes=whole_bytes + sum(job.hashed_bytes for job in self._jobs),
@@ -224,16 +229,16 @@ class Download:
         return error
 
 
-def _can_hash(job: Job) -> bool:
+def _can_hash(job: DownloadJob) -> bool:
     return job.partial.whole_until() > job.hashed_bytes or job.file.size_bytes == 0
 
 
 def file_hash(file: ListedFile, pieces: Iterable[bytes]) -> str:
     """The hash of a file's bytes, of the kind that the hub told."""
-    found = _new_hash(file)
+    hasher = _new_hash(file)
     for piece in pieces:
-        found.update(piece)
-    return found.hexdigest()
+        hasher.update(piece)
+    return hasher.hexdigest()
 
 
 def _new_hash(file: ListedFile) -> _Hash:

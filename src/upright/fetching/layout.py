@@ -22,7 +22,7 @@ from upright.store import write_atomically
 
 
 @dataclass(frozen=True)
-class Layout:
+class FetchLayout:
     """Where one revision's files go."""
 
     folder: Path
@@ -103,9 +103,9 @@ class Layout:
         return [self.folder / file.name, *([] if self.blobs is None else [self.blobs / content_key(file)])]
 
 
-def cache_layout(repo: str, commit: str, named: str) -> Layout:
+def cache_layout(repo: str, commit: str, named: str) -> FetchLayout:
     root = repository_folder(repo)
-    return Layout(
+    return FetchLayout(
         folder=root / "snapshots" / commit,
         blobs=root / "blobs",
         parts=root / "blobs",
@@ -114,9 +114,9 @@ def cache_layout(repo: str, commit: str, named: str) -> Layout:
     )
 
 
-def folder_layout(folder: Path) -> Layout:
+def folder_layout(folder: Path) -> FetchLayout:
     folder = folder.expanduser().absolute()
-    return Layout(folder=folder, blobs=None, parts=folder / ".fetching", locks=folder / ".fetching")
+    return FetchLayout(folder=folder, blobs=None, parts=folder / ".fetching", locks=folder / ".fetching")
 
 
 def content_key(file: ListedFile) -> str:

@@ -13,11 +13,11 @@ from typing import Literal
 
 from upright import catalog
 from upright.errors import ReadError, UsageError
-from upright.fetching.layout import Layout, cache_layout, folder_layout
+from upright.fetching.layout import FetchLayout, cache_layout, folder_layout
 from upright.fetching.room import Room, room_for
 from upright.reading.catalogue import catalogued_repository
 from upright.reading.hub import Hub, ListedFile, Repository, Traffic
-from upright.reading.selection import Choice, choose
+from upright.reading.selection import FileSelection, choose
 from upright.reading.source import Named, named_artifact
 from upright.records.base import Part
 
@@ -84,7 +84,7 @@ class Surveyed:
 
     need: Need
     repository: Repository
-    layout: Layout
+    layout: FetchLayout
     listed: tuple[ListedFile, ...]
 
 
@@ -125,7 +125,9 @@ def survey(source: str, revision: str | None, folder: Path | None, hub: Hub, tra
     return Surveyed(found, repository, layout, tuple(listed))
 
 
-def needed_files(files: Mapping[str, ListedFile], quant: str | None, where: str) -> tuple[Choice, list[ListedFile]]:
+def needed_files(
+    files: Mapping[str, ListedFile], quant: str | None, where: str
+) -> tuple[FileSelection, list[ListedFile]]:
     """The weights of one artifact and what engines open beside them; a GGUF file needs nothing beside it."""
     choice = choose(files, quant, where)
     if choice.format == "config":
@@ -160,7 +162,7 @@ def _named(source: str) -> Named:
     return named
 
 
-def _needed(layout: Layout, file: ListedFile) -> NeededFile:
+def _needed(layout: FetchLayout, file: ListedFile) -> NeededFile:
     here, partial = layout.whole(file), layout.partial(file)
     begun = 0 if here else partial.fetched_bytes()
     return NeededFile(

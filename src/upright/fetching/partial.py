@@ -39,7 +39,7 @@ class Partial:
         self._counters = os.open(self._counters_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         os.ftruncate(self._data, self.size_bytes)
         header = _HEADER.pack(_MAGIC, self.size_bytes, CHUNK_BYTES, _boot_id())
-        os.pwrite(self._counters, header + b"".join(_COUNTER.pack(each) for each in self._done), 0)
+        os.pwrite(self._counters, header + b"".join(_COUNTER.pack(counter) for counter in self._done), 0)
 
     def span(self, chunk: int) -> tuple[int, int]:
         """Where the chunk's missing bytes begin, and where the chunk ends."""
@@ -100,7 +100,7 @@ class Partial:
         magic, size_bytes, chunk_bytes, boot = _HEADER.unpack_from(raw)
         if (magic, size_bytes, chunk_bytes) != (_MAGIC, self.size_bytes, CHUNK_BYTES):
             return fresh
-        counters = [each for (each,) in _COUNTER.iter_unpack(raw[_HEADER.size :])]
+        counters = [counter for (counter,) in _COUNTER.iter_unpack(raw[_HEADER.size :])]
         lengths = [min(CHUNK_BYTES, self.size_bytes - chunk * CHUNK_BYTES) for chunk in range(self.chunks)]
         same_boot = boot == _boot_id()
         return [

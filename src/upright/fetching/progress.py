@@ -10,7 +10,7 @@ _WINDOW_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class FetchProgress:
     """Where a fetch stands."""
 
     done_bytes: int

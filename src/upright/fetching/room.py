@@ -53,16 +53,16 @@ def room_for(folder: Path, fetch_bytes: int) -> Room:
 
 
 def _others(folder: Path, needed_bytes: int) -> tuple[Elsewhere, ...]:
-    ours, found = _existing(folder).stat().st_dev, {}
+    ours, disks_by_device = _existing(folder).stat().st_dev, {}
     for mount in _mounts():
         try:
             device, disk = mount.stat().st_dev, os.statvfs(mount)
         except OSError:
             continue
         free = disk.f_bavail * disk.f_frsize
-        if device != ours and device not in found and free >= needed_bytes and not disk.f_flag & os.ST_RDONLY:
-            found[device] = Elsewhere(folder=str(mount), free_bytes=free, writable=os.access(mount, os.W_OK))
-    return tuple(sorted(found.values(), key=lambda each: -each.free_bytes)[:3])
+        if device != ours and device not in disks_by_device and free >= needed_bytes and not disk.f_flag & os.ST_RDONLY:
+            disks_by_device[device] = Elsewhere(folder=str(mount), free_bytes=free, writable=os.access(mount, os.W_OK))
+    return tuple(sorted(disks_by_device.values(), key=lambda elsewhere: -elsewhere.free_bytes)[:3])
 
 
 def _mounts() -> list[Path]:
@@ -71,8 +71,12 @@ def _mounts() -> list[Path]:
     except OSError:
         return []
     fields = [line.split() for line in lines]
-    real = (each for each in fields if len(each) > 2 and (each[0].startswith("/dev/") or each[2] in _SHARED))
-    return [Path(_unescaped(each[1])) for each in real]
+    real = (
+        mount_entry
+        for mount_entry in fields
+        if len(mount_entry) > 2 and (mount_entry[0].startswith("/dev/") or mount_entry[2] in _SHARED)
+    )
+    return [Path(_unescaped(mount_entry[1])) for mount_entry in real]
 
 
 def _unescaped(text: str) -> str:

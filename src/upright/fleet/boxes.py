@@ -11,7 +11,7 @@ from upright import store
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import read_metrics
 from upright.errors import EndpointError, LaunchError
-from upright.fleet.directory import Keys
+from upright.fleet.directory import FleetKeys
 from upright.fleet.preparing import on_box
 from upright.launching import restart, status
 from upright.line import Prepared, measure, start
@@ -32,14 +32,14 @@ def deployment_of(state: BoxState) -> DeploymentDir | None:
 
 def started(name: str | None) -> DeploymentDir | None:
     """The deployment of that name, if it was ever started and is still on the disk."""
-    found = DeploymentDir(store.home() / "deployments" / name) if name else None
-    return found if found is not None and found.has(Deployment) else None
+    directory = DeploymentDir(store.home() / "deployments" / name) if name else None
+    return directory if directory is not None and directory.has(Deployment) else None
 
 
 def in_place(wanted: FleetBox | Router, name: str | None) -> DeploymentDir | None:
     """The deployment of that name, if it was started where fleet.yaml has it: it cannot be started again elsewhere."""
-    found = started(name)
-    return found if found is not None and _moved(wanted, found.read(Deployment)) is None else None
+    directory = started(name)
+    return directory if directory is not None and _moved(wanted, directory.read(Deployment)) is None else None
 
 
 def refuse_moved(fleet: Fleet, file: Path, state: FleetState) -> None:
@@ -50,15 +50,15 @@ def refuse_moved(fleet: Fleet, file: Path, state: FleetState) -> None:
     for name, wanted, deployment in (*known, ("the router", fleet.router, state.router)):
         here = started(deployment)
         now = status(here) if here is not None else None
-        if now is not None and now.state in RUNNING and (words := _moved(wanted, now)):
-            raise LaunchError(f"{name} {words}", hint=f"upright down {now.name}, then upright fleet up {file}")
+        if now is not None and now.state in RUNNING and (complaint := _moved(wanted, now)):
+            raise LaunchError(f"{name} {complaint}", hint=f"upright down {now.name}, then upright fleet up {file}")
 
 
 def running(state: BoxState) -> Deployment | None:
     """Its deployment as it is now, if it runs."""
     directory = deployment_of(state)
-    found = status(directory) if directory is not None else None
-    return found if found is not None and found.state in RUNNING else None
+    deployment = status(directory) if directory is not None else None
+    return deployment if deployment is not None and deployment.state in RUNNING else None
 
 
 def start_box(
@@ -66,7 +66,7 @@ def start_box(
     box: FleetBox,
     prepared: Prepared,
     known: BoxState,
-    keys: Keys,
+    keys: FleetKeys,
     tell: Tell,
     note: Callable[[BoxState], None],
 ) -> BoxState:
@@ -117,13 +117,13 @@ def url_of(fleet: Fleet, deployment: Deployment, recipe: Recipe) -> str:
 
 def listed(fleet: Fleet, state: FleetState) -> dict[str, str]:
     """Name -> URL of the admitted boxes."""
-    found = {}
+    urls = {}
     for box in fleet.boxes:
         known = state.box(box.name)
         directory = deployment_of(known)
         if known.admitted and directory is not None:
-            found[box.name] = url_of(fleet, directory.read(Deployment), directory.read(Recipe))
-    return found
+            urls[box.name] = url_of(fleet, directory.read(Deployment), directory.read(Recipe))
+    return urls
 
 
 def in_flight(directory: DeploymentDir) -> int | None:
@@ -144,15 +144,15 @@ def wait_until_idle(directory: DeploymentDir, *, seconds: float, tell: Tell) -> 
     say; one without metrics never will."""
     if directory.read(Recipe).metrics_path is None:
         return None
-    deadline, idle, said = time.monotonic() + seconds, 0, -1
+    deadline, idle, last_told = time.monotonic() + seconds, 0, -1
     while True:
         left = in_flight(directory)
         idle = idle + 1 if left == 0 else 0
         if idle == 2:
             return 0
-        if left and left != said:
+        if left and left != last_told:
             tell(f"{left} requests to go")
-            said = left
+            last_told = left
         if time.monotonic() > deadline:
             return left
         time.sleep(0.25)
@@ -177,7 +177,7 @@ def _moved(wanted: FleetBox | Router, deployment: Deployment) -> str | None:
 def _bare(value: object) -> object:
     """Settings without their reasons."""
     if isinstance(value, tuple):
-        return [(each.name, each.value) for each in value]
+        return [(setting.name, setting.value) for setting in value]
     return value
 
 

@@ -23,7 +23,7 @@ from upright.store import DeploymentDir, write_atomically
 
 
 @dataclass(frozen=True)
-class Keys:
+class FleetKeys:
     """Three keys that are never the same: nobody who has one learns another from it."""
 
     client: str
@@ -61,8 +61,8 @@ class FleetDir:
     @property
     def file(self) -> Path | None:
         """The fleet.yaml that it was last started or rolled from; None if that is not known, or it is gone."""
-        found = Path(self._file.read_text().rstrip("\n")) if self._file.exists() else None
-        return found if found is not None and found.exists() else None
+        path = Path(self._file.read_text().rstrip("\n")) if self._file.exists() else None
+        return path if path is not None and path.exists() else None
 
     def fleet(self) -> Fleet:
         return self._records.read(Fleet)
@@ -73,7 +73,7 @@ class FleetDir:
     def write(self, state: FleetState) -> None:
         self._records.write(state)
 
-    def keys(self, reference: str = GENERATED) -> Keys:
+    def keys(self, reference: str = GENERATED) -> FleetKeys:
         """Made on first use; the clients' may be one that the person names."""
         if reference != GENERATED:
             self._write_key("client", _referenced(reference))
@@ -83,7 +83,7 @@ class FleetDir:
         client, worker, admin = (self._key_file(name).read_text().strip() for name in ("client", "worker", "admin"))
         if len({client, worker, admin}) < 3:
             raise UsageError(f"two keys of {self.name} are the same", hint="give clients a key of their own")
-        return Keys(client, worker, admin)
+        return FleetKeys(client, worker, admin)
 
     @property
     def client_key_file(self) -> Path:
@@ -124,8 +124,8 @@ class FleetDir:
 
 
 def known_fleets() -> list[FleetDir]:
-    found = [FleetDir(path.parent.name) for path in (home() / "fleets").glob(f"*/{FleetState.kind}.json")]
-    return sorted(found, key=lambda item: item.name)
+    directories = [FleetDir(path.parent.name) for path in (home() / "fleets").glob(f"*/{FleetState.kind}.json")]
+    return sorted(directories, key=lambda directory: directory.name)
 
 
 def _referenced(reference: str) -> str:

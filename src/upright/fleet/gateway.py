@@ -16,7 +16,7 @@ from typing import Any
 
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError, HostError, LaunchError
-from upright.fleet.directory import FleetDir, Keys
+from upright.fleet.directory import FleetDir, FleetKeys
 from upright.host import LocalHost, SshHost
 from upright.records.fleet import Fleet
 from upright.store import write_atomically
@@ -55,12 +55,12 @@ class RouterFiles:
     def folder(self) -> str:
         if self._host is None:
             return str(self._directory.path / "router")
-        said = self._host.feed('printf "%s\\n" "$HOME"').out.splitlines()
-        if not said:
+        reply_lines = self._host.feed('printf "%s\\n" "$HOME"').out.splitlines()
+        if not reply_lines:
             raise HostError(f"{self._machine} did not say where home is")
-        return f"{said[-1]}/.local/state/upright/fleets/{self._directory.name}"
+        return f"{reply_lines[-1]}/.local/state/upright/fleets/{self._directory.name}"
 
-    def write(self, keys: Keys) -> None:
+    def write(self, keys: FleetKeys) -> None:
         """All but the list, which is written when the boxes are there."""
         files = {f"{name}.key": f"{key}\n".encode() for name, key in vars(keys).items()}
         self._put({"__main__.py": PAYLOAD.read_bytes(), **files})
@@ -72,9 +72,9 @@ class RouterFiles:
     def python(self, program: str) -> tuple[str, str]:
         """smg's interpreter on that machine, and smg's version."""
         host = self._host or LocalHost()
-        said = host.run(["sh", "-c", _PYTHON, "smg-python", program])
-        lines = said.out.split()
-        if not said.ok or len(lines) != 2:
+        reply = host.run(["sh", "-c", _PYTHON, "smg-python", program])
+        lines = reply.out.split()
+        if not reply.ok or len(lines) != 2:
             raise LaunchError(
                 f"smg is not on {self._machine or 'this machine'}: {program}",
                 hint="pipx install smg==1.13.0, or say where it is: router.program, or UPRIGHT_SMG",
@@ -98,22 +98,22 @@ class RouterFiles:
             # A here-document is no process's word: the key is in no listing.
             lines += [f"base64 -d >{name}.new <<'END-OF-FILE'", base64.b64encode(content).decode(), "END-OF-FILE"]
             lines += [f"mv {name}.new {name}"]
-        said = self._host.feed("\n".join(lines) + "\n")
-        if not said.ok:
-            raise HostError(f"the router's files could not be written on {self._machine}: {said.err.strip()[-200:]}")
+        reply = self._host.feed("\n".join(lines) + "\n")
+        if not reply.ok:
+            raise HostError(f"the router's files could not be written on {self._machine}: {reply.err.strip()[-200:]}")
 
 
 def listing(urls: dict[str, str]) -> str:
     """The list as smg reads it."""
-    found = [{"id": name, "url": url} for name, url in urls.items()]
-    return json.dumps({"version": 1, "workers": found}, indent=1) + "\n"
+    entries = [{"id": name, "url": url} for name, url in urls.items()]
+    return json.dumps({"version": 1, "workers": entries}, indent=1) + "\n"
 
 
-def workers(base_url: str, keys: Keys) -> dict[str, Worker]:
+def workers(base_url: str, keys: FleetKeys) -> dict[str, Worker]:
     """By URL. EndpointError if the router does not answer."""
     with Endpoint(base_url, "", key=keys.admin, timeout_seconds=10) as endpoint:
         listed = endpoint.json("/workers").get("workers")
-    return {each.url: each for each in map(_worker, listed if isinstance(listed, list) else [])}
+    return {worker.url: worker for worker in map(_worker, listed if isinstance(listed, list) else [])}
 
 
 def cut_answers(fleet: Fleet) -> int | None:
@@ -141,20 +141,20 @@ def cut_answers(fleet: Fleet) -> int | None:
 
 
 def wait_until(
-    base_url: str, keys: Keys, holds: Callable[[dict[str, Worker]], bool], *, seconds: float, what: str
+    base_url: str, keys: FleetKeys, holds: Callable[[dict[str, Worker]], bool], *, seconds: float, what: str
 ) -> None:
     """LaunchError if the router never says so."""
-    deadline, said = time.monotonic() + seconds, ""
+    deadline, last_status = time.monotonic() + seconds, ""
     while time.monotonic() < deadline:
         try:
-            found = workers(base_url, keys)
-            if holds(found):
+            listed_workers = workers(base_url, keys)
+            if holds(listed_workers):
                 return
-            said = _words(found.values())
+            last_status = _words(listed_workers.values())
         except EndpointError as error:
-            said = error.message
+            last_status = error.message
         time.sleep(0.3)
-    raise LaunchError(f"the router did not say within {seconds:g} s that {what}: {said}")
+    raise LaunchError(f"the router did not say within {seconds:g} s that {what}: {last_status}")
 
 
 def _worker(item: dict[str, Any]) -> Worker:
@@ -164,4 +164,4 @@ def _worker(item: dict[str, Any]) -> Worker:
 
 
 def _words(found: Iterable[Worker]) -> str:
-    return ", ".join(f"{each.url} is {each.status}" for each in found) or "it lists no box"
+    return ", ".join(f"{worker.url} is {worker.status}" for worker in found) or "it lists no box"

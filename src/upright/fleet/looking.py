@@ -78,7 +78,7 @@ def look(fleet: Fleet) -> FleetLook:
                 router["reason"] = router["reason"] or error.message
     boxes = at_once(lambda box: _box(fleet, directory, box, seen), fleet.boxes)
     named = {box.name for box in fleet.boxes}
-    left = [found.name for box in state.boxes if box.name not in named and (found := running(box))]
+    left = [deployment.name for box in state.boxes if box.name not in named and (deployment := running(box))]
     cut = cut_answers(fleet) if router.get("answers") else None
     return FleetLook(fleet.name, router, tuple(boxes), _roll(directory), tuple(left), cut)
 

@@ -56,11 +56,11 @@ def plan_fleet(fleet: Fleet, folder: Path, *, tell: Tell, boxes: tuple[FleetBox,
     probed = dict(zip((box.at for box in places), at_once(lambda box: _probed(box, tell), places), strict=True))
 
     def planned(box: FleetBox) -> BoxPlan:
-        found = probed.get(box.at)
-        if isinstance(found, UprightError):
-            return BoxPlan(box, None, found)
+        probed_box = probed.get(box.at)
+        if isinstance(probed_box, UprightError):
+            return BoxPlan(box, None, probed_box)
         try:
-            return BoxPlan(box, _prepared(fleet, box, folder, found, tell=tell_of(box, tell)))
+            return BoxPlan(box, _prepared(fleet, box, folder, probed_box, tell=tell_of(box, tell)))
         except UprightError as error:
             return BoxPlan(box, None, error)
 
@@ -102,7 +102,7 @@ def at_once(do: Callable[[FleetBox], T], boxes: tuple[FleetBox, ...]) -> list[T]
 
 
 def tell_of(box: FleetBox, tell: Tell) -> Tell:
-    return lambda words: tell(f"{box.name}: {words}")
+    return lambda message: tell(f"{box.name}: {message}")
 
 
 def _of_file(path: Path, box: FleetBox) -> Recipe:
@@ -125,8 +125,9 @@ def _source(fleet: Fleet, box: FleetBox, folder: Path) -> str:
 def _bound(recipe: Recipe, box: FleetBox) -> Recipe:
     """The same recipe on the address and port that the fleet gives it."""
     host = box.address or recipe.host
-    said = {"--host": host, "--port": str(box.port)}
+    overrides = {"--host": host, "--port": str(box.port)}
     arguments = tuple(
-        each.model_copy(update={"value": said[each.name]}) if each.name in said else each for each in recipe.arguments
+        setting.model_copy(update={"value": overrides[setting.name]}) if setting.name in overrides else setting
+        for setting in recipe.arguments
     )
     return recipe.model_copy(update={"host": host, "port": box.port, "arguments": arguments})

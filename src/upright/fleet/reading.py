@@ -31,23 +31,23 @@ def read_fleet(path: Path) -> Fleet:
 def _complain_by_line(text: str, where: str) -> None:
     """Of a file that names itself a fleet of this schema; what is wrong with others `load` says."""
     try:
-        data = parse(text, where=where)
+        document = parse(text, where=where)
     except RecordError as error:
         raise RecordError(error.message, hint=error.hint or "upright fleet --help shows a fleet.yaml") from None
-    if data.get("record") != Fleet.kind:
+    if document.get("record") != Fleet.kind:
         raise RecordError(
             f"{where} is no fleet: its first lines are not `record: fleet` and `schema: {Fleet.schema_version}`",
             hint="upright fleet --help shows one",
         )
-    if data.get("schema") != Fleet.schema_version:
+    if document.get("schema") != Fleet.schema_version:
         return
-    content = {name: value for name, value in data.items() if name not in ("record", "schema", "digest")}
+    content = {name: entry for name, entry in document.items() if name not in ("record", "schema", "digest")}
     try:
         Fleet.model_validate(content)
     except ValidationError as error:
         lines = lines_of(text)
         first = error.errors()[0]
-        place, line = _place(first["loc"], lines, data)
+        place, line = _place(first["loc"], lines, document)
         at = f"{where} line {line}: {place}: " if place else f"{where}: "
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise RecordError(
@@ -66,18 +66,18 @@ def _refuse_unknown_rung(name: str, where: str) -> None:
 
 def _place(loc: Sequence[int | str], lines: dict[tuple[int | str, ...], int], data: Any) -> tuple[str, int]:
     """The field as a person would name it, and the nearest line that the file has for it."""
-    words = []
+    path_parts = []
     for part in loc:
         try:
             data = data[part]
         except (KeyError, IndexError, TypeError):
             data = None
         named = isinstance(part, int) and isinstance(data, dict) and "name" in data
-        words.append(str(data["name"] if named else part))
+        path_parts.append(str(data["name"] if named else part))
     at = tuple(loc)
     while at and at not in lines:
         at = at[:-1]
-    return ".".join(words), lines.get(at, 1)
+    return ".".join(path_parts), lines.get(at, 1)
 
 
 def _words(problem: Any) -> str:

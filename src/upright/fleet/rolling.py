@@ -19,7 +19,7 @@ from upright.fleet.boxes import (
     same_start,
     wait_until_idle,
 )
-from upright.fleet.directory import FleetDir, Keys
+from upright.fleet.directory import FleetDir, FleetKeys
 from upright.fleet.preparing import BoxPlan, plan_fleet, tell_of
 from upright.fleet.starting import admit
 from upright.launching import restart
@@ -63,27 +63,27 @@ def roll(fleet: Fleet, file: Path, *, tell: Tell, again: bool = False) -> Rolled
                 f"{', '.join(missing)} of {fleet.name} was never started", hint=f"upright fleet up {file}"
             )
         plans = plan_fleet(fleet, file.parent, tell=tell)
-        if not all(each.ready for each in plans):
+        if not all(box_plan.ready for box_plan in plans):
             return Rolled(tuple(plans))
         directory.create(fleet, file)
         rolling = _Rolling(fleet, directory, directory.keys(), tell)  # a new client key comes with the router's restart
-        wanted = [(each.box, each.prepared) for each in plans if each.prepared is not None]
+        wanted = [(box_plan.box, box_plan.prepared) for box_plan in plans if box_plan.prepared is not None]
         return Rolled(tuple(plans), rolling.run(wanted, again=again))
 
 
 def would_change(fleet: Fleet, plans: list[BoxPlan]) -> dict[str, bool]:
     """Which boxes a roll would restart."""
-    state, found = FleetDir(fleet.name).state(), {}
-    for each in plans:
-        known = state.box(each.box.name)
-        here, recipe = deployment_of(known), each.prepared.recipe if each.prepared else None
+    state, changes = FleetDir(fleet.name).state(), {}
+    for box_plan in plans:
+        known = state.box(box_plan.box.name)
+        here, recipe = deployment_of(known), box_plan.prepared.recipe if box_plan.prepared else None
         same = here is not None and recipe is not None and same_start(here.read(Recipe), recipe)
-        found[each.box.name] = not (same and known.admitted and running(known))
-    return found
+        changes[box_plan.box.name] = not (same and known.admitted and running(known))
+    return changes
 
 
 class _Rolling:
-    def __init__(self, fleet: Fleet, directory: FleetDir, keys: Keys, tell: Tell) -> None:
+    def __init__(self, fleet: Fleet, directory: FleetDir, keys: FleetKeys, tell: Tell) -> None:
         self.fleet, self.directory, self.keys, self.tell = fleet, directory, keys, tell
         last = directory.state().roll
         self.resumed = last if last is not None and last.outcome == "going on" else None
@@ -131,8 +131,8 @@ class _Rolling:
 
     def _drain(self, box: FleetBox, here: DeploymentDir, before: Recipe, recipe: Recipe, tell: Tell) -> None:
         state = self.directory.state()
-        others = [state.box(each.name) for each in self.fleet.boxes if each.name != box.name]
-        others = [each for each in others if each.admitted and running(each)]  # of those that the router would list
+        others = [state.box(other.name) for other in self.fleet.boxes if other.name != box.name]
+        others = [other for other in others if other.admitted and running(other)]  # of those that the router would list
         if not others and state.box(box.name).admitted:
             raise _StoppedError(f"{box.name} is the only box that answers: a roll would leave clients without one")
         self._phase(box, "draining", before, recipe)
@@ -173,12 +173,12 @@ class _Rolling:
         try:
             self._phase(box, "proving", before, recipe)
             tell(f"proving to {self.fleet.prove_to}")
-            evidence = climb(here, to=self.fleet.prove_to, tell=lambda words: None)
+            evidence = climb(here, to=self.fleet.prove_to, tell=lambda message: None)
         except UprightError as error:
             return error.message
         if evidence.passed:
             return None
-        failed = next((item for item in evidence.observations if item.verdict == "failed"), None)
+        failed = next((observation for observation in evidence.observations if observation.verdict == "failed"), None)
         return f"{failed.rung} {failed.check}: {failed.reason}" if failed else "nothing was proved"
 
     def _step_back(self, box: FleetBox, here: DeploymentDir, before: Recipe, reason: str, tell: Tell) -> None:
@@ -217,7 +217,7 @@ class _Rolling:
     ) -> None:
         wanted = after if isinstance(after, str) else after.reference
         step = RollStep(box=box.name, phase=phase, before=before.reference, after=wanted, reason=reason, at=utc_now())
-        steps = {each.box: each for each in self.roll.steps} | {box.name: step}
+        steps = {past_step.box: past_step for past_step in self.roll.steps} | {box.name: step}
         self._write(self.roll.model_copy(update={"steps": tuple(steps.values())}))
 
     def _write(self, roll: Roll) -> Roll:

@@ -13,7 +13,7 @@ from upright import store
 from upright.endpoint.client import Endpoint
 from upright.errors import LaunchError, UprightError
 from upright.fleet.boxes import deployment_of, in_place, listed, refuse_moved, running, start_box, started
-from upright.fleet.directory import FleetDir, Keys
+from upright.fleet.directory import FleetDir, FleetKeys
 from upright.fleet.gateway import RouterFiles, wait_until
 from upright.fleet.preparing import BoxPlan, at_once, plan_fleet, tell_of
 from upright.launching import launch, restart, status, stop
@@ -36,7 +36,7 @@ _ADMIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Started:
+class FleetStart:
     """What came of `up`. With plans that do not fit nothing was started."""
 
     plans: tuple[BoxPlan, ...]
@@ -69,7 +69,7 @@ class Ended:
     """Deployments that may still run, or have left keys on their machine, and why."""
 
 
-def up(fleet: Fleet, file: Path, *, tell: Tell) -> Started:
+def up(fleet: Fleet, file: Path, *, tell: Tell) -> FleetStart:
     """Start what does not run yet. What runs is left alone, with the recipe it has."""
     directory = FleetDir(fleet.name)
     with directory.at_work():
@@ -80,8 +80,8 @@ def up(fleet: Fleet, file: Path, *, tell: Tell) -> Started:
         for name in sorted(there):
             tell(f"{name}: runs already")
         plans = plan_fleet(fleet, file.parent, tell=tell, boxes=missing) if missing else []
-        if not all(each.ready for each in plans):
-            return Started(tuple(plans), {})
+        if not all(box_plan.ready for box_plan in plans):
+            return FleetStart(tuple(plans), {})
         keys = directory.keys(fleet.client_key)
         _leave_old_router(fleet, directory, tell)
         directory.create(fleet, file)
@@ -89,11 +89,11 @@ def up(fleet: Fleet, file: Path, *, tell: Tell) -> Started:
             _admit_again(directory, name)
         problems = _start_boxes(fleet, directory, plans, keys, tell)
         if not listed(fleet, directory.state()):
-            return Started(tuple(plans), problems)
+            return FleetStart(tuple(plans), problems)
         router = _start_router(fleet, directory, keys, tell)
         evidence = prove_through(fleet, directory, router, keys, tell)
         direct = None if evidence.passed else _prove_direct(fleet, directory)
-        return Started(tuple(plans), problems, router, evidence, direct)
+        return FleetStart(tuple(plans), problems, router, evidence, direct)
 
 
 def down(fleet: Fleet, *, tell: Tell) -> Ended:
@@ -106,20 +106,20 @@ def down(fleet: Fleet, *, tell: Tell) -> Ended:
         if router is not None:
             tell("router: stopping")
             outcomes[router.name] = _ended(router, and_then=RouterFiles(fleet, directory).remove)
-        found = [here for box in state.boxes if (here := deployment_of(box)) is not None]
-        with ThreadPoolExecutor(max(1, len(found))) as pool:
-            for here, outcome in zip(found, pool.map(_ended, found), strict=True):
+        box_directories = [here for box in state.boxes if (here := deployment_of(box)) is not None]
+        with ThreadPoolExecutor(max(1, len(box_directories))) as pool:
+            for here, outcome in zip(box_directories, pool.map(_ended, box_directories), strict=True):
                 tell(f"{here.name}: {outcome.state if isinstance(outcome, Deployment) else 'not ended'}")
                 outcomes[here.name] = outcome
         boxes = tuple(box.model_copy(update={"admitted": False}) for box in state.boxes)
         directory.write(state.model_copy(update={"boxes": boxes}))
         return Ended(
-            tuple(each for each in outcomes.values() if isinstance(each, Deployment)),
-            {name: each for name, each in outcomes.items() if isinstance(each, UprightError)},
+            tuple(ending for ending in outcomes.values() if isinstance(ending, Deployment)),
+            {name: ending for name, ending in outcomes.items() if isinstance(ending, UprightError)},
         )
 
 
-def admit(fleet: Fleet, directory: FleetDir, keys: Keys, name: str, *, admitted: bool, wait: bool = True) -> None:
+def admit(fleet: Fleet, directory: FleetDir, keys: FleetKeys, name: str, *, admitted: bool, wait: bool = True) -> None:
     """On the list, or off it; returns once the router says the same, if that is waited for."""
     state = directory.state()
     url = listed(fleet, state.with_box(state.box(name).model_copy(update={"admitted": True}))).get(name)
@@ -132,22 +132,22 @@ def admit(fleet: Fleet, directory: FleetDir, keys: Keys, name: str, *, admitted:
     base_url = router.read(Deployment).base_url
     if admitted:
         wait_until(
-            base_url, keys, lambda found: url in found and found[url].healthy, seconds=_ADMIT_SECONDS,
+            base_url, keys, lambda listing: url in listing and listing[url].healthy, seconds=_ADMIT_SECONDS,
             what=f"{name} is healthy",
         )  # fmt: skip
     else:
         wait_until(
-            base_url, keys, lambda found: url not in found or found[url].status == "draining", seconds=_ADMIT_SECONDS,
-            what=f"{name} gets nothing new",
+            base_url, keys, lambda listing: url not in listing or listing[url].status == "draining",
+            seconds=_ADMIT_SECONDS, what=f"{name} gets nothing new",
         )  # fmt: skip
 
 
-def prove_through(fleet: Fleet, directory: FleetDir, router: Deployment, keys: Keys, tell: Tell) -> Evidence:
+def prove_through(fleet: Fleet, directory: FleetDir, router: Deployment, keys: FleetKeys, tell: Tell) -> Evidence:
     """The client rung through the router, with the clients' key."""
     box = _first(fleet, directory)
     with Endpoint(router.base_url, router.served_name, key=keys.client) as endpoint:
         target = server(endpoint, router.context_tokens)
-        listener = telling(lambda words: tell(f"router: {words}"))
+        listener = telling(lambda message: tell(f"router: {message}"))
         evidence = prove(
             target, endpoint, prompt_set_for(box.read(Model)), rungs=THROUGH, on_observation=listener.observation
         )
@@ -176,8 +176,8 @@ def _leave_old_router(fleet: Fleet, directory: FleetDir, tell: Tell) -> None:
 def _first(fleet: Fleet, directory: FleetDir) -> DeploymentDir:
     """A box that runs."""
     state = directory.state()
-    found = (deployment_of(known) for box in fleet.boxes if running(known := state.box(box.name)))
-    first = next((each for each in found if each is not None), None)
+    box_directories = (deployment_of(known) for box in fleet.boxes if running(known := state.box(box.name)))
+    first = next((box_directory for box_directory in box_directories if box_directory is not None), None)
     if first is None:
         raise LaunchError(f"no box of {fleet.name} runs any more", hint=f"upright fleet status {fleet.name}")
     return first
@@ -197,7 +197,11 @@ def _ended(here: DeploymentDir, and_then: Callable[[], None] = lambda: None) -> 
 
 
 def _failed(evidence: Evidence | None) -> tuple[Observation, ...]:
-    return tuple(each for each in evidence.observations if each.verdict == "failed") if evidence else ()
+    return (
+        tuple(observation for observation in evidence.observations if observation.verdict == "failed")
+        if evidence
+        else ()
+    )
 
 
 def _admit_again(directory: FleetDir, name: str) -> None:
@@ -209,7 +213,7 @@ def _admit_again(directory: FleetDir, name: str) -> None:
 
 
 def _start_boxes(
-    fleet: Fleet, directory: FleetDir, plans: list[BoxPlan], keys: Keys, tell: Tell
+    fleet: Fleet, directory: FleetDir, plans: list[BoxPlan], keys: FleetKeys, tell: Tell
 ) -> dict[str, UprightError]:
     state, problems, writing = directory.state(), {}, threading.Lock()
 
@@ -218,7 +222,7 @@ def _start_boxes(
         with writing:
             directory.write(directory.state().with_box(box))
 
-    prepared = {each.box.name: each.prepared for each in plans}
+    prepared = {box_plan.box.name: box_plan.prepared for box_plan in plans}
 
     def begun(box: FleetBox) -> BoxState | UprightError:
         wanted = prepared[box.name]
@@ -228,7 +232,7 @@ def _start_boxes(
         except UprightError as error:
             return error
 
-    boxes = tuple(each.box for each in plans)
+    boxes = tuple(box_plan.box for box_plan in plans)
     for box, outcome in zip(boxes, at_once(begun, boxes), strict=True):
         if isinstance(outcome, UprightError):
             tell(f"{box.name}: {outcome.message}" + (f" ({outcome.hint})" if outcome.hint else ""))
@@ -238,12 +242,12 @@ def _start_boxes(
             note(outcome.model_copy(update={"admitted": True}))
     state = directory.state()
     order = {box.name: number for number, box in enumerate(fleet.boxes)}
-    known = sorted(state.boxes, key=lambda item: order.get(item.name, len(order)))
+    known = sorted(state.boxes, key=lambda box_state: order.get(box_state.name, len(order)))
     directory.write(state.model_copy(update={"boxes": tuple(known)}))
     return problems
 
 
-def _start_router(fleet: Fleet, directory: FleetDir, keys: Keys, tell: Tell) -> Deployment:
+def _start_router(fleet: Fleet, directory: FleetDir, keys: FleetKeys, tell: Tell) -> Deployment:
     state, files = directory.state(), RouterFiles(fleet, directory)
     workers = listed(fleet, state)
     files.write(keys)
@@ -257,7 +261,7 @@ def _start_router(fleet: Fleet, directory: FleetDir, keys: Keys, tell: Tell) -> 
         tell(f"router: starting smg {recipe.engine_version} for {len(workers)} boxes")
         router = _launched(fleet, directory, recipe, keys)
     wait_until(
-        router.base_url, keys, lambda found: all(url in found and found[url].healthy for url in workers.values()),
+        router.base_url, keys, lambda listing: all(url in listing and listing[url].healthy for url in workers.values()),
         seconds=_ADMIT_SECONDS, what="all boxes are healthy",
     )  # fmt: skip
     tell(f"router: {router.base_url}/v1 in front of {', '.join(workers)}")
@@ -278,7 +282,7 @@ def _recipe(fleet: Fleet, directory: FleetDir, files: RouterFiles) -> Recipe:
     )
 
 
-def _launched(fleet: Fleet, directory: FleetDir, recipe: Recipe, keys: Keys) -> Deployment:
+def _launched(fleet: Fleet, directory: FleetDir, recipe: Recipe, keys: FleetKeys) -> Deployment:
     machine, port = fleet.router.machine, fleet.router.local_port
     known = in_place(fleet.router, directory.state().router)
     if known is not None:

@@ -44,8 +44,8 @@ class Host(Protocol):
 
 def placed(argv: Sequence[str]) -> list[str]:
     """The same command, to be run in another folder: a program that is named by a path stays that one."""
-    program, *words = argv
-    return [os.path.abspath(program) if os.sep in program else program, *words]  # noqa: PTH100  links stay
+    program, *arguments = argv
+    return [os.path.abspath(program) if os.sep in program else program, *arguments]  # noqa: PTH100  links stay
 
 
 def which_argv(program: str) -> list[str]:

@@ -40,7 +40,7 @@ def passings() -> tuple[Passing, ...]:
 def handed_on(environment: Mapping[str, str], to: To, *, named: Iterable[str] = ()) -> dict[str, str]:
     """What of it goes there. `named` are those that the person asked for."""
     asked = set(named)
-    return {name: value for name, value in environment.items() if name in asked or _passes(name, to)}
+    return {name: setting for name, setting in environment.items() if name in asked or _passes(name, to)}
 
 
 def keeping_script(to: To, *, named: Iterable[str] = ()) -> str:

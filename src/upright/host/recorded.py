@@ -40,12 +40,12 @@ class RecordedHost:
         return [self.run(argv) for argv in commands]
 
     def read_text(self, path: str) -> str | None:
-        result = self.run(["cat", path])
-        return result.out if result.ok else None
+        reply = self.run(["cat", path])
+        return reply.out if reply.ok else None
 
     def which(self, program: str) -> str | None:
-        result = self.run(which_argv(program))
-        return result.out.strip() if result.ok else None
+        reply = self.run(which_argv(program))
+        return reply.out.strip() if reply.ok else None
 
 
 class RecordingHost:
@@ -64,7 +64,7 @@ class RecordingHost:
 
     def gather(self, commands: Sequence[Sequence[str]], *, timeout_seconds: float = 20) -> list[Result]:
         results = self._host.gather(commands, timeout_seconds=timeout_seconds)
-        return [self._keep(argv, result) for argv, result in zip(commands, results, strict=True)]
+        return [self._keep(argv, reply) for argv, reply in zip(commands, results, strict=True)]
 
     def read_text(self, path: str) -> str | None:
         text = self._host.read_text(path)
@@ -78,8 +78,8 @@ class RecordingHost:
 
     def save(self, folder: Path, redact: Callable[[str], str], *, made_by: str) -> int:
         """Writes the recording, every text and every argument through `redact`; returns the number of commands."""
-        answers = [([redact(word) for word in argv], result) for argv, result in self._kept.values()]
-        redacted = [(argv, Result(result.code, redact(result.out), redact(result.err))) for argv, result in answers]
+        answers = [([redact(word) for word in argv], reply) for argv, reply in self._kept.values()]
+        redacted = [(argv, Result(reply.code, redact(reply.out), redact(reply.err))) for argv, reply in answers]
         write(folder, redacted, name=redact(self.name), made_by=made_by)
         return len(redacted)
 
@@ -101,9 +101,9 @@ def write(
     entries = []
     try:
         _clear(folder)
-        for number, (argv, result) in enumerate(answers):
-            entry: dict[str, Any] = {"argv": list(argv), "code": result.code}
-            for stream, text in (("out", result.out), ("err", result.err)):
+        for number, (argv, reply) in enumerate(answers):
+            entry: dict[str, Any] = {"argv": list(argv), "code": reply.code}
+            for stream, text in (("out", reply.out), ("err", reply.err)):
                 if text:
                     entry[stream] = f"{number:02d}-{_label(argv)}.{stream}.txt"
                     (folder / entry[stream]).write_text(text, encoding="utf-8")
@@ -133,9 +133,9 @@ def signature(argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def _label(argv: Sequence[str]) -> str:
-    words = [word.rpartition("/")[2] or word for word in signature(argv)]
-    words = words[1:] if words[0] in ("sh", "cat") else words
-    return re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)).strip("-")[:48] or "command"
+    label_parts = [word.rpartition("/")[2] or word for word in signature(argv)]
+    label_parts = label_parts[1:] if label_parts[0] in ("sh", "cat") else label_parts
+    return re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(label_parts)).strip("-")[:48] or "command"
 
 
 def _index(folder: Path) -> dict[str, Any]:

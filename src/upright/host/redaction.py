@@ -25,7 +25,7 @@ _KEPT_NAMES = {"root", "localhost", "box", "user", "ubuntu"}
 
 
 @dataclass(frozen=True)
-class Redaction:
+class IdentityRedaction:
     """Removes the given names wherever they stand as words, and everything that has the shape of an identity."""
 
     hosts: Sequence[str]
@@ -40,10 +40,12 @@ class Redaction:
 
 def _names(names: Iterable[str], *, dotted: bool) -> list[str]:
     """The longest first; a full host name also gives its short form and its domain."""
-    found = {name for name in names if name}
+    known_names = {name for name in names if name}
     if dotted:
-        found |= {part for name in found for part in (name.partition(".")[0], name.partition(".")[2]) if part}
-    return sorted((name for name in found if name.lower() not in _KEPT_NAMES), key=len, reverse=True)
+        known_names |= {
+            part for name in known_names for part in (name.partition(".")[0], name.partition(".")[2]) if part
+        }
+    return sorted((name for name in known_names if name.lower() not in _KEPT_NAMES), key=len, reverse=True)
 
 
 def _words(text: str, names: Iterable[str], put: str) -> str:

@@ -56,8 +56,8 @@ class SshHost:
         done = self._shell(_script(commands, mark, timeout_seconds), timeout_seconds)
         results = _frames(done.stdout, mark, len(commands))
         if len(results) != len(commands):
-            said = (_text(done.stderr).strip().splitlines() or ["it did not say why"])[-1]
-            raise HostError(f"{self.name} gave {len(results)} of {len(commands)} answers, then: {said}")
+            last_line = (_text(done.stderr).strip().splitlines() or ["it did not say why"])[-1]
+            raise HostError(f"{self.name} gave {len(results)} of {len(commands)} answers, then: {last_line}")
         return results
 
     def feed(self, script: str, *, timeout_seconds: float = 20) -> Result:
@@ -70,12 +70,12 @@ class SshHost:
         return [*self._own_argv, *options, self._destination, *([command] if command else [])]
 
     def read_text(self, path: str) -> str | None:
-        result = self.run(["cat", path])
-        return result.out if result.ok else None
+        reply = self.run(["cat", path])
+        return reply.out if reply.ok else None
 
     def which(self, program: str) -> str | None:
-        result = self.run(which_argv(program))
-        return result.out.strip() if result.ok else None
+        reply = self.run(which_argv(program))
+        return reply.out.strip() if reply.ok else None
 
     def close(self) -> None:
         """Ends the shared connection; it would end by itself after half a minute."""

@@ -11,11 +11,11 @@ from upright.kernels.interpreter import interpreter
 from upright.kernels.interpreter import plain as plain_interpreter
 from upright.kernels.runs import Compiler
 from upright.kernels.sources import find_source
-from upright.kernels.targets import Target, of_capability, target
+from upright.kernels.targets import CompileTarget, of_capability, target
 
 __all__ = [
+    "CompileTarget",
     "Compiler",
-    "Target",
     "check",
     "find_source",
     "interpreter",

@@ -7,52 +7,56 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright.engines import ENGINES, engine_named
-from upright.engines.facets.kernels import Arguments, Shapes, TritonKernels, Way
+from upright.engines.facets.kernels import Arguments, KernelRoute, Shapes, TritonKernels
 from upright.errors import EngineError, UsageError
 from upright.kernels.extract import Extracted, extract
 
 
 @dataclass(frozen=True)
-class Call:
+class LauncherCall:
     """A launcher, extracted, with its arguments: all that is needed to capture its launches."""
 
-    way: Way
+    way: KernelRoute
     extracted: Extracted
     arguments: Arguments
     shapes: Shapes
 
 
-def call(way: Way, root: Path, shapes: Shapes, texts: Mapping[Path, str] | None = None) -> Call:
+def call(way: KernelRoute, root: Path, shapes: Shapes, texts: Mapping[Path, str] | None = None) -> LauncherCall:
     """The call that this engine version's launcher takes."""
     return called(way, extract(root, find(way, root), way.launcher, texts), shapes)
 
 
-def called(way: Way, extracted: Extracted, shapes: Shapes) -> Call:
+def called(way: KernelRoute, extracted: Extracted, shapes: Shapes) -> LauncherCall:
     """Parameters that this version does not have are left out; one that nobody knows is an error by name."""
     known = way.arguments(shapes)
-    lacking = [item.name for item in extracted.parameters if item.required and item.name not in known]
+    lacking = [
+        parameter.name for parameter in extracted.parameters if parameter.required and parameter.name not in known
+    ]
     if lacking:
         raise EngineError(
             f"{way.launcher} asks for {', '.join(lacking)}, which is not known here",
             hint="this engine version is newer than the kernel checks of this upright",
         )
-    taken = {item.name for item in extracted.parameters}
-    return Call(way, extracted, {name: value for name, value in known.items() if name in taken}, shapes)
+    taken = {parameter.name for parameter in extracted.parameters}
+    return LauncherCall(way, extracted, {name: argument for name, argument in known.items() if name in taken}, shapes)
 
 
-def find(way: Way, root: Path) -> Path:
+def find(way: KernelRoute, root: Path) -> Path:
     for file in way.files:
         if (root / file).is_file():
             return root / file
     raise EngineError(f"{root} has none of: {', '.join(way.files)}")
 
 
-def way(engine: str, name: str) -> Way:
+def way(engine: str, name: str) -> KernelRoute:
     ways = kernels_of(engine).ways
-    for item in ways:
-        if item.name == name:
-            return item
-    raise EngineError(f"no way {name} through {engine}", hint=f"known: {', '.join(item.name for item in ways)}")
+    for known_way in ways:
+        if known_way.name == name:
+            return known_way
+    raise EngineError(
+        f"no way {name} through {engine}", hint=f"known: {', '.join(known_way.name for known_way in ways)}"
+    )
 
 
 def kernels_of(engine: str) -> TritonKernels:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from upright.catalog import compat
-from upright.engines.facets.kernels import FP8, Shapes, Way, grouped_shapes
+from upright.engines.facets.kernels import FP8, KernelRoute, Shapes, grouped_shapes
 from upright.errors import EngineError
-from upright.kernels.capture import Call, call, kernels_of, way
-from upright.kernels.compile import Outcome, Task
+from upright.kernels.capture import LauncherCall, call, kernels_of, way
+from upright.kernels.compile import CompileOutcome, CompileTask
 from upright.kernels.experts import ExpertShapes, judge_experts
 from upright.kernels.judging import judged
 from upright.kernels.remedies import remedy
 from upright.kernels.runs import Compiler
 from upright.kernels.sources import EngineSource
-from upright.kernels.targets import Target
+from upright.kernels.targets import CompileTarget
 from upright.records.kernel import KernelCheck, KernelVerdict
 from upright.records.model import Attention, GqaAttention, LinearAttention, MlaAttention
 
@@ -22,7 +22,7 @@ from upright.records.model import Attention, GqaAttention, LinearAttention, MlaA
 def check(
     attention: Sequence[Attention],
     source: EngineSource,
-    target: Target,
+    target: CompileTarget,
     compiler: Compiler,
     *,
     devices: int = 1,
@@ -60,28 +60,30 @@ def check(
 
 
 def judge(
-    ways: Sequence[tuple[Way, Shapes]], source: EngineSource, target: Target, compiler: Compiler
+    ways: Sequence[tuple[KernelRoute, Shapes]], source: EngineSource, target: CompileTarget, compiler: Compiler
 ) -> list[KernelVerdict]:
     """A verdict for every launch; one that does not fit comes with what would help."""
-    calls: list[Call] = []
+    calls: list[LauncherCall] = []
     verdicts: list[KernelVerdict] = []
-    for item, shapes in ways:
+    for kernel_way, shapes in ways:
         try:
-            calls.append(call(item, source.root, shapes))
+            calls.append(call(kernel_way, source.root, shapes))
         except EngineError as error:
-            failed = Outcome(kernel=item.launcher, error=error.message)
-            verdicts.append(judged(failed, item, shapes, source, target))
-    outcomes = compiler.outcomes([Task(each) for each in calls], target)
-    for each, found in zip(calls, outcomes, strict=True):
-        here = [judged(outcome, each.way, each.shapes, source, target) for outcome in found]
+            failed = CompileOutcome(kernel=kernel_way.launcher, error=error.message)
+            verdicts.append(judged(failed, kernel_way, shapes, source, target))
+    outcomes = compiler.outcomes([CompileTask(kernel_call) for kernel_call in calls], target)
+    for kernel_call, call_outcomes in zip(calls, outcomes, strict=True):
+        here = [judged(outcome, kernel_call.way, kernel_call.shapes, source, target) for outcome in call_outcomes]
         if any(one.verdict == "does-not-fit" for one in here):
-            helps = {"remedy": remedy(each.way, each.shapes, source, target, compiler)}
+            helps = {"remedy": remedy(kernel_call.way, kernel_call.shapes, source, target, compiler)}
             here = [one.model_copy(update=helps) if one.verdict == "does-not-fit" else one for one in here]
         verdicts += here
     return verdicts
 
 
-def _ways(attention: Sequence[Attention], engine: str, devices: int, kv_dtype: str) -> Iterator[tuple[Way, Shapes]]:
+def _ways(
+    attention: Sequence[Attention], engine: str, devices: int, kv_dtype: str
+) -> Iterator[tuple[KernelRoute, Shapes]]:
     known = kernels_of(engine)
     for layer in attention:
         if isinstance(layer, MlaAttention):
@@ -91,7 +93,7 @@ def _ways(attention: Sequence[Attention], engine: str, devices: int, kv_dtype: s
             yield from ((way(engine, name), shapes) for name in known.grouped)
 
 
-def _not_judged(attention: Sequence[Attention], source: EngineSource, target: Target) -> Iterator[str]:
+def _not_judged(attention: Sequence[Attention], source: EngineSource, target: CompileTarget) -> Iterator[str]:
     engine = source.engine
     for layer in attention:
         if isinstance(layer, LinearAttention):
@@ -105,7 +107,7 @@ def _not_judged(attention: Sequence[Attention], source: EngineSource, target: Ta
             yield f"attention: {engine} takes FlashAttention or FlashInfer where it can; only Triton's was judged"
 
 
-def _other_backend(source: EngineSource, target: Target) -> Iterator[str]:
+def _other_backend(source: EngineSource, target: CompileTarget) -> Iterator[str]:
     """What decodes there, by the catalogue: a Triton kernel that fits says nothing of another backend."""
     capability = f"{target.capability // 10}.{target.capability % 10}"
     try:

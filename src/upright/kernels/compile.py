@@ -22,9 +22,9 @@ from upright.bounds.values import decoded
 from upright.engines.facets.kernels import Arguments
 from upright.home import home
 from upright.host import NOWHERE, handed_on, placed
-from upright.kernels.capture import Call
+from upright.kernels.capture import LauncherCall
 from upright.kernels.interpreter import Interpreter
-from upright.kernels.targets import Target
+from upright.kernels.targets import CompileTarget
 from upright.records.base import canonical
 from upright.store import write_atomically
 
@@ -37,10 +37,10 @@ Counted = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Task:
+class CompileTask:
     """One call to capture; each of its launches is compiled once a variant."""
 
-    call: Call
+    call: LauncherCall
     until: Until = "shared"
     kernel: str | None = None
     """Only this kernel of the call; None for all that it launches."""
@@ -59,7 +59,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CompileOutcome:
     """What became of one launch. `error` says why there is no figure."""
 
     kernel: str
@@ -79,32 +79,36 @@ class Outcome:
 
 
 def compile_tasks(
-    tasks: Sequence[Task],
-    target: Target,
+    tasks: Sequence[CompileTask],
+    target: CompileTarget,
     interpreter: Interpreter,
     *,
     limit_seconds: float = LIMIT_SECONDS,
     workers: int | None = None,
     tell: Counted | None = None,
-) -> list[list[Outcome]]:
+) -> list[list[CompileOutcome]]:
     """For each task the outcomes of its launches, in order; only what is not remembered is compiled."""
     keys = [_key(task, target, interpreter) for task in tasks]
-    outcomes = {key: found for key in keys if (found := _recall(key)) is not None}
-    groups: dict[str, dict[str, Task]] = {}
+    outcomes = {key: task_outcomes for key in keys if (task_outcomes := _recall(key)) is not None}
+    groups: dict[str, dict[str, CompileTask]] = {}
     for key, task in zip(keys, tasks, strict=True):
         if key not in outcomes:
             groups.setdefault(task.call.extracted.digest, {})[key] = task
     for group in groups.values():
         limits = {"workers": workers or os.cpu_count() or 1, "limit_seconds": limit_seconds}
-        for key, found in _compiled(group, target, interpreter, limits, tell).items():
-            outcomes[key] = found
-            _remember(key, found)
+        for key, task_outcomes in _compiled(group, target, interpreter, limits, tell).items():
+            outcomes[key] = task_outcomes
+            _remember(key, task_outcomes)
     return [outcomes[key] for key in keys]
 
 
 def _compiled(
-    group: Mapping[str, Task], target: Target, interpreter: Interpreter, limits: Mapping[str, Any], tell: Counted | None
-) -> dict[str, list[Outcome]]:
+    group: Mapping[str, CompileTask],
+    target: CompileTarget,
+    interpreter: Interpreter,
+    limits: Mapping[str, Any],
+    tell: Counted | None,
+) -> dict[str, list[CompileOutcome]]:
     """Tasks of one extracted source, in one child interpreter."""
     described = [{"id": key, **task.description()} for key, task in group.items()]
     with tempfile.TemporaryDirectory(prefix="upright-kernels-") as scratch:
@@ -125,7 +129,11 @@ def _compiled(
 
 def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: Counted | None) -> dict[str, list[Any]]:
     environment = {
-        **{n: value for n, value in handed_on(os.environ, "engine").items() if not n.startswith(("TRITON", "PYTHON"))},
+        **{
+            n: setting
+            for n, setting in handed_on(os.environ, "engine").items()
+            if not n.startswith(("TRITON", "PYTHON"))
+        },
         "TRITON_CACHE_DIR": str(scratch / "triton"),
         "TRITON_DEFAULT_FP_FUSION": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -162,17 +170,19 @@ def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: 
     return answers
 
 
-def _outcomes(task: Task, answers: list[dict[str, Any]]) -> list[Outcome]:
+def _outcomes(task: CompileTask, answers: list[dict[str, Any]]) -> list[CompileOutcome]:
     if not answers:
-        return [Outcome(kernel=task.call.extracted.launcher, error=f"{task.kernel} is not launched for these shapes")]
+        return [
+            CompileOutcome(kernel=task.call.extracted.launcher, error=f"{task.kernel} is not launched for these shapes")
+        ]
     order = {json.dumps(dict(variant), sort_keys=True): place for place, variant in enumerate(task.variants)}
-    answers.sort(key=lambda item: (item["launch"], order.get(json.dumps(item.get("variant"), sort_keys=True), 0)))
-    names = Outcome.__dataclass_fields__
-    found = [{key: value for key, value in answer.items() if key in names} for answer in answers]
-    return [Outcome(**{"kernel": task.call.extracted.launcher, **answer}) for answer in found]
+    answers.sort(key=lambda reply: (reply["launch"], order.get(json.dumps(reply.get("variant"), sort_keys=True), 0)))
+    names = CompileOutcome.__dataclass_fields__
+    outcome_fields = [{key: field_value for key, field_value in answer.items() if key in names} for answer in answers]
+    return [CompileOutcome(**{"kernel": task.call.extracted.launcher, **answer}) for answer in outcome_fields]
 
 
-def _key(task: Task, target: Target, interpreter: Interpreter) -> str:
+def _key(task: CompileTask, target: CompileTarget, interpreter: Interpreter) -> str:
     parts = [task.call.extracted.digest, _payload_digest(), interpreter.triton, target.capability, task.description()]
     return hashlib.sha256(canonical(parts)).hexdigest()
 
@@ -187,15 +197,17 @@ def _folder() -> Path:
     return home() / "kernels" / "compiled"
 
 
-def _recall(key: str) -> list[Outcome] | None:
+def _recall(key: str) -> list[CompileOutcome] | None:
     try:
         kept = decoded((_folder() / f"{key}.json").read_text())
-        return [Outcome(**{**item, "cached": True}) for item in kept]
+        return [CompileOutcome(**{**entry, "cached": True}) for entry in kept]
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _remember(key: str, outcomes: Sequence[Outcome]) -> None:
+def _remember(key: str, outcomes: Sequence[CompileOutcome]) -> None:
     if all(outcome.error is None for outcome in outcomes):
         _folder().mkdir(parents=True, exist_ok=True)
-        write_atomically(_folder() / f"{key}.json", json.dumps([vars(item) for item in outcomes]).encode())
+        write_atomically(
+            _folder() / f"{key}.json", json.dumps([vars(kept_outcome) for kept_outcome in outcomes]).encode()
+        )

@@ -23,7 +23,7 @@ def apply(text: str, edit: Edit) -> str:
     lines = text.split("\n")
     line = lines[place.lineno - 1]
     column = len(line.encode()[: place.col_offset].decode())
-    indent, at = line[:column], sum(len(each) + 1 for each in lines[: place.lineno - 1]) + column
+    indent, at = line[:column], sum(len(earlier_line) + 1 for earlier_line in lines[: place.lineno - 1]) + column
     if indent.strip() or text.startswith("elif", at):
         raise EngineError(f"{edit.function}: {edit.anchor} does not stand at the start of a line")
     joint = "el" if edit.kind == "branch-before" else ""
@@ -40,22 +40,22 @@ def changed_functions(before: str, after: str) -> set[str]:
 
 
 def _function(tree: ast.Module, name: str) -> ast.FunctionDef:
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
-    if len(found) != 1:
-        raise EngineError(f"the file has {len(found)} functions {name}, not one")
-    return found[0]
+    definitions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    if len(definitions) != 1:
+        raise EngineError(f"the file has {len(definitions)} functions {name}, not one")
+    return definitions[0]
 
 
 def _branch(function: ast.FunctionDef, edit: Edit) -> ast.If:
     wanted = ast.unparse(ast.parse(edit.anchor, mode="eval"))
-    found = [node for node in ast.walk(function) if isinstance(node, ast.If) and ast.unparse(node.test) == wanted]
-    return _one(found, edit)
+    branches = [node for node in ast.walk(function) if isinstance(node, ast.If) and ast.unparse(node.test) == wanted]
+    return _one(branches, edit)
 
 
 def _statement(function: ast.FunctionDef, edit: Edit) -> ast.Expr:
     """The statement that launches `anchor[grid](...)`."""
-    found = [node for node in ast.walk(function) if isinstance(node, ast.Expr) and edit.anchor in _launched(node)]
-    return _one(found, edit)
+    statements = [node for node in ast.walk(function) if isinstance(node, ast.Expr) and edit.anchor in _launched(node)]
+    return _one(statements, edit)
 
 
 def _launched(node: ast.Expr) -> Iterator[str]:
@@ -79,8 +79,8 @@ def _only_there(before: str, after: str, edit: Edit) -> None:
 
 
 def _statements(tree: ast.Module) -> dict[str, str]:
-    found: dict[str, str] = {}
+    statement_dumps: dict[str, str] = {}
     for place, node in enumerate(tree.body):
         name = node.name if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else f"statement {place + 1}"
-        found[name if name not in found else f"{name} ({place + 1})"] = ast.dump(node)
-    return found
+        statement_dumps[name if name not in statement_dumps else f"{name} ({place + 1})"] = ast.dump(node)
+    return statement_dumps

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from upright.engines.facets.kernels import Shapes, Way
+from upright.engines.facets.kernels import KernelRoute, Shapes
 from upright.errors import EngineError
 from upright.kernels.capture import call, kernels_of
-from upright.kernels.compile import Outcome, Task
+from upright.kernels.compile import CompileOutcome, CompileTask
 from upright.kernels.judging import judged
 from upright.kernels.moe import HIDDEN, TILE, ConfigFile, Tile, compiled, numbers_of, shipped
 from upright.kernels.runs import Compiler
 from upright.kernels.sources import EngineSource
-from upright.kernels.targets import Target
+from upright.kernels.targets import CompileTarget
 from upright.records.kernel import KernelVerdict
 
 BATCHES = (1, 16, 64, 256, 1024, 4096)
@@ -41,30 +41,30 @@ class ExpertShapes:
 
 def experts_of(count: int, active: int, width: int | None, scheme: str, devices: int) -> ExpertShapes | str:
     """The catalogue's words for how weights are stored -> the engine's; a sentence if Triton does not run them."""
-    words = scheme.lower()
+    scheme_text = scheme.lower()
     if width is None:
         return "routed experts: their width is not known"
-    if words.startswith("fp8") and "blocks of 128" in words:
+    if scheme_text.startswith("fp8") and "blocks of 128" in scheme_text:
         return ExpertShapes(count, max(1, width // devices), active, "fp8_w8a8", (128, 128))
-    if words.startswith("bf16"):
+    if scheme_text.startswith("bf16"):
         return ExpertShapes(count, max(1, width // devices), active, None)
-    if words == "fp8":
+    if scheme_text == "fp8":
         return "routed experts in FP8: the row does not say how they are scaled"
     return f"routed experts ({scheme}): not Triton's fused MoE"
 
 
 def judge_experts(
-    experts: ExpertShapes, device: str, source: EngineSource, target: Target, compiler: Compiler
+    experts: ExpertShapes, device: str, source: EngineSource, target: CompileTarget, compiler: Compiler
 ) -> list[KernelVerdict]:
     """One verdict a distinct tile, with the batch sizes that lead to it."""
     files = kernels_of(source.engine).experts.default_files
-    item = Way("fused-moe", files, "get_default_config", lambda _: {}, "routed experts")
+    moe_way = KernelRoute("fused-moe", files, "get_default_config", lambda _: {}, "routed experts")
     try:
         tuned = _tuned(experts, device, source)
-        tiles = dict(tuned.tiles) if tuned else _defaults(experts, item, source, target, compiler)
+        tiles = dict(tuned.tiles) if tuned else _defaults(experts, moe_way, source, target, compiler)
     except EngineError as error:
-        failed = Outcome(item.launcher, error=error.message)
-        return [judged(failed, item, str(experts), source, target)]
+        failed = CompileOutcome(moe_way.launcher, error=error.message)
+        return [judged(failed, moe_way, str(experts), source, target)]
     origin = "tuned file for this device" if tuned else "the engine's default tiles"
     verdicts = []
     distinct = sorted(set(tiles.values()))
@@ -73,7 +73,7 @@ def judge_experts(
     for key in keys:
         batches = ", ".join(str(batch) for batch, tile in sorted(tiles.items()) if tile == key[3])
         shapes = f"{experts}, batch {batches}, {origin}"
-        verdicts.append(judged(outcomes[key], item, shapes, source, target))
+        verdicts.append(judged(outcomes[key], moe_way, shapes, source, target))
     return verdicts
 
 
@@ -87,21 +87,23 @@ def _tuned(experts: ExpertShapes, device: str, source: EngineSource) -> ConfigFi
 
 
 def _defaults(
-    experts: ExpertShapes, item: Way, source: EngineSource, target: Target, compiler: Compiler
+    experts: ExpertShapes, item: KernelRoute, source: EngineSource, target: CompileTarget, compiler: Compiler
 ) -> dict[int, tuple[int, ...]]:
     """What the engine's own function answers; it runs in the child, as launchers do."""
     ways = [_asking(item, experts, batch) for batch in BATCHES]
     calls = [call(way, source.root, Shapes(0, 0, 0, 0)) for way in ways]
-    found: Sequence[list[Outcome]] = compiler.outcomes([Task(each, until="value") for each in calls], target)
+    batch_outcomes: Sequence[list[CompileOutcome]] = compiler.outcomes(
+        [CompileTask(kernel_call, until="value") for kernel_call in calls], target
+    )
     tiles = {}
-    for batch, (outcome,) in zip(BATCHES, found, strict=True):
+    for batch, (outcome,) in zip(BATCHES, batch_outcomes, strict=True):
         if outcome.error is not None or not isinstance(outcome.value, dict) or TILE[0] not in outcome.value:
             raise EngineError(f"the default tiles are not known: {outcome.error or outcome.value}")
         tiles[batch] = numbers_of(outcome.value)
     return tiles
 
 
-def _asking(item: Way, experts: ExpertShapes, batch: int) -> Way:
+def _asking(item: KernelRoute, experts: ExpertShapes, batch: int) -> KernelRoute:
     arguments = {
         "M": batch,
         "E": experts.count,
@@ -112,4 +114,4 @@ def _asking(item: Way, experts: ExpertShapes, batch: int) -> Way:
         "is_marlin": False,
         "block_shape": list(experts.block_shape) if experts.block_shape else None,
     }
-    return Way(item.name, item.files, item.launcher, lambda _shapes: dict(arguments), item.why)
+    return KernelRoute(item.name, item.files, item.launcher, lambda _shapes: dict(arguments), item.why)

@@ -46,9 +46,9 @@ class _Engines:
 def _engines() -> _Engines:
     known = [engine.kernels for engine in ENGINES.values() if engine.kernels]
     return _Engines(
-        {"torch": "torch", **{key: value for each in known for key, value in each.standins.items()}},
-        {key: value for each in known for key, value in each.real.items()},
-        {key: value for each in known for key, value in each.settings.items()},
+        {"torch": "torch", **{key: entry for kernel_facet in known for key, entry in kernel_facet.standins.items()}},
+        {key: entry for kernel_facet in known for key, entry in kernel_facet.real.items()},
+        {key: entry for kernel_facet in known for key, entry in kernel_facet.settings.items()},
     )
 
 
@@ -88,7 +88,7 @@ def extract(root: Path, file: Path, launcher: str, texts: Mapping[Path, str] | N
     if definition is None:
         raise EngineError(f"{file} has no function {launcher}", hint="this engine version is not a known one")
     extraction.want(source, launcher)
-    modules = {item.module: item.text() for item in extraction.files.values() if item.kept}
+    modules = {module_file.module: module_file.text() for module_file in extraction.files.values() if module_file.kept}
     return Extracted(source.module, launcher, _parameters(definition), modules, tuple(extraction.files))
 
 
@@ -113,7 +113,7 @@ class _Extraction:
         file.asked.add(name)
         for statement in file.bindings.get(name, ()):
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                alias = next(item for item in statement.names if bound_name(item) == name)
+                alias = next(import_alias for import_alias in statement.names if bound_name(import_alias) == name)
                 file.imports[name] = self._import(file, statement, alias)
                 file.kept.add(id(statement))
             elif id(statement) not in file.kept:
@@ -139,9 +139,9 @@ class _Extraction:
             line = self._settings(file, name, *engines.settings[key])
         elif top in _IMPORTABLE:
             line = as_written(statement, alias)
-        elif isinstance(statement, ast.ImportFrom) and (found := self._defining(module, alias.name)):
-            self.want(found, alias.name)
-            line = f"from payload.standins import lazily; {name} = lazily({found.module!r}, {alias.name!r})"
+        elif isinstance(statement, ast.ImportFrom) and (defining_file := self._defining(module, alias.name)):
+            self.want(defining_file, alias.name)
+            line = f"from payload.standins import lazily; {name} = lazily({defining_file.module!r}, {alias.name!r})"
         return line
 
     def _defining(self, module: str, name: str) -> _File | None:
@@ -156,8 +156,8 @@ class _Extraction:
         for statement in file.tree.body:
             if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
                 module = module_of(statement, statement.names[0], file.dotted, file.is_package)
-                if found := self._defining(module, name):
-                    return found
+                if defining_file := self._defining(module, name):
+                    return defining_file
         return None
 
     def _settings(self, file: _File, name: str, module: str, wrapped: bool) -> str:
@@ -206,8 +206,8 @@ class _File:
         return self.path.name == "__init__.py"
 
     def function(self, name: str) -> ast.FunctionDef | None:
-        found = [item for item in self.bindings.get(name, ()) if isinstance(item, ast.FunctionDef)]
-        return found[-1] if found else None
+        definitions = [statement for statement in self.bindings.get(name, ()) if isinstance(statement, ast.FunctionDef)]
+        return definitions[-1] if definitions else None
 
     def cleaned(self, statement: ast.stmt) -> str:
         """Its text without what only the real engine needs; worked out once."""
@@ -247,7 +247,9 @@ class _Cleaner(ast.NodeTransformer):
             if argument is not None and argument.annotation is not None:
                 keep = jit and "constexpr" in ast.unparse(argument.annotation)
                 argument.annotation = argument.annotation if keep else None
-        node.decorator_list = [kept for item in node.decorator_list if (kept := _decorator(item, node.name))]
+        node.decorator_list = [
+            kept for decorator_node in node.decorator_list if (kept := _decorator(decorator_node, node.name))
+        ]
         self.generic_visit(node)
         return node
 
@@ -285,9 +287,9 @@ def _decorator(node: ast.expr, function: str) -> ast.expr | None:
 
 def _configurations(node: ast.expr) -> int | None:
     if isinstance(node, ast.Call):
-        for value in [*node.args, *(item.value for item in node.keywords if item.arg == "configs")]:
-            if isinstance(value, ast.List) and not any(isinstance(item, ast.Starred) for item in value.elts):
-                return len(value.elts)
+        for argument in [*node.args, *(child.value for child in node.keywords if child.arg == "configs")]:
+            if isinstance(argument, ast.List) and not any(isinstance(child, ast.Starred) for child in argument.elts):
+                return len(argument.elts)
     return None
 
 
@@ -299,9 +301,9 @@ def _parameters(definition: ast.FunctionDef) -> tuple[Parameter, ...]:
     arguments = definition.args
     positional = [*arguments.posonlyargs, *arguments.args]
     optional = len(positional) - len(arguments.defaults)
-    found = [Parameter(item.arg, index < optional) for index, item in enumerate(positional)]
+    parameters = [Parameter(argument.arg, index < optional) for index, argument in enumerate(positional)]
     pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return (*found, *(Parameter(item.arg, default is None) for item, default in pairs))
+    return (*parameters, *(Parameter(argument.arg, default is None) for argument, default in pairs))
 
 
 def _stated_defaults(path: Path) -> dict[str, Any]:
@@ -309,12 +311,12 @@ def _stated_defaults(path: Path) -> dict[str, Any]:
     stated: dict[str, Any] = {}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            name, value = node.target.id, node.value
+            name, default = node.target.id, node.value
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name, value = node.targets[0].id, node.value
-            value = value.args[0] if isinstance(value, ast.Call) and len(value.args) == 1 else None
+            name, default = node.targets[0].id, node.value
+            default = default.args[0] if isinstance(default, ast.Call) and len(default.args) == 1 else None
         else:
             continue
-        if isinstance(value, ast.Constant):
-            stated.setdefault(name, value.value)
+        if isinstance(default, ast.Constant):
+            stated.setdefault(name, default.value)
     return stated

@@ -20,9 +20,9 @@ from upright.kernels.interpreter import question
 def locate(name: str, image: str) -> tuple[str, str, str]:
     """Version, the package's directory inside the image, and the image's id."""
     identity = _run("image", "inspect", "--format", "{{.Id}}", image).strip()
-    words = ("run", "--rm", "--network=none", "--entrypoint", "python3", image, "-c", question())
+    arguments = ("run", "--rm", "--network=none", "--entrypoint", "python3", image, "-c", question())
     try:
-        version, package = decoded(_run(*words).strip().splitlines()[-1])["engines"].get(name) or (None, None)
+        version, package = decoded(_run(*arguments).strip().splitlines()[-1])["engines"].get(name) or (None, None)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError):
         raise EngineError(f"the python3 of {image} does not say what is installed there") from None
     if package is None:
@@ -75,6 +75,6 @@ def _run(*words: str) -> str:
 
 def _runtime() -> str:
     for name in ("podman", "docker"):
-        if found := shutil.which(name):
-            return found
+        if program := shutil.which(name):
+            return program
     raise UsageError("an image needs podman or docker, and neither is here", hint="--source WHEEL or --engine-version")

@@ -67,13 +67,15 @@ def interpreter(environment: str | None = None, named: str | None = None) -> Int
     """The engine's environment if it has Triton, else the named one, else UPRIGHT_KERNELS_PYTHON, else this Python."""
     tried: list[str] = []
     for program, how in _candidates(environment, named):
-        found = look(program, how)
-        if found.triton is None:
+        candidate = look(program, how)
+        if candidate.triton is None:
             tried.append(program)
-        elif tuple(int(part) for part in found.triton.split(".")[:2]) < OLDEST:
-            raise EngineError(f"{program} has Triton {found.triton}; kernels are checked with 3.5 or newer", hint=HINT)
+        elif tuple(int(part) for part in candidate.triton.split(".")[:2]) < OLDEST:
+            raise EngineError(
+                f"{program} has Triton {candidate.triton}; kernels are checked with 3.5 or newer", hint=HINT
+            )
         else:
-            return found
+            return candidate
     raise EngineError(f"no Triton in {', '.join(tried)}", hint=HINT)
 
 
@@ -107,8 +109,8 @@ def _candidates(environment: str | None, named: str | None) -> list[tuple[str, s
         candidates.append((program_of(environment), f"the engine's environment ({environment})"))
     if named is not None:
         return [*candidates, (program_of(named), named)]
-    if said := os.environ.get(ENV):
-        return [*candidates, (program_of(said), f"{ENV} ({said})")]
+    if from_env := os.environ.get(ENV):
+        return [*candidates, (program_of(from_env), f"{ENV} ({from_env})")]
     candidates.append((sys.executable, "this Python"))
     return candidates
 
@@ -121,6 +123,6 @@ def program_of(environment: str) -> str:
         if not program.exists():
             raise UsageError(f"{environment} is no Python environment: it has no bin/python")
         return str(program)
-    if found := shutil.which(environment):
-        return found
+    if executable := shutil.which(environment):
+        return executable
     raise UsageError(f"no Python at {environment}", hint="name an environment's directory or its python program")

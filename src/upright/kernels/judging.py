@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from upright.engines.facets.kernels import Shapes, Way
-from upright.kernels.compile import Outcome
+from upright.engines.facets.kernels import KernelRoute, Shapes
+from upright.kernels.compile import CompileOutcome
 from upright.kernels.sources import EngineSource
-from upright.kernels.targets import Target
+from upright.kernels.targets import CompileTarget
 from upright.records.kernel import KernelVerdict
 
 TENSOR_MEMORY_COLUMNS = 512
@@ -13,7 +13,9 @@ TENSOR_MEMORY_COLUMNS = 512
 _SHOWN = ("BLOCK_M", "BLOCK_N", "BLOCK_H", "BLOCK_Q", "TILE_SIZE", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K")
 
 
-def judged(outcome: Outcome, item: Way, shapes: Shapes | str, source: EngineSource, target: Target) -> KernelVerdict:
+def judged(
+    outcome: CompileOutcome, item: KernelRoute, shapes: Shapes | str, source: EngineSource, target: CompileTarget
+) -> KernelVerdict:
     """Triton's own predicate: a launch is refused when it needs more shared memory than a block can have."""
     needed, limit = outcome.shared_bytes, target.limit_bytes
     short = columns = None
@@ -46,7 +48,7 @@ def judged(outcome: Outcome, item: Way, shapes: Shapes | str, source: EngineSour
     )
 
 
-def launched(outcome: Outcome) -> str:
+def launched(outcome: CompileOutcome) -> str:
     """`BLOCK_M 32, BLOCK_N 64, 8 warps, 1 stage`."""
     parts = [f"{name} {outcome.constants[name]}" for name in _SHOWN if name in outcome.constants]
     if outcome.num_warps is not None:

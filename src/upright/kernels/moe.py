@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from upright.bounds.values import decoded
-from upright.engines.facets.kernels import Arguments, Shapes, Way, tensor
+from upright.engines.facets.kernels import Arguments, KernelRoute, Shapes, tensor
 from upright.errors import EngineError, UsageError
-from upright.kernels.capture import Call, called, find, kernels_of
-from upright.kernels.compile import Outcome, Task
+from upright.kernels.capture import LauncherCall, called, find, kernels_of
+from upright.kernels.compile import CompileOutcome, CompileTask
 from upright.kernels.extract import extract
 from upright.kernels.runs import Compiler
 from upright.kernels.sources import EngineSource
-from upright.kernels.targets import Target
+from upright.kernels.targets import CompileTarget
 from upright.records.kernel import MoeCandidate, MoeCheck, MoeDevice
 
 HIDDEN, TOP_K = 7168, 8
@@ -60,20 +60,24 @@ def shipped(source: EngineSource, device: str | None = None) -> list[ConfigFile]
     ]
     if not folders:
         raise EngineError(f"{source.where} has no tuned MoE configurations")
-    found = [_read(path) for folder in folders for path in sorted(folder.rglob("*.json"))]
-    files = [each for each in found if each is not None and each.device.startswith("NVIDIA")]
-    wanted = [each for each in files if device is None or device.lower() in each.device.lower()]
+    parsed_files = [_read(path) for folder in folders for path in sorted(folder.rglob("*.json"))]
+    files = [
+        config_file
+        for config_file in parsed_files
+        if config_file is not None and config_file.device.startswith("NVIDIA")
+    ]
+    wanted = [config_file for config_file in files if device is None or device.lower() in config_file.device.lower()]
     if not wanted:
-        names = ", ".join(sorted({each.device for each in files}))
+        names = ", ".join(sorted({config_file.device for config_file in files}))
         raise UsageError(f"no tuned file for a device named {device}", hint=f"devices: {names}")
     return wanted
 
 
-def check_moe(files: Sequence[ConfigFile], source: EngineSource, target: Target, compiler: Compiler) -> MoeCheck:
+def check_moe(files: Sequence[ConfigFile], source: EngineSource, target: CompileTarget, compiler: Compiler) -> MoeCheck:
     """Each distinct tile is compiled once; the counts are of files and of their entries."""
-    tiles = sorted({each.tile(batch) for each in files for batch in each.tiles}, key=repr)
+    tiles = sorted({config_file.tile(batch) for config_file in files for batch in config_file.tiles}, key=repr)
     outcomes = compiled(tiles, source, target, compiler)
-    devices = sorted({each.device for each in files})
+    devices = sorted({config_file.device for config_file in files})
     return MoeCheck(
         engine=source.engine,
         engine_version=source.version,
@@ -85,53 +89,55 @@ def check_moe(files: Sequence[ConfigFile], source: EngineSource, target: Target,
         devices=tuple(
             row
             for name in devices
-            for dtype in sorted({each.dtype or "" for each in files if each.device == name})
+            for dtype in sorted({config_file.dtype or "" for config_file in files if config_file.device == name})
             if (row := _row([one for one in files if (one.device, one.dtype or "") == (name, dtype)], outcomes, target))
         ),
     )
 
 
 def candidates(
-    files: Sequence[ConfigFile], dtype: str | None, source: EngineSource, target: Target, compiler: Compiler
+    files: Sequence[ConfigFile], dtype: str | None, source: EngineSource, target: CompileTarget, compiler: Compiler
 ) -> list[MoeCandidate]:
     """Tiles that somebody tuned on any card, for this weight type, that run on the target; the most used first."""
-    alike = [each for each in files if each.dtype == dtype]
-    used: Counter[Tile] = Counter(each.tile(batch) for each in alike for batch in each.tiles)
+    alike = [config_file for config_file in files if config_file.dtype == dtype]
+    used: Counter[Tile] = Counter(config_file.tile(batch) for config_file in alike for batch in config_file.tiles)
     batches: dict[Tile, set[int]] = {}
-    for each in alike:
-        for batch in each.tiles:
-            batches.setdefault(each.tile(batch), set()).add(batch)
+    for config_file in alike:
+        for batch in config_file.tiles:
+            batches.setdefault(config_file.tile(batch), set()).add(batch)
     outcomes = compiled(sorted(used, key=repr), source, target, compiler)
-    found = []
+    fitting = []
     for tile, count in used.most_common():
         needed = outcomes[tile].shared_bytes
         if needed is not None and target.limit_bytes is not None and needed <= target.limit_bytes:
             numbers = dict(zip(TILE, tile[3], strict=True))
             low, high = min(batches[tile]), max(batches[tile])
-            found.append(MoeCandidate(tile=numbers, used=count, batch_from=low, batch_to=high, needed_bytes=needed))
-    return found
+            fitting.append(MoeCandidate(tile=numbers, used=count, batch_from=low, batch_to=high, needed_bytes=needed))
+    return fitting
 
 
-def compiled(tiles: Sequence[Tile], source: EngineSource, target: Target, compiler: Compiler) -> dict[Tile, Outcome]:
-    calls: dict[Tile, Call] = {}
-    outcomes: dict[Tile, Outcome] = {}
+def compiled(
+    tiles: Sequence[Tile], source: EngineSource, target: CompileTarget, compiler: Compiler
+) -> dict[Tile, CompileOutcome]:
+    calls: dict[Tile, LauncherCall] = {}
+    outcomes: dict[Tile, CompileOutcome] = {}
     any_tile = _way(source.engine, tiles[0])
     extracted = extract(source.root, find(any_tile, source.root), any_tile.launcher)
     for tile in tiles:
         try:
             calls[tile] = called(_way(source.engine, tile), extracted, _NO_SHAPES)
         except EngineError as error:
-            outcomes[tile] = Outcome(kernels_of(source.engine).experts.launcher, error=error.message)
-    results = compiler.outcomes([Task(each) for each in calls.values()], target)
-    return outcomes | {tile: found[0] for tile, found in zip(calls, results, strict=True)}
+            outcomes[tile] = CompileOutcome(kernels_of(source.engine).experts.launcher, error=error.message)
+    results = compiler.outcomes([CompileTask(kernel_call) for kernel_call in calls.values()], target)
+    return outcomes | {tile: tile_outcomes[0] for tile, tile_outcomes in zip(calls, results, strict=True)}
 
 
 _NO_SHAPES = Shapes(0, 0, 0, 0)
 
 
-def _way(engine: str, tile: Tile) -> Way:
+def _way(engine: str, tile: Tile) -> KernelRoute:
     experts = kernels_of(engine).experts
-    return Way("fused-moe", experts.files, experts.launcher, _arguments_of(tile), "routed experts")
+    return KernelRoute("fused-moe", experts.files, experts.launcher, _arguments_of(tile), "routed experts")
 
 
 def _arguments_of(tile: Tile) -> Callable[[Shapes], Arguments]:
@@ -208,17 +214,23 @@ def numbers_of(entry: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(int(entry.get(name) or triton.get(name, 0)) for name in TILE)
 
 
-def _row(files: Sequence[ConfigFile], outcomes: Mapping[Tile, Outcome], target: Target) -> MoeDevice | None:
-    entries = [(each, outcomes[each.tile(batch)]) for each in files for batch in each.tiles]
+def _row(
+    files: Sequence[ConfigFile], outcomes: Mapping[Tile, CompileOutcome], target: CompileTarget
+) -> MoeDevice | None:
+    entries = [(config_file, outcomes[config_file.tile(batch)]) for config_file in files for batch in config_file.tiles]
     limit = target.limit_bytes
-    known = [(each, one.shared_bytes) for each, one in entries if one.shared_bytes is not None and limit is not None]
-    over = [(each, needed) for each, needed in known if limit is not None and needed > limit]
+    known = [
+        (config_file, one.shared_bytes)
+        for config_file, one in entries
+        if one.shared_bytes is not None and limit is not None
+    ]
+    over = [(config_file, needed) for config_file, needed in known if limit is not None and needed > limit]
     errors = Counter(one.error or target.source for _, one in entries if one.shared_bytes is None or limit is None)
     return MoeDevice(
         device=files[0].device,
         dtype=f"tag {files[0].dtype}" if files[0].dtype in ("bf16", "float8") else files[0].dtype or "bf16",
         files=len(files),
-        files_over=len({each.name for each, _ in over}),
+        files_over=len({config_file.name for config_file, _ in over}),
         entries=len(entries),
         entries_over=len(over),
         entries_unknown=sum(errors.values()),

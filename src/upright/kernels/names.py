@@ -38,7 +38,7 @@ def inner_imports(statement: ast.stmt) -> Iterator[ast.Import | ast.ImportFrom]:
 
 def free_names(text: str) -> set[str]:
     """Module-level names that a statement refers to, as Python's own symbol table sees it."""
-    found: set[str] = set()
+    referenced: set[str] = set()
     tables = [symtable.symtable(text, "statement", "exec")]
     while tables:
         table = tables.pop()
@@ -46,8 +46,8 @@ def free_names(text: str) -> set[str]:
         for symbol in table.get_symbols():
             top = table.get_type() == "module"
             if symbol.is_referenced() if top else symbol.is_global():
-                found.add(symbol.get_name())
-    return {name for name in found if not hasattr(builtins, name)}
+                referenced.add(symbol.get_name())
+    return {name for name in referenced if not hasattr(builtins, name)}
 
 
 def bound_name(alias: ast.alias) -> str:

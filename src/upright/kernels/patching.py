@@ -20,7 +20,7 @@ from upright.engines.facets.kernels import Shapes
 from upright.errors import EngineError
 from upright.kernels import edits
 from upright.kernels.capture import call, way
-from upright.kernels.compile import Outcome, Task
+from upright.kernels.compile import CompileOutcome, CompileTask
 from upright.kernels.judging import judged
 from upright.kernels.runs import Compiler
 from upright.kernels.sources import EngineSource
@@ -64,13 +64,15 @@ def look(row: PatchRow, source: EngineSource) -> Found:
     present = [path for path in dict.fromkeys(source.root / known.path for known in row.files) if path.is_file()]
     if not present:
         return _other(Found(row, source, "absent", f"there is no {row.files[0].path}"))
-    found = Found(row, source, "unknown-file", "its bytes are not those of a release that the patch knows", present[0])
-    known = {each.sha256: each for each in row.files}
+    patch_status = Found(
+        row, source, "unknown-file", "its bytes are not those of a release that the patch knows", present[0]
+    )
+    known = {known_file.sha256: known_file for known_file in row.files}
     if (release := known.get(_digest(present[0]))) is not None:
-        return replace(found, state="applicable", why=f"the file of {row.engine} {release.versions}")
-    if found.backup.is_file():
-        return _patched(found, set(known))
-    return _other(found)
+        return replace(patch_status, state="applicable", why=f"the file of {row.engine} {release.versions}")
+    if patch_status.backup.is_file():
+        return _patched(patch_status, set(known))
+    return _other(patch_status)
 
 
 def _other(found: Found) -> Found:
@@ -109,19 +111,19 @@ def prove(found: Found, compiler: Compiler, text: str | None = None) -> list[Ker
     texts = {found.file: text} if text is not None and found.file is not None else None
     verdicts = []
     for proof in found.row.proofs:
-        item, silicon = way(found.row.engine, proof.way), target(proof.target)
+        kernel_way, silicon = way(found.row.engine, proof.way), target(proof.target)
         shapes = Shapes(proof.heads, proof.kv_heads, proof.key_dim, proof.value_dim, kv_dtype=proof.kv_dtype)
         try:
-            (outcomes,) = compiler.outcomes([Task(call(item, found.source.root, shapes, texts))], silicon)
+            (outcomes,) = compiler.outcomes([CompileTask(call(kernel_way, found.source.root, shapes, texts))], silicon)
         except EngineError as error:
-            outcomes = [Outcome(item.launcher, error=error.message)]
-        verdicts += [judged(outcome, item, shapes, found.source, silicon) for outcome in outcomes]
+            outcomes = [CompileOutcome(kernel_way.launcher, error=error.message)]
+        verdicts += [judged(outcome, kernel_way, shapes, found.source, silicon) for outcome in outcomes]
     return verdicts
 
 
 def refusal(found: Found, before: Sequence[KernelVerdict]) -> str | None:
     """Why this patch is not for this file; None if it is."""
-    fits = bool(before) and all(item.verdict == "fits" for item in before)
+    fits = bool(before) and all(kernel_verdict.verdict == "fits" for kernel_verdict in before)
     if found.state == "applied":
         return "it is applied already"
     if found.state in ("absent", "changed"):
@@ -130,14 +132,16 @@ def refusal(found: Found, before: Sequence[KernelVerdict]) -> str | None:
         return f"not needed: {found.why if found.state == 'not-needed' else 'it fits'}{_figures(before)}"
     if found.state == "unknown-file":
         return found.why
-    if not any(item.verdict == "does-not-fit" for item in before):
+    if not any(kernel_verdict.verdict == "does-not-fit" for kernel_verdict in before):
         return f"cannot tell whether it is needed: {before[0].why}"
     return None
 
 
 def _figures(before: Sequence[KernelVerdict]) -> str:
     tightest = max(
-        (item for item in before if item.needed_bytes), key=lambda item: item.needed_bytes or 0, default=None
+        (kernel_verdict for kernel_verdict in before if kernel_verdict.needed_bytes),
+        key=lambda kernel_verdict: kernel_verdict.needed_bytes or 0,
+        default=None,
     )
     return f"; {tightest.kernel} {tightest.why}" if tightest else ""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from upright.kernels.compile import LIMIT_SECONDS, Counted, Outcome, Task, compile_tasks
+from upright.kernels.compile import LIMIT_SECONDS, CompileOutcome, CompileTask, Counted, compile_tasks
 from upright.kernels.interpreter import Interpreter
-from upright.kernels.targets import Target
+from upright.kernels.targets import CompileTarget
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Compiler:
     tell: Counted | None = None
     """Called with how many launches are done, of how many."""
 
-    def outcomes(self, tasks: Sequence[Task], target: Target) -> list[list[Outcome]]:
+    def outcomes(self, tasks: Sequence[CompileTask], target: CompileTarget) -> list[list[CompileOutcome]]:
         return compile_tasks(
             tasks,
             target,

@@ -60,26 +60,26 @@ def find_source(
     if source is not None and image is not None:
         raise UsageError("--source and --image name the engine twice")
     if source is not None:
-        found = _from_path(engine, Path(source))
+        engine_source = _from_path(engine, Path(source))
     elif image is not None:
-        found = from_image(engine, image)
+        engine_source = from_image(engine, image)
     elif environment is not None and (installed := environment.engine(engine)):
-        words = ("--env", environment.program)
+        options = ("--env", environment.program)
         place = installed[1].parent
-        found = EngineSource(
-            engine, installed[0], place, f"environment of {environment.program}", words, installed=True
+        engine_source = EngineSource(
+            engine, installed[0], place, f"environment of {environment.program}", options, installed=True
         )
         if version not in (None, installed[0]):
-            found = released(engine, version)
+            engine_source = released(engine, version)
     elif version is not None:
         return released(engine, version)
     else:
         raise UsageError(
             f"which {engine}?", hint="--engine-version, --env (an environment) or --source (wheel, directory)"
         )
-    if version is not None and found.version not in (None, version):
-        raise UsageError(f"{found.where} is {engine} {found.version}, not {version}")
-    return found
+    if version is not None and engine_source.version not in (None, version):
+        raise UsageError(f"{engine_source.where} is {engine} {engine_source.version}, not {version}")
+    return engine_source
 
 
 def _from_path(engine: str, path: Path) -> EngineSource:
@@ -98,8 +98,8 @@ def _from_path(engine: str, path: Path) -> EngineSource:
 
 def _version_beside(package: str, root: Path) -> str | None:
     """From the metadata directory that a wheel or an installation leaves beside the package."""
-    found = [path.name.split("-")[1].removesuffix(".dist") for path in root.glob(f"{package}-*.dist-info")]
-    versions = {name.removesuffix(".dist-info") for name in found}
+    dist_names = [path.name.split("-")[1].removesuffix(".dist") for path in root.glob(f"{package}-*.dist-info")]
+    versions = {name.removesuffix(".dist-info") for name in dist_names}
     return versions.pop() if len(versions) == 1 else None
 
 
@@ -147,11 +147,13 @@ def released(engine: str, version: str) -> EngineSource:
 
 
 def _wheel_url(engine: str, version: str) -> str:
-    words = ["install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--only-binary", ":all:"]
-    words += ["--report", "-", f"{kernels_of(engine).package}=={version}"]
+    pip_arguments = ["install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--only-binary", ":all:"]
+    pip_arguments += ["--report", "-", f"{kernels_of(engine).package}=={version}"]
     pip = [sys.executable, "-m", "pip"] if _has_pip() else [shutil.which("pip") or "pip"]
     try:
-        done = subprocess.run([*pip, *words], cwd=NOWHERE, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(
+            [*pip, *pip_arguments], cwd=NOWHERE, capture_output=True, text=True, timeout=300, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{engine} {version} cannot be looked up: {error}", hint="--source WHEEL") from None
     if done.returncode != 0:
@@ -178,11 +180,11 @@ def _unpack(file: IO[bytes], name: str, folder: Path, prefetch: Prefetch | None 
     """Only what can hold kernels or their configurations."""
     try:
         with _beside(folder) as beside, zipfile.ZipFile(file) as wheel:
-            wanted = [item for item in wheel.infolist() if _wanted(item.filename)]
+            wanted = [member for member in wheel.infolist() if _wanted(member.filename)]
             if prefetch is not None:
                 prefetch(_ranges(wheel, wanted))
-            for item in wanted:
-                wheel.extract(item, beside)
+            for member in wanted:
+                wheel.extract(member, beside)
     except (zipfile.BadZipFile, OSError) as error:
         raise EngineError(f"{name} cannot be unpacked: {error}") from None
 
@@ -211,6 +213,6 @@ def _wanted(name: str) -> bool:
 
 def _ranges(wheel: zipfile.ZipFile, wanted: Iterable[zipfile.ZipInfo]) -> list[tuple[int, int]]:
     """Bytes of each wanted member, header included: up to where the next member starts."""
-    starts = sorted(item.header_offset for item in wheel.infolist())
+    starts = sorted(member.header_offset for member in wheel.infolist())
     following = dict(zip(starts, [*starts[1:], wheel.start_dir], strict=True))
-    return [(item.header_offset, following[item.header_offset]) for item in wanted]
+    return [(member.header_offset, following[member.header_offset]) for member in wanted]

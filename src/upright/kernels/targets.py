@@ -10,7 +10,7 @@ from upright.errors import CatalogError, UsageError
 
 
 @dataclass(frozen=True)
-class Target:
+class CompileTarget:
     """What a kernel is compiled for."""
 
     capability: int
@@ -31,7 +31,7 @@ class Target:
         return f"{self.capability // 10}.{self.capability % 10}"
 
 
-def target(name: str) -> Target:
+def target(name: str) -> CompileTarget:
     """`sm_120`, `sm120`, `12.0`, or a GPU that the catalogue has."""
     written = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?|(\d{1,2})\.(\d)", name.strip().lower())
     if written is None:
@@ -42,13 +42,17 @@ def target(name: str) -> Target:
     return of_capability(f"{written[1][:-1]}.{written[1][-1]}" if written[1] else f"{written[2]}.{written[3]}")
 
 
-def of_capability(compute_capability: str) -> Target:
+def of_capability(compute_capability: str) -> CompileTarget:
     """The least that any GPU of this capability offers: a kernel that fits fits on each of them."""
     major, minor = compute_capability.split(".")
     number = int(major) * 10 + int(minor)
     alike = [row for row in catalog.gpus() if row.compute_capability == compute_capability]
     known = [row for row in alike if row.shared_memory_block_kib.value is not None]
     if not known:
-        return Target(number, None, f"no catalogue row gives the shared memory of capability {compute_capability}")
+        return CompileTarget(
+            number, None, f"no catalogue row gives the shared memory of capability {compute_capability}"
+        )
     least = min(known, key=lambda row: row.shared_memory_block_bytes)
-    return Target(number, least.shared_memory_block_bytes, f"catalogue row gpus/{least.id}", least.device_names[0])
+    return CompileTarget(
+        number, least.shared_memory_block_bytes, f"catalogue row gpus/{least.id}", least.device_names[0]
+    )

@@ -22,9 +22,9 @@ def why_ended(recipe: Recipe, code: int | None, log: Path, *, said: str | None =
         code = 128 - code
     if contained and code in _RUNTIME_FAILED and (complaints := _RUNTIME_SAYS.findall(_tail(log))):
         return f"{recipe.runtime} could not run it: {complaints[-1].strip()}"
-    words = said or f"{recipe.engine} {_ended(code)}"
+    summary = said or f"{recipe.engine} {_ended(code)}"
     cause = cause_in(log, recipe.engine) if code != -signal.SIGKILL and log.exists() else None
-    return f"{words}: {cause}" if cause else words
+    return f"{summary}: {cause}" if cause else summary
 
 
 def last_words(log: Path, code: int | None) -> str:

@@ -57,7 +57,7 @@ class Footprint:
     """Of the machine."""
 
 
-class Meter:
+class FootprintMeter:
     """Asks one deployment's machine; the engine is that of the moment the meter was made."""
 
     def __init__(self, deployment: Deployment) -> None:
@@ -76,7 +76,7 @@ class Meter:
 
 
 def read_footprint(text: str) -> Footprint | None:
-    rows = {words[0].rstrip(":"): words[1:] for line in text.splitlines() if (words := line.split())}
+    rows = {columns[0].rstrip(":"): columns[1:] for line in text.splitlines() if (columns := line.split())}
     try:
         processes, held, used = (int(word) for word in rows["engine"])
         kib = {name: int(rows[name][0]) for name in (*_KERNEL, "AnonPages", "MemAvailable")}
@@ -105,5 +105,5 @@ def _root(deployment: Deployment, host: Host) -> int | None:
     """The process whose descendants are the engine: a container's first, not the client that waits for it."""
     if deployment.container is None:
         return deployment.process.pid if deployment.process else None
-    said = host.run([deployment.runtime, "inspect", "--format", "{{.State.Pid}}", deployment.container])
-    return int(said.out) if said.ok and said.out.strip().isdigit() and int(said.out) > 0 else None
+    reply = host.run([deployment.runtime, "inspect", "--format", "{{.State.Pid}}", deployment.container])
+    return int(reply.out) if reply.ok and reply.out.strip().isdigit() and int(reply.out) > 0 else None

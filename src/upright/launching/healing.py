@@ -73,10 +73,10 @@ def heal(
             on_attempt(attempt)
         if diagnosis is None:
             return Healed(deployment, way, None)
-        found = tried.next(recipe, diagnosis)
-        if found is None:
+        next_change = tried.next(recipe, diagnosis)
+        if next_change is None:
             return _given_up(directory, way, diagnosis, _why_no_more(diagnosis))
-        change, recipe = found
+        change, recipe = next_change
     return _given_up(directory, way, diagnosis, f"{most} attempts were made, and none stands")
 
 
@@ -107,9 +107,9 @@ def why(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()
     deployment, recipe = status(directory), directory.read(Recipe)
     running = deployment.state in RUNNING
     failed = deployment.state in ("failed", "hung") or bool(said)
-    question = machine.Question(
+    question = machine.RunQuestion(
         since=deployment.created_at,
-        pids=tuple(each.pid for each in (deployment.process, deployment.supervisor) if each is not None),
+        pids=tuple(process.pid for process in (deployment.process, deployment.supervisor) if process is not None),
         workers=workers(directory),
         port=recipe.port,
         paths=(str(directory.path),),
@@ -172,19 +172,19 @@ def _attempt(
         return None, _port_held(recipe, directory, host, error), time.monotonic() - started
     try:
         deployment = start(recipe)
-        said = check(deployment) if check is not None else None
+        sighting = check(deployment) if check is not None else None
     except LaunchError:
         return None, why(directory, host), time.monotonic() - started
     seconds = time.monotonic() - started
-    return deployment, (why(directory, host, said=(said,)) if said is not None else None), seconds
+    return deployment, (why(directory, host, said=(sighting,)) if sighting is not None else None), seconds
 
 
 def _port_held(recipe: Recipe, directory: DeploymentDir, host: Host, error: LaunchError) -> Diagnosis:
     """The engine was not even started, so there is no log of this attempt."""
-    asked = machine.ask(host, machine.Question(since=utc_now(), port=recipe.port))
-    held = [each for each in asked if each.text.startswith("ss: port")]
-    said = held or [Sighting(where="host", text=f"ss: port {recipe.port} is held by another process")]
-    around = Around(engine=recipe.engine, failed=True, reason=error.message, machine=tuple(said), recipe=recipe)
+    asked = machine.ask(host, machine.RunQuestion(since=utc_now(), port=recipe.port))
+    held = [sighting for sighting in asked if sighting.text.startswith("ss: port")]
+    sightings = held or [Sighting(where="host", text=f"ss: port {recipe.port} is held by another process")]
+    around = Around(engine=recipe.engine, failed=True, reason=error.message, machine=tuple(sightings), recipe=recipe)
     return diagnose(io.BytesIO(), subject=directory.name, around=around)
 
 
@@ -196,7 +196,7 @@ def _told(
     diagnosis: Diagnosis | None,
     seconds: float,
 ) -> Attempt:
-    said = diagnosis.excerpt[-1].text if diagnosis is not None and diagnosis.excerpt else ""
+    last_line = diagnosis.excerpt[-1].text if diagnosis is not None and diagnosis.excerpt else ""
     return Attempt(
         number=number,
         at=utc_now(),
@@ -205,7 +205,7 @@ def _told(
         change=change,
         result="ready" if diagnosis is None else "partial" if deployment is not None else "failed",
         code=diagnosis.code if diagnosis is not None else None,
-        said=said,
+        said=last_line,
         seconds=round(seconds, 2),
     )
 
@@ -233,13 +233,13 @@ def _as_made(remedy: Remedy, changed: Recipe) -> Remedy:
     """The remedy with the value that it came to, so that the timeline tells what was done."""
     if remedy.do == "other_port":
         return remedy.model_copy(update={"value": str(changed.port)})
-    made = next((each.value for each in changed.arguments if each.reason == remedy.why), None)
+    made = next((setting.value for setting in changed.arguments if setting.reason == remedy.why), None)
     return remedy.model_copy(update={"value": made}) if made and remedy.do.endswith("_flag") else remedy
 
 
 def _words(recipe: Recipe) -> tuple[object, ...]:
     """What makes a start another start."""
-    environment = tuple(sorted((each.name, each.value or "") for each in recipe.environment))
+    environment = tuple(sorted((variable.name, variable.value or "") for variable in recipe.environment))
     return recipe.argv, environment, recipe.image
 
 

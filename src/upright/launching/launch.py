@@ -142,11 +142,11 @@ def _righted(directory: DeploymentDir, *, stopped: bool) -> Deployment:
         if deployment.process is not None:
             end_group(deployment.process, patience_seconds=ending_seconds(deployment.runtime))
         _remove_container(deployment)
-        words = "its supervisor is gone and left no reason; its engine was ended too"
+        reason = "its supervisor is gone and left no reason; its engine was ended too"
         if deployment.supervisor is not None and deployment.supervisor.boot_id not in (None, boot_id()):
-            words = "the machine was restarted, and its engine is gone"
-        state, words = ("stopped", "stopped on request") if stopped else ("failed", words)
-        ended = changed(deployment, state=state, reason=words, progress=None)
+            reason = "the machine was restarted, and its engine is gone"
+        state, reason = ("stopped", "stopped on request") if stopped else ("failed", reason)
+        ended = changed(deployment, state=state, reason=reason, progress=None)
         with suppress(StoreError):  # it is true all the same, and whoever looks next tries again
             directory.write(ended)
         return ended
@@ -312,7 +312,7 @@ def _supervisors_environment(directory: DeploymentDir) -> dict[str, str]:
     """What it needs itself and what it hands on: an engine can read the environment of a process of the same person."""
     recipe = directory.read(Recipe)
     kinds: tuple[To, ...] = ("supervisor", "engine" if recipe.runtime == "process" else "client")
-    return {name: value for to in kinds for name, value in handed_on(os.environ, to, named=recipe.passed).items()}
+    return {name: setting for to in kinds for name, setting in handed_on(os.environ, to, named=recipe.passed).items()}
 
 
 def _wait_until_ready(directory: DeploymentDir, on_change: Progress | None) -> Deployment:

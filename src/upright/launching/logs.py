@@ -89,9 +89,11 @@ class ProgressReader:
         if text:
             self._position += len(text)
             joined = self._line + text.decode(errors="replace")
-            found = lines(joined)
-            self._line = found[-1][-4096:] if found and joined[-1] not in "\r\n" else ""  # it may go on: dots do
-            for line in found:
+            log_lines = lines(joined)
+            self._line = (
+                log_lines[-1][-4096:] if log_lines and joined[-1] not in "\r\n" else ""
+            )  # it may go on: dots do
+            for line in log_lines:
                 self._take(self._pull.take(line) or reading(line))
         return self.latest
 

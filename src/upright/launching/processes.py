@@ -22,15 +22,15 @@ _PR_SET_PDEATHSIG = 1
 
 def identify(pid: int) -> Process | None:
     """The process with its start time; None if there is none, or only a zombie is left."""
-    found = _stat(pid)
-    return found.process if found is not None and not found.zombie else None
+    process_stat = _stat(pid)
+    return process_stat.process if process_stat is not None and not process_stat.zombie else None
 
 
 def leader(pid: int) -> Process:
     """A child of ours that leads its group, alive or not yet waited for."""
-    found = _stat(pid)
-    assert found is not None, "a child that was not waited for is in the table"
-    return found.process
+    process_stat = _stat(pid)
+    assert process_stat is not None, "a child that was not waited for is in the table"
+    return process_stat.process
 
 
 def alive(process: Process | None) -> bool:
@@ -65,8 +65,12 @@ def members(led_by: Process) -> list[int]:
     owner = _stat(led_by.pid)
     if owner is not None and owner.process.started_ticks != led_by.started_ticks:
         return []  # the number was given away, so nothing of that group is left
-    found = (_stat(int(path.name)) for path in Path("/proc").glob("[0-9]*"))
-    return [each.process.pid for each in found if each is not None and each.group == led_by.pid and not each.zombie]
+    process_stats = (_stat(int(path.name)) for path in Path("/proc").glob("[0-9]*"))
+    return [
+        process_stat.process.pid
+        for process_stat in process_stats
+        if process_stat is not None and process_stat.group == led_by.pid and not process_stat.zombie
+    ]
 
 
 def die_with_parent() -> None:

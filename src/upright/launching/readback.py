@@ -15,7 +15,7 @@ from upright.engines import engine_named, has_slots
 from upright.engines.memory_report import HOST, MemoryReport
 from upright.errors import EndpointError
 from upright.launching.resident import Resident, resident
-from upright.planning.comparing import Seen, compare
+from upright.planning.comparing import StartReading, compare
 from upright.progress import utc_now
 from upright.records.base import Figure, unknown
 from upright.records.box import Box
@@ -32,10 +32,10 @@ def read_back(directory: DeploymentDir) -> Residuals:
 
     What a recipe took that is not the plan's any more is shown, but teaches nothing: it was measured with other flags.
     """
-    found = residuals_of(directory)
+    residuals = residuals_of(directory)
     if not _edited(directory):
-        directory.write(found)
-    return found
+        directory.write(residuals)
+    return residuals
 
 
 def residuals_of(directory: DeploymentDir) -> Residuals:
@@ -48,7 +48,7 @@ def residuals_of(directory: DeploymentDir) -> Residuals:
     unread = [*([] if report.readings else [f"the log of {deployment.name} says nothing about memory"]), *asked.unread]
     if _edited(directory):
         unread.append("the recipe was changed after the plan was made: differences are not the plan's")
-    seen = Seen(
+    seen = StartReading(
         report=report,
         pool_tokens=asked.pool_tokens,
         pool_bytes=asked.pool_bytes,
@@ -75,11 +75,11 @@ def cache_of(directory: DeploymentDir) -> Cache:
     deployment, recipe = directory.read(Deployment), directory.read(Recipe)
     text = directory.log.read_text(errors="replace") if directory.log.exists() else ""
     report = engine_named(recipe.engine).log.memory(text)
-    said = [found.value for found in report.readings if found.what == "kv_cache"]
+    cache_bytes = [reading.value for reading in report.readings if reading.what == "kv_cache"]
     logged = report.of("kv_tokens")
     asked = _ask(directory, deployment, recipe).pool_tokens.value
     tokens = logged.value if asked is None and logged is not None else asked
-    return Cache(None if tokens is None else round(tokens), round(sum(said)) if said else None)
+    return Cache(None if tokens is None else round(tokens), round(sum(cache_bytes)) if cache_bytes else None)
 
 
 def _edited(directory: DeploymentDir) -> bool:
@@ -115,21 +115,21 @@ def _ask(directory: DeploymentDir, deployment: Deployment, recipe: Recipe) -> _A
         return _Asked(nothing, nothing)
     try:
         with Endpoint(deployment.base_url, deployment.served_name, key=directory.key(), timeout_seconds=20) as endpoint:
-            said = read_metrics(endpoint.text(recipe.metrics_path)) if recipe.metrics_path else Metrics()
-            tokens = _figure(said.kv_tokens, f"{recipe.metrics_path}")
+            metrics = read_metrics(endpoint.text(recipe.metrics_path)) if recipe.metrics_path else Metrics()
+            tokens = _figure(metrics.kv_tokens, f"{recipe.metrics_path}")
             if tokens.value is None and has_slots(recipe.engine):
                 tokens = _slots(endpoint)
     except EndpointError as error:
         return _Asked(unknown(error.message), unknown(error.message), (error.message,))
     # Guard: SGLang says 0 for the pools of DeepSeek V4 (https://github.com/sgl-project/sglang/issues/37852)
-    return _Asked(tokens, _figure(said.kv_bytes or None, f"{recipe.metrics_path}"))
+    return _Asked(tokens, _figure(metrics.kv_bytes or None, f"{recipe.metrics_path}"))
 
 
 def _slots(endpoint: Endpoint) -> Figure:
     """llama-server tells the context of a slot, and how many there are."""
-    said = endpoint.json("/props")
-    slot = said.get("default_generation_settings", {}).get("n_ctx")
-    count = said.get("total_slots")
+    props = endpoint.json("/props")
+    slot = props.get("default_generation_settings", {}).get("n_ctx")
+    count = props.get("total_slots")
     if not isinstance(slot, int) or not isinstance(count, int):
         return unknown("/props does not tell slots and their context")
     return Figure(value=slot * count, basis="measured", source=f"/props: {count} slots of {slot:,} tokens")
@@ -144,17 +144,18 @@ def _figure(value: float | None, source: str) -> Figure:
 def _process(deployment: Deployment, report: MemoryReport) -> tuple[Figure, int | None, str | None]:
     """System RAM beside the engine's buffers, the least it can be, and why there is no figure."""
     why: str | None = None
-    found: Resident | None = None
+    resident_memory: Resident | None = None
     if deployment.state not in RUNNING or deployment.process is None:
         pass
     elif deployment.runtime != "process" or deployment.machine is not None:
         why = "the engine's system RAM was not read: it runs in a container or on another machine"
-    elif (found := resident(deployment.process)) is None:
+    elif (resident_memory := resident(deployment.process)) is None:
         why = "the engine's system RAM was not read: the kernel does not tell it to this user"
-    if found is None:
+    if resident_memory is None:
         return unknown(why or "the engine does not run"), None, why
-    most, least = _beside_buffers(deployment.engine, found, report)
-    source = f"{memory(_total(found))} resident in {found.processes} processes (smaps_rollup), less weights and cache"
+    most, least = _beside_buffers(deployment.engine, resident_memory, report)
+    total = f"{memory(_total(resident_memory))} resident in {resident_memory.processes} processes (smaps_rollup)"
+    source = f"{total}, less weights and cache"
     return Figure(value=most, basis="measured", source=source), least, None
 
 
@@ -169,7 +170,7 @@ def _beside_buffers(engine: str, found: Resident, report: MemoryReport) -> tuple
 
 
 def _on_host(report: MemoryReport, what: str) -> int:
-    return int(sum(found.value for found in report.readings if found.what == what and found.device == HOST))
+    return int(sum(reading.value for reading in report.readings if reading.what == what and reading.device == HOST))
 
 
 def _total(found: Resident) -> int:

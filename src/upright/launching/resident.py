@@ -31,11 +31,11 @@ class Resident:
 def resident(led_by: Process) -> Resident | None:
     """None if the kernel does not say, for any of them: half a sum is no measurement."""
     pids = members(led_by)
-    found = [_rollup(pid) for pid in pids]
-    if not pids or None in found:
+    rollups = [_rollup(pid) for pid in pids]
+    if not pids or None in rollups:
         return None
-    known = [each for each in found if each is not None]
-    anonymous, file, shared = (sum(each.get(name, 0) for each in known) for name in _NAMES)
+    known = [rollup for rollup in rollups if rollup is not None]
+    anonymous, file, shared = (sum(rollup.get(name, 0) for rollup in known) for name in _NAMES)
     return Resident(anonymous, file, shared, len(pids))
 
 
@@ -48,4 +48,4 @@ def _rollup(pid: int) -> dict[str, int] | None:
     except OSError:
         return None
     pairs = (line.split(":", 1) for line in lines if line.startswith("Pss_"))
-    return {name: int(value.split()[0]) * _KIB for name, value in pairs} or None
+    return {name: int(size_text.split()[0]) * _KIB for name, size_text in pairs} or None

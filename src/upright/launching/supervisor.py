@@ -27,7 +27,7 @@ from upright.launching.noting import Notes, complain
 from upright.launching.places import place_of
 from upright.launching.processes import identify
 from upright.launching.runtimes import RUNTIMES, Command
-from upright.launching.watching import Silence, Watch, question
+from upright.launching.watching import HealthWatch, Silence, question
 from upright.launching.workers import Workers
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.recipe import Recipe
@@ -244,7 +244,7 @@ class Supervisor:
             self._note(state="loading", reason=None)
 
     def _watch(self) -> None:
-        watch = Watch(self._connect, self.recipe, self.deployment.keeping)
+        watch = HealthWatch(self._connect, self.recipe, self.deployment.keeping)
         while not self.stopping and self._runs():
             seen = None
             if self.reached and (watch.due() or self.deployment.state != "ready"):
@@ -307,8 +307,8 @@ class Supervisor:
             self._note(state="failed", reason=reason + tried)
             return False
         pause = min(2**done, _LONGEST_PAUSE_SECONDS)
-        words = f"{reason}; starts again in {pause} s ({done + 1} of {allowed})"
-        self._note(state="starting", reason=words, process=None, restarts=done + 1)
+        notice = f"{reason}; starts again in {pause} s ({done + 1} of {allowed})"
+        self._note(state="starting", reason=notice, process=None, restarts=done + 1)
         self._pause(pause)
         if self.stopping:
             self._note(state="stopped", reason="stopped on request")

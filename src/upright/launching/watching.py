@@ -23,7 +23,7 @@ _WORK = re.compile(r"^[^#\n]*(?:token|decode|throughput)[^\n]*$", re.MULTILINE |
 
 
 @dataclass(frozen=True)
-class Seen:
+class HealthLook:
     """What a look found."""
 
     state: State
@@ -35,7 +35,7 @@ def question(endpoint: Endpoint) -> None:
     endpoint.chat([{"role": "user", "content": "Say OK."}], max_tokens=4, temperature=0)
 
 
-class Watch:
+class HealthWatch:
     """Looks at a ready engine now and then, each time by a connection of its own: an open one would hold a thread."""
 
     def __init__(self, connect: Callable[[float], Endpoint], recipe: Recipe, keeping: Keeping) -> None:
@@ -48,28 +48,30 @@ class Watch:
     def due(self) -> bool:
         return time.monotonic() >= self._next
 
-    def look(self) -> Seen:
+    def look(self) -> HealthLook:
         with self.connect(self.keeping.hung_seconds) as endpoint:
             seen = self._seen(endpoint)
         well = seen.state == "ready"
         self._next = time.monotonic() + (self.keeping.question_seconds if well else _AGAIN_SECONDS)
         return seen
 
-    def _seen(self, endpoint: Endpoint) -> Seen:
+    def _seen(self, endpoint: Endpoint) -> HealthLook:
         before, self._counted = self._counted, self._count()
         if before is not None and self._counted is not None and before != self._counted:
-            return Seen("ready")
+            return HealthLook("ready")
         try:
             question(endpoint)
         except UnansweredError:
-            return Seen(
+            return HealthLook(
                 "hung", f"a question was not answered for {self.keeping.hung_seconds:g} s, and no token counted"
             )
         except EndpointError as error:
             says = "200" if endpoint.healthy(self.recipe.health_path) else "nothing"
-            return Seen("degraded", f"{self.recipe.health_path} says {says}, but a question failed: {error.message}")
+            return HealthLook(
+                "degraded", f"{self.recipe.health_path} says {says}, but a question failed: {error.message}"
+            )
         self._counted = self._count()
-        return Seen("ready")
+        return HealthLook("ready")
 
     def _count(self) -> list[str] | None:
         """The lines that count tokens; None where the engine does not tell."""

@@ -1,7 +1,7 @@
 """The order of the verbs. Read `flow.py` first: it is the whole flow on one screen; each step is a file beside it."""
 
 from upright.line.climbing import climb as climb
-from upright.line.flow import Run as Run
+from upright.line.flow import LineRun as LineRun
 from upright.line.flow import run as run
 from upright.line.healing import heal_up as heal_up
 from upright.line.preparing import On as On

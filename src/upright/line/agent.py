@@ -19,7 +19,7 @@ from upright.connecting.trying import ClientTrial, try_settings
 from upright.errors import UsageError
 from upright.fetching import Arriving
 from upright.launching import stop
-from upright.line.flow import Run, run
+from upright.line.flow import LineRun, run
 from upright.line.preparing import On
 from upright.progress import Tell
 from upright.records.deployment import Deployment
@@ -45,7 +45,7 @@ class ClientWish:
 class AgentSession:
     """How far it came. Without a trial the model did not stand; without an exit code the client was not started."""
 
-    run: Run
+    run: LineRun
     trial: ClientTrial | None = None
     exit_code: int | None = None
 
@@ -85,7 +85,7 @@ def launch_agent(
                 stop(directory)
 
 
-def _with_client(done: Run, directory: DeploymentDir, wish: ClientWish, tell: Tell) -> AgentSession:
+def _with_client(done: LineRun, directory: DeploymentDir, wish: ClientWish, tell: Tell) -> AgentSession:
     if not done.stands:
         return AgentSession(done)
     settings = connect(directory.read(Deployment), directory.key_file, wish.client)

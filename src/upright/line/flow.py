@@ -27,7 +27,7 @@ from upright.records.rehearsal import Rehearsal
 
 
 @dataclass(frozen=True)
-class Run:
+class LineRun:
     """Everything that one run made. Without a recipe the answer was no, and nothing was started."""
 
     prepared: Prepared
@@ -41,14 +41,14 @@ class Run:
         return self.evidence is not None and self.evidence.passed
 
 
-def run(source: str, goal: Goal, on: On, *, port: int, to: str, keep: bool, tell: Tell, weights: Arriving) -> Run:
+def run(source: str, goal: Goal, on: On, *, port: int, to: str, keep: bool, tell: Tell, weights: Arriving) -> LineRun:
     rehearsed: Rehearsal | None = None
     host = on.host()
     with weights:
         locate = fetched(weights) if on.machine is None else None
         prepared = prepare(source, goal, host, port=port, tell=tell, on=on, locate=locate)
         if prepared.recipe is None:
-            return Run(prepared)
+            return LineRun(prepared)
         if weights.under_way and on.runtime == "process":
             check_without_weights(prepared.recipe, tell=tell)
             rehearsed = rehearse_without_weights(source, prepared, host, tell=tell)
@@ -69,4 +69,4 @@ def run(source: str, goal: Goal, on: On, *, port: int, to: str, keep: bool, tell
         tell("stopping")
         stop(directory)
     page = write_report(directory)
-    return Run(prepared, status(directory), evidence, settings, page)
+    return LineRun(prepared, status(directory), evidence, settings, page)

@@ -15,7 +15,7 @@ from upright.records.deployment import Deployment
 from upright.records.diagnosis import Attempt, Remedy, Sighting
 from upright.records.recipe import Recipe
 from upright.rendering import render
-from upright.requesting.planned import Choice, PlanRequest, plan_request
+from upright.requesting.planned import ArtifactChoice, PlanRequest, plan_request
 from upright.store import DeploymentDir
 
 
@@ -34,13 +34,13 @@ def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On 
         tell(f"smoke: {deployment.engine} answers, and is it sane?")
         with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
             seen = prove(deployment, endpoint, prompt_set_for(prepared.model), rungs=("smoke",)).observations
-        failed = [each for each in seen if each.verdict == "failed"]
+        failed = [observation for observation in seen if observation.verdict == "failed"]
         return Sighting(where="answer", text=f"smoke {failed[0].check}: failed, {failed[0].reason}") if failed else None
 
     def other_engine(recipe: Recipe, remedy: Remedy) -> Recipe | None:
         goal = prepared.plan.goal.model_copy(update={"engine": remedy.value, "context_tokens": recipe.context_tokens})
         try:
-            best = plan_request(PlanRequest(Choice(prepared.model), prepared.box, goal)).best
+            best = plan_request(PlanRequest(ArtifactChoice(prepared.model), prepared.box, goal)).best
             return render(best, prepared.model, prepared.box, model_path=recipe.model_path, port=recipe.port)
         except EngineError:  # not on this box, or not for this model
             return None

@@ -8,7 +8,7 @@ from upright.engines import ENGINES, engine_named
 from upright.engines.memory_report import MemoryReport
 from upright.launching import status
 from upright.launching.readback import read_back, residuals_of
-from upright.planning.comparing import Seen, compare
+from upright.planning.comparing import StartReading, compare
 from upright.progress import utc_now
 from upright.records.box import Box
 from upright.records.deployment import RUNNING
@@ -27,7 +27,7 @@ def present_residuals(directory: DeploymentDir) -> Residuals:
 def residuals_of_log(directory: DeploymentDir, log: str) -> Residuals:
     """Another log against this deployment's plan."""
     plan = directory.read(Plan)
-    seen = Seen(engine_named(plan.engine).log.memory(log))
+    seen = StartReading(engine_named(plan.engine).log.memory(log))
     return compare(plan, seen, deployment=directory.name, at=utc_now(), box_identity=directory.read(Box).identity)
 
 

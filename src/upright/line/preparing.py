@@ -17,7 +17,7 @@ from upright.records.plan import Goal
 from upright.records.recipe import Recipe, Runtime
 from upright.rendering.recipe import Wishes, passing
 from upright.requesting.asking import artifacts_of, measurements
-from upright.requesting.planned import Choice, PlanRequest, plan_request
+from upright.requesting.planned import ArtifactChoice, PlanRequest, plan_request
 from upright.requesting.prepared import Prepared as Prepared
 from upright.requesting.prepared import prepare as prepare_request
 
@@ -78,7 +78,7 @@ def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = No
     model = read(recipe.model_path)
     box = _probed(host, on, tell)
     goal = Goal(context_tokens=recipe.context_tokens, users=recipe.users, engine=recipe.engine)
-    best = plan_request(PlanRequest(Choice(model), box, goal)).best
+    best = plan_request(PlanRequest(ArtifactChoice(model), box, goal)).best
     path = on.model_path or recipe.model_path
     _refuse_missing(path, host, on)
     here = {record.reference for record in (box, model, best)}

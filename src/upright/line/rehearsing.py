@@ -66,8 +66,8 @@ def rehearse_without_weights(source: str, prepared: Prepared, host: Host, *, tel
 
 def check_without_weights(recipe: Recipe, *, tell: Tell) -> None:
     """What can be known while the weights arrive: a command that the engine refuses ends the download early."""
-    found = check(recipe)
-    tell(f"check: {found.verdict} by {found.judged_by}")
-    if found.refusals:
-        refused = found.refusals[0]
+    recipe_check = check(recipe)
+    tell(f"check: {recipe_check.verdict} by {recipe_check.judged_by}")
+    if recipe_check.refusals:
+        refused = recipe_check.refusals[0]
         raise LaunchError(f"{recipe.engine} refuses {refused.setting or 'the command'}: {refused.message}")

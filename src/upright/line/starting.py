@@ -61,13 +61,13 @@ def measure(directory: DeploymentDir, *, tell: Tell) -> Residuals | None:
 
 def told(tell: Tell) -> OnChange:
     """A deployment's changes, in words, each once."""
-    said: list[str] = []
+    announced: list[str] = []
 
     def on_change(now: Deployment) -> None:
-        words = now.state + (f": {now.reason}" if now.reason else "")
-        if said[-1:] != [words]:
-            said.append(words)
-            tell(words)
+        announcement = now.state + (f": {now.reason}" if now.reason else "")
+        if announced[-1:] != [announcement]:
+            announced.append(announcement)
+            tell(announcement)
 
     return on_change
 

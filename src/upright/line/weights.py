@@ -16,13 +16,13 @@ Locate = Callable[[str, Model], str]
 
 def on_disk(source: str, model: Model) -> str:
     """Where the engine finds the weights; an engine of ours downloads nothing by itself."""
-    found = _found(source, model)
-    if found is None:
+    weights_path = _found(source, model)
+    if weights_path is None:
         raise LaunchError(
             f"the weights of {model.name} are not on this disk ({units.size(model.tensor_bytes)})",
             hint=f"upright fetch {repository(source, model)}",
         )
-    return found
+    return weights_path
 
 
 def fetched(weights: Arriving) -> Locate:

@@ -13,7 +13,7 @@ from upright.rendering.container import ROUTER
 
 
 @dataclass(frozen=True)
-class Limits:
+class AlertLimits:
     """What is still well."""
 
     patience_seconds: float = 60
@@ -90,7 +90,7 @@ _ALERTS = (
 )  # fmt: skip
 
 
-def alert_rules(figures: Iterable[str], limits: Limits, window: str) -> Iterator[dict[str, Any]]:
+def alert_rules(figures: Iterable[str], limits: AlertLimits, window: str) -> Iterator[dict[str, Any]]:
     """Rules for what is recorded; `figures` are names of records without `upright:`, and metrics of the router."""
     there = {"", *figures}
     for alert in _ALERTS:
@@ -104,7 +104,7 @@ def alert_rules(figures: Iterable[str], limits: Limits, window: str) -> Iterator
             }
 
 
-def _filled(alert: Alert, limits: Limits, window: str) -> str:
+def _filled(alert: Alert, limits: AlertLimits, window: str) -> str:
     text = alert.expression
     if alert.limit is not None:
         text = text.replace("{limit}", f"{getattr(limits, alert.limit):g}")

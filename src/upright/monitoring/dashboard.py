@@ -212,8 +212,8 @@ def _field(panel: Panel) -> dict[str, Any]:
     if panel.unit == "percentunit":
         field |= {"min": 0, "max": 1}
     if panel.kind == "state-timeline":
-        words = {"0": {"text": "no", "color": "red", "index": 0}, "1": {"text": "yes", "color": "green", "index": 1}}
-        field["mappings"] = [{"type": "value", "options": words}]
+        options = {"0": {"text": "no", "color": "red", "index": 0}, "1": {"text": "yes", "color": "green", "index": 1}}
+        field["mappings"] = [{"type": "value", "options": options}]
     if panel.kind == "timeseries":
         field["min"] = 0
         field["custom"] = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "spanNulls": False}

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from upright.monitoring.alerts import Limits, alert_rules, seconds
+from upright.monitoring.alerts import AlertLimits, alert_rules, seconds
 from upright.monitoring.dashboard import dashboard
 from upright.monitoring.measures import Rule, rules_for
-from upright.monitoring.target import Target
+from upright.monitoring.target import MetricsTarget
 from upright.records.yaml12 import to_yaml
 from upright.rendering.container import ROUTER
 
@@ -21,12 +21,12 @@ _HEAD = "# Written by `upright monitor`: write it again when a deployment comes,
 
 
 @dataclass(frozen=True)
-class Wishes:
+class MonitorWishes:
     """What a person decides about the watching."""
 
     every_seconds: float = 15
     """How often Prometheus asks, and weighs its rules."""
-    limits: Limits = field(default_factory=Limits)
+    limits: AlertLimits = field(default_factory=AlertLimits)
     alertmanagers: Sequence[str] = ()
     """host:port of each."""
 
@@ -36,7 +36,7 @@ class Wishes:
         return seconds(max(4 * self.every_seconds, 10))
 
 
-def monitoring_files(targets: Sequence[Target], wishes: Wishes, folder: Path) -> dict[str, str]:
+def monitoring_files(targets: Sequence[MetricsTarget], wishes: MonitorWishes, folder: Path) -> dict[str, str]:
     """Path -> text. `folder` is where they will lie: Grafana wants to be told."""
     rules = recorded(targets, wishes.window)
     figures = {rule.record.removeprefix("upright:") for rule in rules} | router_metrics(targets)
@@ -52,21 +52,21 @@ def monitoring_files(targets: Sequence[Target], wishes: Wishes, folder: Path) ->
     }
 
 
-def recorded(targets: Sequence[Target], window: str) -> list[Rule]:
+def recorded(targets: Sequence[MetricsTarget], window: str) -> list[Rule]:
     """One set of rules for each version of each engine, however many boxes run it."""
-    kinds: dict[tuple[str, str, bool], Target] = {}
+    kinds: dict[tuple[str, str, bool], MetricsTarget] = {}
     for target in targets:
         kinds.setdefault((target.software, target.metrics.version, target.speculates), target)
-    found = {rule: None for target in kinds.values() for rule in rules_for(target, window)}
-    return sorted(found, key=lambda rule: (rule.record, rule.labels, rule.expression))
+    distinct_rules = {rule: None for target in kinds.values() for rule in rules_for(target, window)}
+    return sorted(distinct_rules, key=lambda rule: (rule.record, rule.labels, rule.expression))
 
 
-def router_metrics(targets: Sequence[Target]) -> set[str]:
+def router_metrics(targets: Sequence[MetricsTarget]) -> set[str]:
     """What the routers among them export; their panels and alerts use its own names."""
     return {name for target in targets if target.software == ROUTER for name in target.metrics.types}
 
 
-def scraping(targets: Sequence[Target], wishes: Wishes) -> dict[str, Any]:
+def scraping(targets: Sequence[MetricsTarget], wishes: MonitorWishes) -> dict[str, Any]:
     """prometheus.yml: a job for all that answer everybody, and one for each key."""
     every = seconds(wishes.every_seconds)
     content: dict[str, Any] = {
@@ -79,20 +79,20 @@ def scraping(targets: Sequence[Target], wishes: Wishes) -> dict[str, Any]:
     return content
 
 
-def target_files(targets: Sequence[Target]) -> dict[str, list[dict[str, Any]]]:
+def target_files(targets: Sequence[MetricsTarget]) -> dict[str, list[dict[str, Any]]]:
     """Prometheus reads these again by itself when they change."""
     return {
-        f"targets/{name}.json": [{"targets": [each.address], "labels": each.labels} for each in group]
+        f"targets/{name}.json": [{"targets": [target.address], "labels": target.labels} for target in group]
         for name, group in _jobs(targets).items()
     }
 
 
-def _jobs(targets: Sequence[Target]) -> dict[str, list[Target]]:
+def _jobs(targets: Sequence[MetricsTarget]) -> dict[str, list[MetricsTarget]]:
     """Job -> its targets: those with the same key, path and scheme; one deployment's job has its name."""
-    groups: dict[tuple[str, ...], list[Target]] = {}
+    groups: dict[tuple[str, ...], list[MetricsTarget]] = {}
     for target in targets:
         groups.setdefault((str(target.key_file or ""), target.path, target.scheme), []).append(target)
-    jobs: dict[str, list[Target]] = {}
+    jobs: dict[str, list[MetricsTarget]] = {}
     for (key_file, path, scheme), group in groups.items():
         name = "upright" if not key_file else f"upright-{group[0].name}"
         if name in jobs:
@@ -101,7 +101,7 @@ def _jobs(targets: Sequence[Target]) -> dict[str, list[Target]]:
     return jobs
 
 
-def _job(name: str, group: Sequence[Target]) -> dict[str, Any]:
+def _job(name: str, group: Sequence[MetricsTarget]) -> dict[str, Any]:
     first = group[0]
     job: dict[str, Any] = {"job_name": name, "metrics_path": first.path, "scheme": first.scheme}
     if first.key_file is not None:
@@ -114,7 +114,7 @@ def _recording(rule: Rule) -> dict[str, Any]:
     return {"record": rule.record, "expr": rule.expression, **labels}
 
 
-def _group(name: str, rules: Iterable[dict[str, Any]], wishes: Wishes) -> dict[str, Any]:
+def _group(name: str, rules: Iterable[dict[str, Any]], wishes: MonitorWishes) -> dict[str, Any]:
     return {"groups": [{"name": name, "interval": seconds(wishes.every_seconds), "rules": list(rules)}]}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from upright.endpoint.metrics import LARGEST, RANKS, names, responses, spellings
 from upright.engines import ENGINES
-from upright.monitoring.target import Target
+from upright.monitoring.target import MetricsTarget
 from upright.rendering.container import ROUTER
 
 BY = "deployment, model, software"
@@ -34,7 +34,7 @@ class Rule:
 class Scope:
     """One version of one engine, and the window of its rates."""
 
-    target: Target
+    target: MetricsTarget
     window: str
 
     def series(self, name: str, more: str = "") -> str:
@@ -65,7 +65,7 @@ class Scope:
         return None if name is None else f"{how} by ({BY}) ({self.once(self.series(name))})"
 
 
-def rules_for(target: Target, window: str) -> Iterator[Rule]:
+def rules_for(target: MetricsTarget, window: str) -> Iterator[Rule]:
     """Every figure that this version of this engine has."""
     scope = Scope(target, window)
     for record, expression in _EXPRESSIONS.items():

@@ -21,7 +21,7 @@ _EVERY_SECONDS = 5.0
 Watts = tuple[float, str]
 
 
-class Meter:
+class PowerMeter:
     """Reads one machine's power in a thread of its own; asked, it answers at once."""
 
     def __init__(self, host: Host) -> None:
@@ -80,12 +80,12 @@ def gpu_watts(host: Host) -> float | None:
 
 def package_energy(host: Host) -> dict[str, tuple[int, int]]:
     """Package -> microjoules counted, and where the counter starts again; only root can read them on most machines."""
-    found = {}
+    counters = {}
     for line in host.run(["sh", "-c", _PACKAGES]).out.splitlines():
         match line.split():
             case [name, energy, most] if energy.isdigit() and most.isdigit():
-                found[name] = (int(energy), int(most))
-    return found
+                counters[name] = (int(energy), int(most))
+    return counters
 
 
 def mean_watts(

@@ -70,7 +70,7 @@ class Sight:
     prompts: tuple[float, ...] = ()
 
 
-class Source(Protocol):
+class ReadingSource(Protocol):
     """Where readings come from."""
 
     def look(self) -> Look: ...
@@ -78,7 +78,7 @@ class Source(Protocol):
 
 
 @dataclass
-class EngineSource:
+class DeploymentSource:
     """A deployment's own endpoint. `look` is whoever knows its state."""
 
     look: Callable[[], Look]
@@ -119,7 +119,9 @@ def _has_slots(page: str) -> bool:
 class Station:
     """Reads one source every few seconds until it is closed."""
 
-    def __init__(self, source: Source, every_seconds: float, watts: Callable[[], tuple[float, str] | None]) -> None:
+    def __init__(
+        self, source: ReadingSource, every_seconds: float, watts: Callable[[], tuple[float, str] | None]
+    ) -> None:
         self._source, self._every, self._watts = source, every_seconds, watts
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -153,7 +155,7 @@ class Station:
                 return Sight(self._look, problem=self._problem)
             at, last = self._readings[-1]
             grown = last.since(self._first) if self._first is not None else last
-            old = next((each for each in self._readings if at - each[0] <= self._smooth), self._readings[-1])
+            old = next((reading for reading in self._readings if at - reading[0] <= self._smooth), self._readings[-1])
             seconds, lately = at - old[0], last.since(old[1])
             watts = self._watts()
             return Sight(

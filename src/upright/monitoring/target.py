@@ -16,7 +16,7 @@ from upright.rendering.container import ROUTER
 
 
 @dataclass(frozen=True)
-class Target:
+class MetricsTarget:
     """One page of metrics."""
 
     name: str
@@ -50,14 +50,14 @@ class Target:
         return labels | {"model": self.model}
 
 
-def deployment_target(deployment: Deployment, recipe: Recipe, key_file: Path) -> Target | None:
+def deployment_target(deployment: Deployment, recipe: Recipe, key_file: Path) -> MetricsTarget | None:
     """None if it has no metrics that can be reached from here."""
     if deployment.engine == ROUTER:
         return _router_target(deployment, recipe)
     if recipe.metrics_path is None:
         return None
     url = urlsplit(deployment.base_url)
-    return Target(
+    return MetricsTarget(
         name=deployment.name,
         software=deployment.engine,
         version=deployment.engine_version,
@@ -70,16 +70,16 @@ def deployment_target(deployment: Deployment, recipe: Recipe, key_file: Path) ->
     )
 
 
-def _router_target(deployment: Deployment, recipe: Recipe) -> Target | None:
+def _router_target(deployment: Deployment, recipe: Recipe) -> MetricsTarget | None:
     """smg has a port of its own for them, without a key, on the loopback of its machine."""
-    said = {setting.name: setting.value for setting in recipe.arguments}
-    port = said.get("--prometheus-port")
+    flag_values = {setting.name: setting.value for setting in recipe.arguments}
+    port = flag_values.get("--prometheus-port")
     if port is None or deployment.machine is not None:
         return None
-    return Target(
+    return MetricsTarget(
         name=deployment.name,
         software=ROUTER,
         version=deployment.engine_version,
         model=deployment.served_name,
-        address=f"{said.get('--prometheus-host') or '127.0.0.1'}:{port}",
+        address=f"{flag_values.get('--prometheus-host') or '127.0.0.1'}:{port}",
     )

@@ -28,9 +28,9 @@ def finish(plan: Plan, model: Model, *, longest_tokens: int | None = None) -> Pl
     limit = model.architecture.context_limit_tokens
     sure = plan.kv.low_tokens
     alone = sure if longest_tokens is None else longest_tokens
-    found = list(plan.objections)
+    objections = list(plan.objections)
     if limit is not None and plan.context_tokens > limit:
-        found.insert(
+        objections.insert(
             0,
             Objection(
                 code="context-too-long",
@@ -42,6 +42,6 @@ def finish(plan: Plan, model: Model, *, longest_tokens: int | None = None) -> Pl
         update={
             "largest_context_tokens": min(alone, limit) if limit else alone,
             "users_at_context": sure // plan.context_tokens,
-            "objections": tuple(found),
+            "objections": tuple(objections),
         }
     )

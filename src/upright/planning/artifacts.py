@@ -20,7 +20,7 @@ from upright.records.plan import Goal, Plan
 
 
 @dataclass(frozen=True)
-class Choice:
+class ArtifactChoice:
     """What may be planned."""
 
     model: Model
@@ -31,7 +31,7 @@ class Choice:
     """Artifacts that may be offered."""
 
 
-class Lazy(Iterable[Model]):
+class LazyRecords(Iterable[Model]):
     """Records of artifacts, made when somebody looks."""
 
     def __init__(self, row: ModelRow, artifacts: Iterable[Artifact]) -> None:
@@ -45,23 +45,23 @@ class Lazy(Iterable[Model]):
         return iter(self._made)
 
 
-def choice(text: str, read: Callable[[str], Model]) -> Choice:
+def choice(text: str, read: Callable[[str], Model]) -> ArtifactChoice:
     """`read` reads headers: planning itself opens no file. A path is the caller's to read."""
     row = catalog.find_model(text)
     if row is None:
-        return Choice(read(text))
+        return ArtifactChoice(read(text))
     named = [artifact for artifact in row.artifacts if text.lower() in _names(artifact)]
     if not named:
         if ":" in text:
             known = ", ".join(sorted(name for artifact in row.artifacts for name in _names(artifact) if "/" in name))
             raise UsageError(f"the catalogue has no {text}", hint=f"it has {known}")
         model, rest = _first(row, row.artifacts)
-        return Choice(model, choose_from=Lazy(row, rest))
-    others = Lazy(row, [artifact for artifact in row.artifacts if artifact not in named])
+        return ArtifactChoice(model, choose_from=LazyRecords(row, rest))
+    others = LazyRecords(row, [artifact for artifact in row.artifacts if artifact not in named])
     if all(record(row, artifact) is None for artifact in named):
-        return Choice(read(text), others=others)
+        return ArtifactChoice(read(text), others=others)
     model, _ = _first(row, named)
-    return Choice(model, others=others)
+    return ArtifactChoice(model, others=others)
 
 
 _TRIED_FOR_SPEED = 10
@@ -70,20 +70,20 @@ _TRIED_FOR_SPEED = 10
 
 def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
     """Plans of the largest other models of the catalogue that fit the box, as fast as is asked."""
-    found: list[Plan] = []
+    plans: list[Plan] = []
     known = [row for row in catalog.models() if (row.parameters.value or 0) < 0.9 * than.parameters]
     speed = goal.minimum_tokens_per_second
     wanted = Goal(context_tokens=goal.context_tokens, users=goal.users, use=goal.use, minimum_tokens_per_second=speed)
     largest = sorted(known, key=lambda row: -(row.parameters.value or 0))
     for row in largest if speed is None else largest[-_TRIED_FOR_SPEED:]:
-        models = tuple(Lazy(row, row.artifacts))
+        models = tuple(LazyRecords(row, row.artifacts))
         if models:
             best = plan(box, models[0], wanted, choose_from=models[1:])[0]
             if best.fits and (speed is None or best.speed is not None):
-                found.append(best)
-        if len(found) == most:
+                plans.append(best)
+        if len(plans) == most:
             break
-    return found
+    return plans
 
 
 def _names(artifact: Artifact) -> set[str]:

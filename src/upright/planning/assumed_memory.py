@@ -32,14 +32,16 @@ def assumed_bandwidth(box: Box) -> Figure:
     """By the processor's name if a row knows it, else by how much system RAM there is."""
     named = of_processor(box.cpu.name)
     row, sockets = (named, box.cpu.sockets or 1) if named else (_by_amount(box), 1)
-    each = f"{row.words} a socket" if sockets > 1 else row.words
-    why = f"{each}, by {'the processor' if named else 'the amount of RAM'} (memory_platforms/{row.id})"
+    memory_text = f"{row.words} a socket" if sockets > 1 else row.words
+    why = f"{memory_text}, by {'the processor' if named else 'the amount of RAM'} (memory_platforms/{row.id})"
     return Figure(value=row.socket_bytes_per_second * sockets, basis="assumed", source=why)
 
 
 def of_processor(name: str) -> MemoryPlatformRow | None:
     """The row of a processor's name, as the machine or its owner writes it."""
-    return next((row for row in _rows() if any(re.search(each, name, re.IGNORECASE) for each in row.processors)), None)
+    return next(
+        (row for row in _rows() if any(re.search(pattern, name, re.IGNORECASE) for pattern in row.processors)), None
+    )
 
 
 def theoretical(gb_per_second: float) -> bool:

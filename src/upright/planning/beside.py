@@ -63,9 +63,9 @@ def _best(results: Sequence[Published], plan: Plan) -> Note | None:
     requests = "1 request" if best.concurrency == 1 else f"{best.concurrency} requests together"
     context = f"{tokens(best.context_tokens)} context" if best.context_tokens else "empty context"
     how = (best.engine, best.parallelism, f"{best.kv_dtype} KV" if best.kv_dtype else "", best.speculation)
-    words = f"{best.tokens_per_second:g} tok/s, {requests}, {context}, {', '.join(part for part in how if part)}"
+    summary = f"{best.tokens_per_second:g} tok/s, {requests}, {context}, {', '.join(part for part in how if part)}"
     source = _ON_GITHUB.sub(r"\1 \2", best.source)
-    return Note(code=BEST, message=f"best published: {words}; {source}, {best.date} (measurements/{best.id})")
+    return Note(code=BEST, message=f"best published: {summary}; {source}, {best.date} (measurements/{best.id})")
 
 
 def _trade(results: Sequence[Published], plan: Plan) -> Note | None:
@@ -116,9 +116,10 @@ def _thinking(row: ModelRow | None, plan: Plan) -> Note | None:
     off = knowledge.instant(row, plan)
     if off is None:
         return None
-    words = ", ".join(f"{name}={str(setting).lower()}" for name, setting in off.items())
+    kwargs_text = ", ".join(f"{name}={str(setting).lower()}" for name, setting in off.items())
     message = (
         "thinking is turned off: experts offloaded to CPU decode below "
-        f"{knowledge.INSTANT_BELOW_TOKENS_PER_SECOND} tok/s, so the recipe sets {words}; a request may turn it on again"
+        f"{knowledge.INSTANT_BELOW_TOKENS_PER_SECOND} tok/s, so the recipe sets {kwargs_text}; "
+        "a request may turn it on again"
     )
     return Note(code=THINKING_OFF, message=message, remedy="chat_template_kwargs in the request")

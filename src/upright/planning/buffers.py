@@ -61,10 +61,10 @@ def compute_buffer(
 
 def _widest(architecture: Architecture) -> tuple[int, int]:
     """Heads, and the widths of query, rotated query and output of one head, of the widest attention."""
-    found = [(1, architecture.hidden_size)]
+    head_widths = [(1, architecture.hidden_size)]
     for kind in architecture.attention:
         if isinstance(kind, MlaAttention):
-            found.append((kind.heads, 2 * (kind.kv_lora_rank + kind.rope_head_dim) + kind.kv_lora_rank))
+            head_widths.append((kind.heads, 2 * (kind.kv_lora_rank + kind.rope_head_dim) + kind.kv_lora_rank))
         elif isinstance(kind, GqaAttention):
-            found.append((kind.heads, 2 * kind.key_head_dim + kind.value_head_dim))
-    return max(found, key=lambda pair: pair[0] * pair[1])
+            head_widths.append((kind.heads, 2 * kind.key_head_dim + kind.value_head_dim))
+    return max(head_widths, key=lambda pair: pair[0] * pair[1])

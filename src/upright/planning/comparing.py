@@ -24,7 +24,7 @@ _NOT_SAID = unknown("the engine does not say")
 
 
 @dataclass(frozen=True)
-class Seen:
+class StartReading:
     """Everything that was read of one start."""
 
     report: MemoryReport
@@ -41,7 +41,7 @@ class Seen:
     """What could not be read, and why."""
 
 
-def compare(plan: Plan, seen: Seen, *, deployment: str, at: str, box_identity: str) -> Residuals:
+def compare(plan: Plan, seen: StartReading, *, deployment: str, at: str, box_identity: str) -> Residuals:
     lines = tuple(line for device in _devices(plan, seen.report) for line in _device_lines(plan, seen, device))
     return Residuals(
         made_from=(plan.reference,),
@@ -68,7 +68,7 @@ def _devices(plan: Plan, report: MemoryReport) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*sorted(set(planned), key=planned.index), *report.devices()]))
 
 
-def _device_lines(plan: Plan, seen: Seen, device: str) -> Iterator[Residual]:
+def _device_lines(plan: Plan, seen: StartReading, device: str) -> Iterator[Residual]:
     report = seen.report
     yield from _line(plan, device, "weights", WEIGHTS, report.of("weights", device))
     yield from _cache(plan, seen, device)
@@ -99,7 +99,7 @@ def _line(plan: Plan, device: str, term: str, of: tuple[str, ...], read: Reading
     )
 
 
-def _cache(plan: Plan, seen: Seen, device: str) -> Iterator[Residual]:
+def _cache(plan: Plan, seen: StartReading, device: str) -> Iterator[Residual]:
     """Engines that take a fraction fill it: there the pool is compared, not the part that the goal needs."""
     read = seen.report.of("kv_cache", device)
     if seen.pool_bytes.value is not None and _sum(plan, device, ("kv_cache",)):
@@ -129,13 +129,13 @@ def _cache(plan: Plan, seen: Seen, device: str) -> Iterator[Residual]:
 
 def _runtime(plan: Plan, report: MemoryReport, device: str) -> Reading | None:
     """What is gone on a GPU beside weights, cache and graphs."""
-    if (said := report.of("runtime", device)) is not None:
-        return said
+    if (reading := report.of("runtime", device)) is not None:
+        return reading
     share = share_of(plan.engine)
     return share.runtime(plan, report, device) if share else None
 
 
-def _process(plan: Plan, seen: Seen) -> Residual:
+def _process(plan: Plan, seen: StartReading) -> Residual:
     lines = _sum(plan, HOST, ("process",))
     measured = seen.process_bytes
     high = int(measured.value) if measured.value is not None else None
@@ -152,7 +152,7 @@ def _process(plan: Plan, seen: Seen) -> Residual:
     )
 
 
-def _pool(plan: Plan, seen: Seen) -> PoolResidual:
+def _pool(plan: Plan, seen: StartReading) -> PoolResidual:
     fills = plan.memory_fraction is not None
     kv = plan.kv
     low, best, high = (kv.low_tokens, kv.capacity_tokens, kv.high_tokens) if fills else (kv.planned_tokens,) * 3

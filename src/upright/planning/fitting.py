@@ -122,4 +122,4 @@ def _mean(rows: Iterable[PoolRow], *, drafted: bool, counted: bool) -> float | N
     for row in rows:
         if (row.draft != "none") == drafted and row.graphs_counted == counted:
             images.setdefault(row.image, []).append(residual_gib(row))
-    return fmean(fmean(found) for found in images.values()) if images else None
+    return fmean(fmean(residuals) for residuals in images.values()) if images else None

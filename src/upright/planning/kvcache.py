@@ -46,7 +46,7 @@ CACHE_TYPES = (*VALUE_BYTES, PACKED_SPARSE)
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowLayers:
     """Layers that keep at most `tokens` tokens of a sequence."""
 
     tokens: int
@@ -59,7 +59,7 @@ class CacheShape:
 
     bytes_per_token: Fraction
     bytes_per_state: int
-    windows: tuple[Window, ...]
+    windows: tuple[WindowLayers, ...]
     formula: str
     heads_shared: int | None
     """KV heads that tensor parallelism can divide; None if every rank needs all of it (MLA)."""
@@ -108,7 +108,7 @@ class _Sum:
     grows: Fraction = Fraction(0)
     states: int = 0
     states_kept: int = 1
-    windows: list[Window] = field(default_factory=list)
+    windows: list[WindowLayers] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     growing_layers: int = 0
@@ -190,26 +190,26 @@ def _add(
     total: _Sum, kind: MlaAttention | GqaAttention, dtype: str, held: Storage, slack: int, keeps_windows: bool
 ) -> None:
     layer_bytes, formula = _mla_bytes(kind, dtype, held) if isinstance(kind, MlaAttention) else _gqa_bytes(kind, dtype)
-    index, words = _index_bytes(kind, dtype, held)
+    index, index_formula = _index_bytes(kind, dtype, held)
     if kind.window_tokens is not None and keeps_windows:
         windowed = _whole(kind.layers * layer_bytes)
-        total.windows.append(Window(kind.window_tokens + slack, windowed))
+        total.windows.append(WindowLayers(kind.window_tokens + slack, windowed))
         total.words.append(f"{formula} = {windowed:,} B, {kind.window_tokens} tokens at most")
         return
     grows = kind.layers * (layer_bytes + index)
     total.grows += grows
     total.growing_layers += kind.layers
     whole = " (windows are kept whole)" if kind.window_tokens is not None else ""
-    total.words.append(f"{formula}{words} = {number(grows):,} B{whole}")
+    total.words.append(f"{formula}{index_formula} = {number(grows):,} B{whole}")
 
 
 def _add_state(total: _Sum, kind: LinearAttention, held: Storage) -> None:
-    state, words = layer_state(kind, held)
+    state, formula = layer_state(kind, held)
     total.states += kind.layers * (state or 0)
     total.state_layers += kind.layers
     row = held.state_row(kind)
     total.states_kept = max(total.states_kept, row.states if row else 1)
-    total.words.append(f"{kind.layers} recurrent layers: {words}")
+    total.words.append(f"{kind.layers} recurrent layers: {formula}")
     if state is None:
         total.unknown.append("size of the recurrent state")
 
@@ -231,19 +231,19 @@ def _entry_bytes(kind: CompressedAttention, dtype: str, held: Storage) -> Fracti
 def _add_compressed(total: _Sum, kind: CompressedAttention, dtype: str, held: Storage, slack: int) -> None:
     entry = _entry_bytes(kind, dtype, held)
     windowed = _whole(kind.layers * entry)
-    total.windows.append(Window(kind.window_tokens + slack, windowed))
-    words = f"{kind.layers} layers x {number(entry)} B in a window of {kind.window_tokens}"
+    total.windows.append(WindowLayers(kind.window_tokens + slack, windowed))
+    formula = f"{kind.layers} layers x {number(entry)} B in a window of {kind.window_tokens}"
     if kind.ratio:
         index, index_words = _index_bytes(kind, dtype, held)
         grows = kind.layers * (entry + index) / kind.ratio
         total.grows += grows
-        words += f", and one entry of {number(entry)} B{index_words} for {kind.ratio} tokens = {number(grows):,} B"
+        formula += f", and one entry of {number(entry)} B{index_words} for {kind.ratio} tokens = {number(grows):,} B"
         compressor = held.row("compressor", dtype)
         if compressor is not None and compressor.state_dtype == "unknown":
             total.unknown.append("size of the compressor's state in this engine")
         else:
             total.states += state_rows(kind)
-    total.words.append(words)
+    total.words.append(formula)
 
 
 def _with_draft(attention: Sequence[Attention], layers: int) -> Sequence[Attention]:
@@ -255,18 +255,21 @@ def _with_draft(attention: Sequence[Attention], layers: int) -> Sequence[Attenti
 
 
 def _gqa_bytes(kind: GqaAttention, dtype: str) -> tuple[Fraction, str]:
-    value = _value_bytes(dtype if dtype != PACKED_SPARSE else "fp8")
+    element_bytes = _value_bytes(dtype if dtype != PACKED_SPARSE else "fp8")
     width = kind.kv_heads * (kind.key_head_dim + kind.value_head_dim)
     widths = f"({kind.key_head_dim} + {kind.value_head_dim})"
-    return width * value, f"{kind.layers} layers x {kind.kv_heads} KV heads x {widths} x {_words(value)}"
+    return (
+        width * element_bytes,
+        f"{kind.layers} layers x {kind.kv_heads} KV heads x {widths} x {_words(element_bytes)}",
+    )
 
 
 def _mla_bytes(kind: MlaAttention, dtype: str, held: Storage) -> tuple[Fraction, str]:
     row = held.row("sparse-latent" if kind.sparse else "latent", dtype)
     if row is None:
-        value = _value_bytes(dtype if dtype != PACKED_SPARSE else "fp8")
-        packed = (kind.kv_lora_rank + kind.rope_head_dim) * value
-        return packed, f"{kind.layers} layers x ({kind.kv_lora_rank} + {kind.rope_head_dim}) x {_words(value)}"
+        element_bytes = _value_bytes(dtype if dtype != PACKED_SPARSE else "fp8")
+        packed = (kind.kv_lora_rank + kind.rope_head_dim) * element_bytes
+        return packed, f"{kind.layers} layers x ({kind.kv_lora_rank} + {kind.rope_head_dim}) x {_words(element_bytes)}"
     scales = -(-kind.kv_lora_rank // row.scale_every) * row.scale_bytes if row.scale_every else 0
     rope = row.rope_bytes if row.rope_bytes is not None else 2 * kind.rope_head_dim
     packed = Fraction(kind.kv_lora_rank + scales + rope)
@@ -279,10 +282,10 @@ def _index_bytes(
     if kind.indexer_head_dim is None:
         return Fraction(0), ""
     row = held.row("block-index" if isinstance(kind, GqaAttention) else "index", dtype)
-    value = _value_bytes(dtype if dtype != PACKED_SPARSE else "fp8")
+    element_bytes = _value_bytes(dtype if dtype != PACKED_SPARSE else "fp8")
     if row is not None and row.value_bytes is not None:
-        value = Fraction(row.value_bytes)
-    key = kind.indexer_head_dim * value
+        element_bytes = Fraction(row.value_bytes)
+    key = kind.indexer_head_dim * element_bytes
     if row is not None and row.scale_every:
         key += -(-kind.indexer_head_dim // row.scale_every) * row.scale_bytes
     every = 1 if isinstance(kind, CompressedAttention) else kind.indexer_every_tokens

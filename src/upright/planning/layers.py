@@ -16,7 +16,16 @@ from upright.planning.kvcache import cache_shape
 from upright.planning.layouts import Storage
 from upright.planning.offering import refuses_types
 from upright.planning.overhead import AGAIN, overheads
-from upright.planning.placement import Job, Load, Overheads, budget_of, capacity_tokens, feasible, over, place
+from upright.planning.placement import (
+    DeviceLoad,
+    Overheads,
+    PlacementJob,
+    budget_of,
+    capacity_tokens,
+    feasible,
+    over,
+    place,
+)
 from upright.planning.stated import stated_cache
 from upright.planning.weights import layer_bytes
 from upright.records.base import Basis, Figure
@@ -66,8 +75,8 @@ class LayerCase:
 
     @cached_property
     def rows(self) -> dict[str, OverheadRow]:
-        found = overheads(self.engine, self.version)
-        return {row.term: self.learned.row(row) if self.learned else row for row in found}
+        overhead_rows = overheads(self.engine, self.version)
+        return {row.term: self.learned.row(row) if self.learned else row for row in overhead_rows}
 
     @cached_property
     def scratch_factor(self) -> float | None:
@@ -131,7 +140,7 @@ def plan_in_layers(case: LayerCase) -> Plan:
     return finish(plan, case.model)
 
 
-def _placed(case: LayerCase, bands: _Bands) -> tuple[Job, tuple[Load, ...]]:
+def _placed(case: LayerCase, bands: _Bands) -> tuple[PlacementJob, tuple[DeviceLoad, ...]]:
     """Placed so that even the high ends fit: everything on the GPUs, or else with the longest ubatch that fits."""
     job = _job(case)
     loads = place(job, case.context_tokens, bands.high)
@@ -146,20 +155,20 @@ def _placed(case: LayerCase, bands: _Bands) -> tuple[Job, tuple[Load, ...]]:
     return job, loads
 
 
-def _spared(job: Job, before: tuple[Load, ...], tried: tuple[Load, ...]) -> bool:
+def _spared(job: PlacementJob, before: tuple[DeviceLoad, ...], tried: tuple[DeviceLoad, ...]) -> bool:
     """Whether everything stays on the GPUs, and the longer ubatch takes nothing that users would miss."""
     grown = max(after.compute - load.compute for load, after in zip(before, tried, strict=True))
     return not tried[-1].expert_layers and grown * UBATCH_SHARE <= min(job.gpu_budgets)
 
 
-def _job(case: LayerCase) -> Job:
+def _job(case: LayerCase) -> PlacementJob:
     devices, ubatch = gpus(case.box), case.ubatch_tokens
     shape = cache_shape(case.model.architecture, case.dtype, storage=case.storage, window_slack_tokens=ubatch)
     offered = int(int(host_bytes(case.box).value or LEAST_HOST_BYTES) * (1 - HOST_RESERVE if devices else 1))
     if any(device.unified for device in devices):
         offered = 0
     budgets = tuple(max(0, device.cuda_bytes - case.margin.bytes) for device in devices)
-    return Job(case.model, shape, devices, budgets, offered, case.goal.users, ubatch)
+    return PlacementJob(case.model, shape, devices, budgets, offered, case.goal.users, ubatch)
 
 
 def _bands(case: LayerCase) -> _Bands:
@@ -186,8 +195,8 @@ def _expert_layer(model: Model) -> int:
     return max(layer_bytes(model, ("routed_experts",)).values(), default=0)
 
 
-def _budgets(case: LayerCase, job: Job) -> tuple[DeviceBudget, ...]:
-    found = [
+def _budgets(case: LayerCase, job: PlacementJob) -> tuple[DeviceBudget, ...]:
+    budgets = [
         DeviceBudget(
             device=device.name,
             capacity_bytes=budget,
@@ -197,7 +206,7 @@ def _budgets(case: LayerCase, job: Job) -> tuple[DeviceBudget, ...]:
         for device, budget in zip(job.gpus, job.gpu_budgets, strict=True)
     ]
     known = host_bytes(case.box)
-    found.append(
+    budgets.append(
         DeviceBudget(
             device=HOST,
             capacity_bytes=job.host_budget,
@@ -205,10 +214,10 @@ def _budgets(case: LayerCase, job: Job) -> tuple[DeviceBudget, ...]:
             why=_host_words(job, known),
         )
     )
-    return tuple(found)
+    return tuple(budgets)
 
 
-def _host_words(job: Job, known: Figure) -> str:
+def _host_words(job: PlacementJob, known: Figure) -> str:
     source = known.source
     if known.value is None:
         return "system RAM is not specified: no experts are put there, only what any such machine has for a process"
@@ -219,23 +228,23 @@ def _host_words(job: Job, known: Figure) -> str:
     return f"memory a new process can have ({source or 'unknown'})"
 
 
-def _lines(case: LayerCase, load: Load, bands: _Bands) -> list[LedgerLine]:
+def _lines(case: LayerCase, load: DeviceLoad, bands: _Bands) -> list[LedgerLine]:
     basis: Basis = case.model.basis
     layers = len(load.expert_layers)
     users = f"{case.goal.users} x {tokens(case.context_tokens)} tokens"
-    found = [exact(load.device, "weights", load.weights, "every tensor as stored, experts aside", basis)]
+    ledger_lines = [exact(load.device, "weights", load.weights, "every tensor as stored, experts aside", basis)]
     if load.experts:
-        found.append(exact(load.device, "experts", load.experts, f"routed experts of {layers} layers", basis))
+        ledger_lines.append(exact(load.device, "experts", load.experts, f"routed experts of {layers} layers", basis))
     if load.cache:
-        found.append(exact(load.device, "kv_cache", load.cache, f"{users}, {case.dtype}, with the layers here"))
+        ledger_lines.append(exact(load.device, "kv_cache", load.cache, f"{users}, {case.dtype}, with the layers here"))
     if load.compute:
-        found.append(_scratch(case, load, bands))
+        ledger_lines.append(_scratch(case, load, bands))
     terms = [term for term in ("runtime", "upload", "process") if getattr(load, term)]
-    found += [_banded(case, load.device, term, bands) for term in terms]
-    return [line for line in found if line.bytes or line.high_bytes]
+    ledger_lines += [_banded(case, load.device, term, bands) for term in terms]
+    return [line for line in ledger_lines if line.bytes or line.high_bytes]
 
 
-def _scratch(case: LayerCase, load: Load, bands: _Bands) -> LedgerLine:
+def _scratch(case: LayerCase, load: DeviceLoad, bands: _Bands) -> LedgerLine:
     formula, basis = load.compute / bands.high.compute_factor, "derived"
     why = f"scratch for {case.ubatch_tokens:,} tokens at once: logits, hidden states, mask"
     if case.learned and case.scratch_factor is not None:
@@ -264,18 +273,20 @@ def _banded(case: LayerCase, device: str, term: str, bands: _Bands) -> LedgerLin
     )
 
 
-def _expert_places(loads: tuple[Load, ...]) -> tuple[ExpertPlace, ...]:
+def _expert_places(loads: tuple[DeviceLoad, ...]) -> tuple[ExpertPlace, ...]:
     return tuple(ExpertPlace(device=load.device, layers=load.expert_layers) for load in loads if load.expert_layers)
 
 
-def _objections(case: LayerCase, job: Job, loads: tuple[Load, ...], low: int, bands: _Bands) -> tuple[Objection, ...]:
-    found = []
+def _objections(
+    case: LayerCase, job: PlacementJob, loads: tuple[DeviceLoad, ...], low: int, bands: _Bands
+) -> tuple[Objection, ...]:
+    objections = []
     for load in loads:
         short = over(job, load)
         if short <= 0:
             continue
         if load.device == HOST and host_bytes(case.box).value is None:
-            found.append(not_specified(short + budget_of(job, HOST)))
+            objections.append(not_specified(short + budget_of(job, HOST)))
             continue
         where = "system RAM" if load.device == HOST else load.device
         offered, expected = budget_of(job, load.device), sum(line.bytes for line in _lines(case, load, bands))
@@ -283,7 +294,7 @@ def _objections(case: LayerCase, job: Job, loads: tuple[Load, ...], low: int, ba
         if expected <= offered:
             message += f" at the upper ends of the figures; by the best ones it takes {memory(expected)}"
         largest = rounded_down(low // case.goal.users, 256)
-        found.append(
+        objections.append(
             Objection(
                 code="does-not-fit",
                 message=message,
@@ -293,21 +304,21 @@ def _objections(case: LayerCase, job: Job, loads: tuple[Load, ...], low: int, ba
             )
         )
     if refuses_types(case.engine, case.model):
-        found.append(
+        objections.append(
             Objection(
                 code="ik-only-types",
                 message=f"{case.model.name} has tensor types that mainline {case.engine} refuses",
                 remedy=f"--engine {other}" if (other := loading_fork_types()) else None,
             )
         )
-    return tuple(found)
+    return tuple(objections)
 
 
-def _notes(case: LayerCase, job: Job, loads: tuple[Load, ...]) -> tuple[Note, ...]:
-    found = []
+def _notes(case: LayerCase, job: PlacementJob, loads: tuple[DeviceLoad, ...]) -> tuple[Note, ...]:
+    notes = []
     if job.gpus and loads[-1].expert_layers:
         kept = sum(len(load.expert_layers) for load in loads[:-1])
-        found.append(
+        notes.append(
             Note(
                 code="hybrid",
                 message=(
@@ -317,5 +328,5 @@ def _notes(case: LayerCase, job: Job, loads: tuple[Load, ...]) -> tuple[Note, ..
             )
         )
     if job.shape.unknown:
-        found.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(job.shape.unknown)}"))
-    return tuple(found)
+        notes.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(job.shape.unknown)}"))
+    return tuple(notes)

@@ -84,12 +84,14 @@ class Learned:
     def _weights_above(self) -> int:
         """Weights that the plan does not count, such as a draft's: the pool is short of them too."""
         differences = [line.difference_bytes for line in self.residuals.lines if line.term == "weights"]
-        return max((found for found in differences if found is not None), default=0)
+        return max((difference for difference in differences if difference is not None), default=0)
 
     def _largest(self, term: str) -> Residual | None:
         """The device that took most: plans are the same for all, so the worst must fit."""
-        found = [line for line in self.residuals.lines if line.term == term and line.measured_bytes.value is not None]
-        return max(found, key=lambda line: line.measured_bytes.value or 0, default=None)
+        measured_lines = [
+            line for line in self.residuals.lines if line.term == term and line.measured_bytes.value is not None
+        ]
+        return max(measured_lines, key=lambda line: line.measured_bytes.value or 0, default=None)
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,13 @@ class Lessons:
     def learned(self, model: str, parallel: Parallel | None, *, draft: bool) -> Learned | None:
         """The newest start with the same spread and draft, one of the same model before others."""
         fitting = [
-            found
-            for found in self.here
-            if found.draft == draft and (parallel is None or _spread(found.parallel) == _spread(parallel))
+            residuals
+            for residuals in self.here
+            if residuals.draft == draft and (parallel is None or _spread(residuals.parallel) == _spread(parallel))
         ]
         if not fitting:
             return None
-        best = next((found for found in fitting if found.model == model), fitting[0])
+        best = next((residuals for residuals in fitting if residuals.model == model), fitting[0])
         sharing = parallel is None or best.parallel.decode_context == parallel.decode_context
         return Learned(best, best.model == model, sharing)
 
@@ -118,8 +120,10 @@ class Lessons:
         """The plan, which says what it took from measurements, or why it took nothing."""
         learned = self.learned(plan.model, plan.parallel, draft=plan.goal.draft)
         if learned is not None and (terms := learned.taught(plan)):
-            words = ", ".join(terms)
-            message = f"{words}: {learned.source} with {plan.engine} {plan.engine_version}, not the catalogue's figures"
+            term_names = ", ".join(terms)
+            message = (
+                f"{term_names}: {learned.source} with {plan.engine} {plan.engine_version}, not the catalogue's figures"
+            )
             return _with(plan, Note(code="measured", message=message, remedy="--no-measured ignores it"))
         if self.other_versions:
             versions = ", ".join(self.other_versions)
@@ -134,10 +138,10 @@ class Lessons:
 
 def lessons(measured: Iterable[Residuals], box: Box, engine: str, version: str | None) -> Lessons:
     identity = box.identity
-    found = [each for each in measured if each.box_identity == identity and each.engine == engine]
-    found.sort(key=lambda each: each.at, reverse=True)
-    here = tuple(each for each in found if each.engine_version == version)
-    others = () if here else tuple(dict.fromkeys(each.engine_version or "unknown" for each in found))
+    matching = [record for record in measured if record.box_identity == identity and record.engine == engine]
+    matching.sort(key=lambda record: record.at, reverse=True)
+    here = tuple(record for record in matching if record.engine_version == version)
+    others = () if here else tuple(dict.fromkeys(record.engine_version or "unknown" for record in matching))
     return Lessons(here, others)
 
 

@@ -104,14 +104,14 @@ def plan_in_main_memory(case: MainMemoryCase) -> Plan:
 
 def _fixed(case: MainMemoryCase) -> tuple[LedgerLine, ...]:
     stage = rank_weights(case.model, tensor=1)[0]
-    found = [exact(HOST, "weights", stage.bytes, "every tensor as stored", case.model.basis)]
+    fixed_lines = [exact(HOST, "weights", stage.bytes, "every tensor as stored", case.model.basis)]
     if stage.absorbed_bytes:
         why = "second copies of kv_b_proj that MLA backends make after loading"
-        found.append(exact(HOST, "absorbed_weights", stage.absorbed_bytes, why))
+        fixed_lines.append(exact(HOST, "absorbed_weights", stage.absorbed_bytes, why))
     process = next(row for row in overheads(case.engine, case.version) if row.term == "process")
     if case.lessons and (learned := case.lessons.learned(case.model.name, None, draft=case.goal.draft)):
         process = learned.row(process)
-    return (*found, line(process, HOST))
+    return (*fixed_lines, line(process, HOST))
 
 
 def _tokens_in(room: int, shape: CacheShape, block: int) -> int:
@@ -121,20 +121,20 @@ def _tokens_in(room: int, shape: CacheShape, block: int) -> int:
 
 
 def _objections(case: MainMemoryCase, short: int, low: int) -> tuple[Objection, ...]:
-    found = []
+    objections = []
     if case.goal.tensor_parallel not in (None, 1) or case.goal.pipeline_parallel not in (None, 1):
         title = engine_named(case.engine).title
         message = f"{title}'s CPU build is planned as one rank: ranks in system RAM share nothing but the machine"
-        found.append(Objection(code="one-rank", message=message, remedy="--tp 1"))
+        objections.append(Objection(code="one-rank", message=message, remedy="--tp 1"))
     if dense_mla(case.model) and case.dtype not in case.build.latent_types:
         title, only = engine_named(case.engine).title, case.build.latent_types[0]
         message = f"{title}'s MLA backends for CPUs read a {only} cache, not {case.dtype}"
-        found.append(Objection(code="cache-not-supported", message=message, remedy=f"--kv-dtype {only}"))
+        objections.append(Objection(code="cache-not-supported", message=message, remedy=f"--kv-dtype {only}"))
     if short > 0 and host_bytes(case.box).value is None:
-        found.append(not_specified(short + LEAST_HOST_BYTES))
+        objections.append(not_specified(short + LEAST_HOST_BYTES))
     elif short > 0:
         largest = rounded_down(low // case.goal.users, case.build.block_tokens)
-        found.append(
+        objections.append(
             Objection(
                 code="does-not-fit",
                 message=f"{memory(short)} too much for system RAM",
@@ -143,4 +143,4 @@ def _objections(case: MainMemoryCase, short: int, low: int) -> tuple[Objection, 
                 remedy=f"--context {largest}" if largest else None,
             )
         )
-    return tuple(found)
+    return tuple(objections)

@@ -41,7 +41,7 @@ def nearest(
     """At most a handful, in the order a person should consider them. `grown` plans on a box with more such GPUs."""
     if any(objection.code == "engine-too-old" for objection in plan.objections):
         return _with_newer(plan, model, artifacts, planner, grown)
-    found = []
+    alternatives = []
     within_reach = plan.kv.capacity_tokens > 0
     corrected = tuple(_corrections(plan))
     # A larger share of the GPUs may bring weights within reach; the other settings are for those that are.
@@ -49,17 +49,17 @@ def nearest(
     for change in (*corrected, *(_changes(plan) if settable and not corrected else ())):
         done = planner(model, change.goal)
         if _granted(done):
-            found.append(_nearest(done, change.words, change.options or _ranks(change, done), None))
-    if not found and within_reach:
-        found += _smaller_context(plan, model, planner)
-    if not found:
+            alternatives.append(_nearest(done, change.words, change.options or _ranks(change, done), None))
+    if not alternatives and within_reach:
+        alternatives += _smaller_context(plan, model, planner)
+    if not alternatives:
         others = (other for other in artifacts if other.name != plan.model)
         offers = [offer for other in others for offer in _other_artifact(plan, other, planner)]
-        found = sorted(offers, key=lambda offer: bool(offer.options))  # what fits as asked comes first
+        alternatives = sorted(offers, key=lambda offer: bool(offer.options))  # what fits as asked comes first
     if not within_reach and grown is not None and not corrected:
-        found = [*found[: MOST - 1], *_more_gpus(plan, artifacts[0], grown)]
+        alternatives = [*alternatives[: MOST - 1], *_more_gpus(plan, artifacts[0], grown)]
     slower = tuple(_slower(plan, model, planner))
-    return (*found[: MOST - len(slower)], *slower)
+    return (*alternatives[: MOST - len(slower)], *slower)
 
 
 def _granted(done: Plan) -> bool:
@@ -77,15 +77,17 @@ def _with_newer(
     if version is None:
         return ()
     named = () if plan.goal.engine else ("--engine", plan.engine)
-    words, options = f"{plan.engine} {version}", (*named, "--engine-version", version)
+    change_text, options = f"{plan.engine} {version}", (*named, "--engine-version", version)
     done = planner(model, plan.goal.model_copy(update={"engine": plan.engine, "engine_version": version}))
     if done.fits:
-        return (_nearest(done, words, options, None),)
+        return (_nearest(done, change_text, options, None),)
     return tuple(
-        each
-        if each.artifact
-        else each.model_copy(update={"change": f"{words}, {each.change}", "options": (*options, *each.options)})
-        for each in nearest(done, model, artifacts, planner, grown)
+        alternative
+        if alternative.artifact
+        else alternative.model_copy(
+            update={"change": f"{change_text}, {alternative.change}", "options": (*options, *alternative.options)}
+        )
+        for alternative in nearest(done, model, artifacts, planner, grown)
     )
 
 
@@ -122,31 +124,31 @@ def _ranks(change: _Change, done: Plan) -> tuple[str, ...]:
 def _changes(plan: Plan) -> Iterator[_Change]:
     """One setting at a time, then all of them."""
     goal = plan.goal
-    words: list[str] = []
+    labels: list[str] = []
     options: list[str] = []
     together: dict[str, object] = {}
     able = shares_cache(plan.engine, plan.engine_version)
     if able and goal.decode_context_parallel not in (None, plan.parallel.tensor):
         together["decode_context_parallel"] = plan.parallel.tensor
-        words.append(f"DCP {plan.parallel.tensor}")
+        labels.append(f"DCP {plan.parallel.tensor}")
         options += ["--dcp", str(plan.parallel.tensor)]
-        yield _Change(words[-1], goal.model_copy(update=dict(together)), tuple(options))
+        yield _Change(labels[-1], goal.model_copy(update=dict(together)), tuple(options))
     share = share_of(plan.engine)
     if share is not None and plan.memory_fraction is not None and plan.memory_fraction < (highest := share.highest):
         change: dict[str, object] = {"memory_fraction": highest, "engine": plan.engine}
         together |= change
-        words.append(f"--gpu-memory-utilization {highest}")
+        labels.append(f"--gpu-memory-utilization {highest}")
         options += [OPTION, str(highest)]
-        yield _Change(words[-1], goal.model_copy(update=change), (OPTION, str(highest)))
+        yield _Change(labels[-1], goal.model_copy(update=change), (OPTION, str(highest)))
     smaller = {"bf16": "fp8", "f16": "q8_0"}.get(plan.kv.dtype)
     if smaller is not None:
         change = {"kv_dtype": smaller}
         together |= change
-        words.append(f"cache in {smaller}")
+        labels.append(f"cache in {smaller}")
         options += ["--kv-dtype", smaller]
-        yield _Change(words[-1], goal.model_copy(update=change), ("--kv-dtype", smaller))
-    if len(words) > 1:
-        yield _Change(" and ".join(words), goal.model_copy(update=together), tuple(options))
+        yield _Change(labels[-1], goal.model_copy(update=change), ("--kv-dtype", smaller))
+    if len(labels) > 1:
+        yield _Change(" and ".join(labels), goal.model_copy(update=together), tuple(options))
     if goal.users > 1:
         yield _Change("one user", goal.model_copy(update={"users": 1}), ("--users", "1"))
 
@@ -192,8 +194,8 @@ def _more_gpus(plan: Plan, native: Model, grown: Callable[[int], Planner]) -> It
         if count > have:
             done = grown(count)(native, goal)
             if _granted(done):
-                words = f"{native.name} on {count} such GPUs instead of {have}, with {done.engine}"
-                yield _nearest(done, words, (), None)
+                change_text = f"{native.name} on {count} such GPUs instead of {have}, with {done.engine}"
+                yield _nearest(done, change_text, (), None)
                 return
 
 

@@ -25,21 +25,21 @@ def network(name: str | None) -> LinkRow:
     """The row of a network between boxes."""
     row = catalog.find("links", name or DEFAULT_LINK)
     if not isinstance(row, LinkRow) or row.path != "network":
-        known = ", ".join(each.id for each in catalog.links() if each.path == "network")
+        known = ", ".join(link.id for link in catalog.links() if link.path == "network")
         raise UsageError(f"no network named {name}", hint=f"one of {known}")
     return row
 
 
 def several(box: Box, nodes: int) -> Box:
     """One box with the GPUs of all of them, and the wires within each."""
-    each = len(box.gpus)
+    gpus_per_node = len(box.gpus)
     gpus = [
-        gpu.model_copy(update={"index": node * each + number})
+        gpu.model_copy(update={"index": node * gpus_per_node + number})
         for node in range(nodes)
         for number, gpu in enumerate(box.gpus)
     ]
     links = [
-        link.model_copy(update={"a": node * each + link.a, "b": node * each + link.b})
+        link.model_copy(update={"a": node * gpus_per_node + link.a, "b": node * gpus_per_node + link.b})
         for node in range(nodes)
         for link in box.links
     ]
@@ -74,9 +74,9 @@ def one_or_many(together: Plan, alone: Plan) -> Iterator[Note]:
         message = f"one box cannot hold it: {alone.objections[0].message}. {nodes} boxes as one model can"
         yield Note(code="one-model", message=message)
         return
-    pool, each = together.kv.low_tokens, alone.kv.low_tokens
-    room = f"one cache of {tokens(pool)} tokens against {nodes} of {tokens(each)}"
-    fast, slow = (found.speed.decode.best if found.speed else None for found in (together, alone))
+    pool, replica_pool = together.kv.low_tokens, alone.kv.low_tokens
+    room = f"one cache of {tokens(pool)} tokens against {nodes} of {tokens(replica_pool)}"
+    fast, slow = (plan.speed.decode.best if plan.speed else None for plan in (together, alone))
     if fast is None or slow is None:
         yield Note(code="replicas", message=f"it fits on one box; {room}. How fast either is, is not known")
         return
@@ -84,7 +84,7 @@ def one_or_many(together: Plan, alone: Plan) -> Iterator[Note]:
     if fast > _FASTER * slow:
         yield Note(code="one-model", message=f"as one model it is faster: {rates}; {room}")
         return
-    held = pool / (nodes * each) if each else 0.0
+    held = pool / (nodes * replica_pool) if replica_pool else 0.0
     message = (
         f"it fits on one box: {nodes} replicas behind a router serve as many streams at {slow:.0f} tok/s each, and one "
         f"that fails takes a part. As one model: {rates}, {room}, {held:.1f} times as much in all"

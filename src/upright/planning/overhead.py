@@ -25,7 +25,7 @@ def overheads(
 
     `model` is a row of the catalogue: what was fitted on some models speaks of no others.
     """
-    found: dict[str, OverheadRow] = {}
+    by_term: dict[str, OverheadRow] = {}
     for row in catalog.rows("overheads").values():
         assert isinstance(row, OverheadRow)
         if row.engine not in ("*", engine) or row.draft not in (None, draft):
@@ -36,10 +36,10 @@ def overheads(
             continue
         if row.capability != "*" and (capability is None or not versions.inside(capability, row.capability)):
             continue
-        known = found.get(row.term)
+        known = by_term.get(row.term)
         if known is None or _particular(row) >= _particular(known):
-            found[row.term] = row
-    return tuple(found.values())
+            by_term[row.term] = row
+    return tuple(by_term.values())
 
 
 def overhead(

@@ -37,7 +37,7 @@ class Overheads:
 
 
 @dataclass(frozen=True)
-class Load:
+class DeviceLoad:
     """What is put on one device."""
 
     device: str
@@ -56,7 +56,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Job:
+class PlacementJob:
     """A model that is to be placed."""
 
     model: Model
@@ -92,7 +92,7 @@ class Job:
         return any(gpu.unified for gpu in self.gpus)
 
 
-def place(job: Job, context_tokens: int, overheads: Overheads) -> tuple[Load, ...]:
+def place(job: PlacementJob, context_tokens: int, overheads: Overheads) -> tuple[DeviceLoad, ...]:
     """Loads of the GPUs in order, then of system RAM. System RAM takes what the GPUs cannot."""
     cache = job.users * job.shape.sequence_bytes(padded_context(context_tokens))
     scratch = compute_buffer(
@@ -102,7 +102,7 @@ def place(job: Job, context_tokens: int, overheads: Overheads) -> tuple[Load, ..
     if not job.gpus:
         experts = job.experts
         return (
-            Load(
+            DeviceLoad(
                 HOST,
                 weights=job.model.tensor_bytes - sum(experts.values()),
                 experts=sum(experts.values()),
@@ -118,22 +118,22 @@ def place(job: Job, context_tokens: int, overheads: Overheads) -> tuple[Load, ..
     return _on_gpus(job, cache, scratch, overheads, upload=overheads.upload)
 
 
-def feasible(job: Job, loads: tuple[Load, ...]) -> bool:
+def feasible(job: PlacementJob, loads: tuple[DeviceLoad, ...]) -> bool:
     return not any(over(job, load) > 0 for load in loads)
 
 
-def over(job: Job, load: Load) -> int:
+def over(job: PlacementJob, load: DeviceLoad) -> int:
     """Bytes that the device does not have; negative if there is room."""
     return load.bytes - budget_of(job, load.device)
 
 
-def budget_of(job: Job, device: str) -> int:
+def budget_of(job: PlacementJob, device: str) -> int:
     if device == HOST:
         return job.host_budget
     return next(budget for gpu, budget in zip(job.gpus, job.gpu_budgets, strict=True) if gpu.name == device)
 
 
-def capacity_tokens(job: Job, overheads: Overheads, *, most: int) -> int:
+def capacity_tokens(job: PlacementJob, overheads: Overheads, *, most: int) -> int:
     """Tokens of context for all users together that still can be placed, by halving."""
     low, high = 0, most // job.users
     if not feasible(job, place(job, 1, overheads)):
@@ -147,13 +147,15 @@ def capacity_tokens(job: Job, overheads: Overheads, *, most: int) -> int:
     return low // 256 * 256 * job.users
 
 
-def _on_gpus(job: Job, cache: int, scratch: int, overheads: Overheads, *, upload: int) -> tuple[Load, ...]:
+def _on_gpus(
+    job: PlacementJob, cache: int, scratch: int, overheads: Overheads, *, upload: int
+) -> tuple[DeviceLoad, ...]:
     dense, outside = job.dense, job.outside
     layers = job.model.architecture.layers
     outer = (*_LAST, "embedding") if job.unified else _LAST
     parts = stage_layers(layers, len(job.gpus))
     bases = [
-        Load(
+        DeviceLoad(
             gpu.name,
             weights=sum(dense.get(layer, 0) for layer in part)
             + (sum(outside.get(group, 0) for group in outer) if index == len(job.gpus) - 1 else 0),
@@ -170,7 +172,7 @@ def _on_gpus(job: Job, cache: int, scratch: int, overheads: Overheads, *, upload
     loads = [_with_experts(base, layers_here, experts) for base, layers_here in zip(bases, kept, strict=True)]
     left = tuple(sorted(experts.keys() - {layer for layers_here in kept for layer in layers_here}))
     embedding = 0 if job.unified else outside.get("embedding", 0)
-    return (*loads, _with_experts(Load(HOST, weights=embedding, process=overheads.process), left, experts))
+    return (*loads, _with_experts(DeviceLoad(HOST, weights=embedding, process=overheads.process), left, experts))
 
 
 def keep(parts: Sequence[range], experts: Mapping[int, int], rooms: Sequence[int]) -> tuple[tuple[int, ...], ...]:
@@ -197,7 +199,7 @@ def _mixed(kept: list[tuple[int, ...]], experts: Mapping[int, int], rooms: Seque
         by_size.setdefault(size, []).append(layer)
     sizes = tuple(sorted(by_size, reverse=True))
     there = tuple(len(by_size[size]) for size in sizes)
-    if prod(each + 1 for each in there) * len(rooms) > QUICK_STATES:
+    if prod(layer_count + 1 for layer_count in there) * len(rooms) > QUICK_STATES:
         return kept
     filled, split = _best_split(tuple(rooms), sizes, there)
     if filled <= sum(experts[layer] for layers in kept for layer in layers):
@@ -218,13 +220,13 @@ def _best_split(
     def best(index: int, left: tuple[int, ...]) -> tuple[int, tuple[tuple[int, ...], ...]]:
         if index == len(rooms):
             return 0, ()
-        found = []
-        for counts in product(*(range(each + 1) for each in left)):
+        splits = []
+        for counts in product(*(range(layer_count + 1) for layer_count in left)):
             here = sum(size * count for size, count in zip(sizes, counts, strict=True))
             if here <= rooms[index]:
                 rest, split = best(index + 1, tuple(a - b for a, b in zip(left, counts, strict=True)))
-                found.append((here + rest, (counts, *split)))
-        return max(found)
+                splits.append((here + rest, (counts, *split)))
+        return max(splits)
 
     return best(0, there)
 
@@ -249,15 +251,15 @@ def _best_counts(room: int, sizes: Sequence[tuple[int, int]]) -> list[int]:
     best: list[int] = []
     best_bytes = -1
     for count in tried:
-        found = [count, *_best_counts(room - count * size, rest)]
-        filled = sum(each * number for (each, _), number in zip(sizes, found, strict=True))
+        counts = [count, *_best_counts(room - count * size, rest)]
+        filled = sum(size_bytes * number for (size_bytes, _), number in zip(sizes, counts, strict=True))
         if filled > best_bytes:
-            best, best_bytes = found, filled
+            best, best_bytes = counts, filled
     return best
 
 
-def _with_experts(load: Load, layers: tuple[int, ...], experts: Mapping[int, int]) -> Load:
-    return Load(
+def _with_experts(load: DeviceLoad, layers: tuple[int, ...], experts: Mapping[int, int]) -> DeviceLoad:
+    return DeviceLoad(
         load.device,
         weights=load.weights,
         experts=sum(experts[layer] for layer in layers),

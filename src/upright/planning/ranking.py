@@ -42,7 +42,7 @@ def faithful(model: Model) -> bool:
 
 def order(plan: Plan, artifact: Model, native: Model, box: Box) -> tuple[object, ...]:
     hopeless = any(objection.code in _HOPELESS for objection in plan.objections)
-    installed = any(found.engine == plan.engine for found in box.engines)
+    installed = any(install.engine == plan.engine for install in box.engines)
     return (
         not plan.fits,
         hopeless,
@@ -96,17 +96,17 @@ def worth(plan: Plan, artifact: Model, native: Model) -> float:
 
 def counted_on(plan: Plan) -> float:
     """For agents and chats what one user sees, for batches what all get, for documents the whole job if known."""
-    found = plan.speed
-    if found is None:
+    speed = plan.speed
+    if speed is None:
         return 0.0
     if plan.goal.use == "batch":
-        return found.together.low
+        return speed.together.low
     if plan.goal.use == "long-documents":
-        if found.prompt is None:
+        if speed.prompt is None:
             return 0.0
-        seconds = plan.context_tokens / found.prompt.low + ANSWER_TOKENS / found.full.low
+        seconds = plan.context_tokens / speed.prompt.low + ANSWER_TOKENS / speed.full.low
         return ANSWER_TOKENS / seconds
-    return found.decode.low
+    return speed.decode.low
 
 
 def runner_up_words(plans: Sequence[Plan]) -> str | None:
@@ -138,14 +138,14 @@ def _apart(plan: Plan) -> tuple[str, str, int]:
 
 def way_words(plan: Plan, beside: Plan | None = None) -> str:
     """What sets this plan apart: `sglang`, `ik_llama.cpp with ...:Q4_X`, `vllm, DCP 8`."""
-    words = plan.engine
+    label = plan.engine
     if beside is None or plan.model != beside.model:
-        words += f" with {plan.model}"
+        label += f" with {plan.model}"
     if plan.parallel.decode_context > 1:
-        words += f", DCP {plan.parallel.decode_context}"
+        label += f", DCP {plan.parallel.decode_context}"
     elif beside is not None and beside.parallel.decode_context > 1:
-        words += ", no DCP"
-    return words
+        label += ", no DCP"
+    return label
 
 
 def _rate(rate: Rate) -> str:

@@ -78,12 +78,12 @@ class RankCase:
     def rows(self) -> dict[str, OverheadRow]:
         capability = self.gpus[0].capability
         row = row_of(self.model)
-        found = overheads(
+        overhead_rows = overheads(
             self.engine, self.version, capability=capability, draft=self.goal.draft, model=row.id if row else None
         )
         if self.lessons and (learned := self.lessons.learned(self.model.name, self.parallel, draft=self.goal.draft)):
-            return {row.term: learned.row(row) for row in found}
-        return {row.term: row for row in found}
+            return {row.term: learned.row(row) for row in overhead_rows}
+        return {row.term: row for row in overhead_rows}
 
     @cached_property
     def stages(self) -> tuple[RankWeights, ...]:
@@ -122,7 +122,7 @@ class _Rank:
 
     @property
     def pool_bytes(self) -> int:
-        return self.budget.capacity_bytes - sum(found.bytes for found in self.fixed)
+        return self.budget.capacity_bytes - sum(ledger_line.bytes for ledger_line in self.fixed)
 
 
 def plan_on_ranks(case: RankCase) -> Plan:
@@ -136,7 +136,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
         pool_tokens(smallest.held, pool, case.goal.users, case.context_tokens)
         for pool in (_pool_bytes(smallest, case, "best"), sure, _pool_bytes(smallest, case, "high"))
     )
-    ledger = [found for rank in ranks for found in (*rank.fixed, *_cache_lines(case, rank), *rank.outside)]
+    ledger = [ledger_line for rank in ranks for ledger_line in (*rank.fixed, *_cache_lines(case, rank), *rank.outside)]
     ledger += _on_host(case)
     plan = Plan(
         made_from=case.made_from,
@@ -277,13 +277,13 @@ def _off(term: LedgerLine, end: End) -> int:
 
 def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tuple[Objection, ...]:
     tightest = min(ranks, key=lambda rank: rank.pool_bytes)
-    found = list(case.offload.objections(_on_host(case))) if case.offload else []
+    objections = list(case.offload.objections(_on_host(case))) if case.offload else []
     if tightest.pool_bytes <= 0:
-        found.append(_weights_too_large(case, tightest, -tightest.pool_bytes))
+        objections.append(_weights_too_large(case, tightest, -tightest.pool_bytes))
     enough = low_tokens >= case.need_tokens or case.parallel.pipeline > case.model.architecture.layers
     if tightest.pool_bytes > 0 and not enough:
         short = int((case.need_tokens - low_tokens) * tightest.token_bytes)
-        found.append(
+        objections.append(
             Objection(
                 code="pool-too-small",
                 message=(
@@ -294,12 +294,12 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tu
                 short_bytes=short,
             )
         )
-    found += _host_too_small(case)
+    objections += _host_too_small(case)
     for rank in ranks[:1]:
         outside = (*rank.outside, *(_on_host(case) if rank.device.unified else ()))  # one memory, counted once
-        spare = rank.device.cuda_bytes - rank.budget.capacity_bytes - sum(each.bytes for each in outside)
+        spare = rank.device.cuda_bytes - rank.budget.capacity_bytes - sum(ledger_line.bytes for ledger_line in outside)
         if spare < 0:
-            found.append(
+            objections.append(
                 Objection(
                     code="nothing-left-outside",
                     message=f"{_on_top(rank)} come on top of the fraction {case.fraction}: {memory(-spare)} missing",
@@ -308,7 +308,7 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tu
                     remedy=f"--gpu-memory-utilization {max(0.5, case.fraction - 0.04):.2f}",
                 )
             )
-    return tuple(found)
+    return tuple(objections)
 
 
 def _host_too_small(case: RankCase) -> list[Objection]:
@@ -338,19 +338,19 @@ def _weights_too_large(case: RankCase, rank: _Rank, short: int) -> Objection:
 
 
 def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]:
-    found = []
+    notes = []
     if best and (
         note := fractions.unused(
             case.engine, case.share, rank.device, case.fraction, rank.budget, rank.token_bytes, best
         )
     ):
-        found.append(note)
+        notes.append(note)
     if low < case.need_tokens <= best:
         message = f"by the best figure it fits, within the band of {100 * (1 - low / best):.0f} % it may not"
-        found.append(Note(code="tight", message=message))
+        notes.append(Note(code="tight", message=message))
     if tables := [term for term in _on_host(case) if term.term == "tables"]:
         message = f"{memory(tables[0].bytes)} of lookup tables lie in system RAM, beside the engine's processes"
-        found.append(Note(code="tables-in-ram", message=message))
+        notes.append(Note(code="tables-in-ram", message=message))
     if case.shape.unknown:
-        found.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(case.shape.unknown)}"))
-    return tuple(found)
+        notes.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(case.shape.unknown)}"))
+    return tuple(notes)

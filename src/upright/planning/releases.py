@@ -12,7 +12,7 @@ from upright.catalog.model_records import row_of
 from upright.catalog.recorded_flags import recorded_versions
 from upright.catalog.rows.engine import CompatRow
 from upright.engines import ENGINES, engine_named
-from upright.engines.advisories import Hole, Run, holes, told
+from upright.engines.advisories import EngineRun, Hole, holes, told
 from upright.engines.facets.releases import Releases
 from upright.engines.silicon import capability
 from upright.errors import UsageError
@@ -62,7 +62,7 @@ def judged(plan: Plan, model: Model, box: Box) -> tuple[tuple[Objection, ...], t
 
 def by_advisories(plan: Plan) -> tuple[tuple[Objection, ...], tuple[Note, ...]]:
     """Published holes of this version, as far as a plan decides them; flags and addresses are a recipe's."""
-    known = holes(Run(plan.engine, plan.engine_version, nodes=plan.parallel.nodes))
+    known = holes(EngineRun(plan.engine, plan.engine_version, nodes=plan.parallel.nodes))
     refused = [hole for hole in known if hole.refused]
     others = [hole for hole in known if not hole.refused]
     release = f"{plan.engine} {plan.engine_version} has published holes"
@@ -104,18 +104,18 @@ def _objections(case: _Case) -> Iterator[Objection]:
     if row is not None and oldest is not None and versions.parse(case.version) < versions.parse(oldest):
         message = f"{row.name} needs {case.plan.engine} {oldest} or newer, not {case.version} (models/{row.id})"
         yield Objection(code=TOO_OLD, message=message, remedy=f"--engine-version {oldest}")
-    for found in _against(case):
-        newer = versions.bound(found.versions, "<")
-        if found.backend is None:
-            remedy = f"--engine-version {newer}" if newer else found.instead
-            yield Objection(code=TOO_OLD, message=_words(case, found), remedy=remedy)
+    for trouble in _against(case):
+        newer = versions.bound(trouble.versions, "<")
+        if trouble.backend is None:
+            remedy = f"--engine-version {newer}" if newer else trouble.instead
+            yield Objection(code=TOO_OLD, message=_words(case, trouble), remedy=remedy)
 
 
 def _notes(case: _Case) -> Iterator[Note]:
-    for found in _against(case):
-        if found.backend is not None:
+    for trouble in _against(case):
+        if trouble.backend is not None:
             yield Note(
-                code="known-trouble", message=_words(case, found), remedy=(found.instead or "").rstrip(".") or None
+                code="known-trouble", message=_words(case, trouble), remedy=(trouble.instead or "").rstrip(".") or None
             )
     releases = engine_named(case.plan.engine).releases
     newest = next(reversed(recorded_versions(case.plan.engine)), None)

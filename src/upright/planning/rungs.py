@@ -24,22 +24,22 @@ def rungs(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]:
     limit = model.architecture.context_limit_tokens or SAFE_CONTEXT_TOKENS
     start = min(SAFE_CONTEXT_TOKENS, limit, plan.context_tokens)
     text = "text only, no speculation" if model.architecture.vision else "no speculation"
-    found = [Rung(name="safe-start", context_tokens=start, fits=True, why=f"the weights as they are, {text}")]
-    longer = sorted({plan.context_tokens, *(each for each in CONTEXTS if each <= limit), limit})
-    found += [_context(plan, context, planner) for context in longer if context > start]
-    found += _sharing(plan, planner)
-    found += _memory(plan, planner)
+    ladder = [Rung(name="safe-start", context_tokens=start, fits=True, why=f"the weights as they are, {text}")]
+    longer = sorted({plan.context_tokens, *(length for length in CONTEXTS if length <= limit), limit})
+    ladder += [_context(plan, context, planner) for context in longer if context > start]
+    ladder += _sharing(plan, planner)
+    ladder += _memory(plan, planner)
     ranks = ranks_of(plan.engine)
     drafts = ranks is not None and ranks.drafts
     if drafts and not plan.goal.draft:
         drafted = planner(plan.goal.model_copy(update={"draft": True, **_as_it_is(plan)}))
         cost = plan.kv.capacity_tokens - drafted.kv.capacity_tokens
         why = f"a draft model, if it wins on your load; takes about {tokens(max(0, cost))} tokens of KV cache"
-        found.append(Rung(name="draft", context_tokens=plan.context_tokens, draft=True, fits=drafted.fits, why=why))
+        ladder.append(Rung(name="draft", context_tokens=plan.context_tokens, draft=True, fits=drafted.fits, why=why))
     if model.architecture.vision and drafts:
         why = "pictures: the tower is in the plan; what it needs while it runs is not known"
-        found.append(Rung(name="vision", context_tokens=plan.context_tokens, vision=True, fits=plan.fits, why=why))
-    return tuple(found)
+        ladder.append(Rung(name="vision", context_tokens=plan.context_tokens, vision=True, fits=plan.fits, why=why))
+    return tuple(ladder)
 
 
 def _as_it_is(plan: Plan) -> dict[str, object]:
@@ -77,10 +77,10 @@ def _memory(plan: Plan, planner: Planner) -> Iterator[Rung]:
 
 
 def _context(plan: Plan, context: int, planner: Planner) -> Rung:
-    words = "the goal" if context == plan.context_tokens else f"{tokens(context)} tokens for each user"
+    reason = "the goal" if context == plan.context_tokens else f"{tokens(context)} tokens for each user"
     if context * plan.goal.users <= plan.kv.low_tokens:
-        return Rung(name="context", context_tokens=context, fits=True, why=words)
+        return Rung(name="context", context_tokens=context, fits=True, why=reason)
     other = planner(plan.goal.model_copy(update={"context_tokens": context, "engine": plan.engine}))
     if other.fits and other.parallel.decode_context > plan.parallel.decode_context:
-        words += f", with DCP {other.parallel.decode_context}"
-    return Rung(name="context", context_tokens=context, fits=other.fits, why=words)
+        reason += f", with DCP {other.parallel.decode_context}"
+    return Rung(name="context", context_tokens=context, fits=other.fits, why=reason)

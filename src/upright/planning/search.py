@@ -120,7 +120,7 @@ def _across(
 
     network(goal.link)
     search = _Search(several(box, goal.nodes), verdicts)
-    ranked = sorted(search.ways(model, goal), key=lambda found: order(found, model, model, box))
+    ranked = sorted(search.ways(model, goal), key=lambda candidate: order(candidate, model, model, box))
     alone = plan(
         box,
         model,
@@ -169,7 +169,7 @@ class _Search:
         self._references: dict[str, str] = {}
 
     def best(self, model: Model, goal: Goal) -> Plan:
-        return min(self.ways(model, goal), key=lambda found: order(found, model, model, self._box))
+        return min(self.ways(model, goal), key=lambda candidate: order(candidate, model, model, self._box))
 
     def grown(self, count: int) -> Callable[[Model, Goal], Plan]:
         """Plans on a box with this many of the first GPU."""
@@ -194,7 +194,7 @@ class _Search:
             yield Note(code="community-image", message=message, remedy=f"--image {image}")
 
     def ways(self, model: Model, goal: Goal) -> list[Plan]:
-        return [self._finished(found, model, goal) for found in self._plans(model, goal)]
+        return [self._finished(candidate, model, goal) for candidate in self._plans(model, goal)]
 
     def _plans(self, model: Model, goal: Goal) -> Iterator[Plan]:
         context = goal.context_tokens or start_context(model, goal.use)
@@ -328,7 +328,9 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
             )  # fmt: skip
             done = done.model_copy(update={"notes": (*done.notes, *rules.left_out())})
             yield _objecting(done, problems)
-            if (done.fits and not for_speed) or any(each.code == "weights-too-large" for each in done.objections):
+            if (done.fits and not for_speed) or any(
+                objection.code == "weights-too-large" for objection in done.objections
+            ):
                 break
 
 

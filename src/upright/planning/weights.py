@@ -100,11 +100,11 @@ def replicated_share(architecture: Architecture, tensor: int) -> Fraction:
 
 def layer_bytes(model: Model, groups: Sequence[Group] | None = None) -> dict[int | None, int]:
     """Bytes by layer, None for what lies outside the layers."""
-    found: dict[int | None, int] = {}
+    bytes_by_layer: dict[int | None, int] = {}
     for line in model.weights:
         if groups is None or line.group in groups:
-            found[line.layer] = found.get(line.layer, 0) + line.bytes
-    return found
+            bytes_by_layer[line.layer] = bytes_by_layer.get(line.layer, 0) + line.bytes
+    return bytes_by_layer
 
 
 def _stage(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from upright import catalog
-from upright.planning.artifacts import Choice
+from upright.planning.artifacts import ArtifactChoice
 from upright.planning.ranking import NATIVE_BITS, expert_bits
 from upright.records.model import Model
 from upright.records.plan import ExpertPlace, Plan
 from upright.units import memory, size
 
 
-def choice_words(plans: Sequence[Plan], choice: Choice) -> str | None:
+def choice_words(plans: Sequence[Plan], choice: ArtifactChoice) -> str | None:
     """Why this artifact and not another; None if there was nothing to choose."""
     best, native = plans[0], choice.model
     if not best.fits or choice.choose_from == ():
@@ -52,22 +52,22 @@ def expert_words(places: Sequence[ExpertPlace]) -> str | None:
     """`experts: layers 1-8 on gpu0, 53-60 on gpu1, 9-52 in system RAM`."""
     if not places:
         return None
-    words = [
+    placements = [
         f"{spans(place.layers)} {'in system RAM' if place.device == 'host' else 'on ' + place.device}"
         for place in places
     ]
-    return f"experts of layers {', '.join(words)}"
+    return f"experts of layers {', '.join(placements)}"
 
 
 def spans(numbers: Sequence[int]) -> str:
     """`1-8, 10`."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in sorted(numbers):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in found)
+            ranges.append([number, number])
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _smaller(plans: Sequence[Plan], artifacts: Sequence[Model], chosen: Model) -> Model | None:

@@ -53,14 +53,14 @@ def measure(host: Host, available: Figure) -> Figure:
     if total < SMALLEST_BYTES:
         return unknown(f"not measured: only {memory(available.value)} of memory is available")
     argv = ["python3", "-c", _SCRIPT, "read-memory", str(total), str(PASSES)]
-    result = host.run(argv, timeout_seconds=TIMEOUT_SECONDS)
+    completed = host.run(argv, timeout_seconds=TIMEOUT_SECONDS)
     try:
-        found = decoded(result.out)
-        rate = found["bytes"] / min(found["seconds"])
-        threads, load = int(found["threads"]), float(found["load"])
+        measurement = decoded(completed.out)
+        rate = measurement["bytes"] / min(measurement["seconds"])
+        threads, load = int(measurement["threads"]), float(measurement["load"])
     except (ValueError, KeyError, TypeError, ZeroDivisionError):
-        return unknown(f"the measurement gave no result: {(result.err.strip().splitlines() or ['no word'])[-1]}")
-    how = f"memchr over {memory(found['bytes'])} by {threads} threads, best of {PASSES}; reads only"
+        return unknown(f"the measurement gave no result: {(completed.err.strip().splitlines() or ['no word'])[-1]}")
+    how = f"memchr over {memory(measurement['bytes'])} by {threads} threads, best of {PASSES}; reads only"
     if load > threads * _BUSY:
         how += f"; others were at work (load {load:.1f}), so expect more"
     return Figure(value=int(rate), basis="measured", source=how)

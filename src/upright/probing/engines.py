@@ -75,12 +75,12 @@ def engine_questions(answers: Answers) -> Questions:
     """The second round: what the first one found is asked for its version, and for its help where that is cheap."""
     questions: dict[str, tuple[str, ...]] = {}
     commands = {command.name for command in _commands().values()}
-    for found in _found(answers):
-        if found.name in commands:
-            questions[f"{found.program} --version"] = (found.program, "--version")
-            questions[f"{found.program} --help"] = (found.program, "--help")
-        elif found.python:
-            questions[f"{found.python} metadata"] = (*found.python.split(), "-c", _metadata(), "metadata")
+    for executable in _found(answers):
+        if executable.name in commands:
+            questions[f"{executable.program} --version"] = (executable.program, "--version")
+            questions[f"{executable.program} --help"] = (executable.program, "--help")
+        elif executable.python:
+            questions[f"{executable.python} metadata"] = (*executable.python.split(), "-c", _metadata(), "metadata")
     return questions
 
 
@@ -98,8 +98,8 @@ def help_questions(installs: Iterable[EngineInstall]) -> Questions:
 
 def with_flags(installs: Iterable[EngineInstall], answers: Answers) -> tuple[EngineInstall, ...]:
     return tuple(
-        each.model_copy(update={"flags": flags_of(text)}) if (text := told(answers, each.program)) else each
-        for each in installs
+        install.model_copy(update={"flags": flags_of(text)}) if (text := told(answers, install.program)) else install
+        for install in installs
     )
 
 
@@ -108,18 +108,20 @@ def read_engines(answers: Answers) -> tuple[EngineInstall, ...]:
     installs: list[EngineInstall] = []
     commands = {command.name for command in _commands().values()}
     packages = {package.name: engine for engine, package in _packages().items()}
-    for found in _found(answers):
-        if found.name in commands:
-            installs.append(_program(answers, found))
-        elif found.name in packages:
-            engine = packages[found.name]
-            version = _versions(answers, found.python).get(engine)
-            installs.append(EngineInstall(engine=engine, version=version, program=found.program))
+    for executable in _found(answers):
+        if executable.name in commands:
+            installs.append(_program(answers, executable))
+        elif executable.name in packages:
+            engine = packages[executable.name]
+            version = _versions(answers, executable.python).get(engine)
+            installs.append(EngineInstall(engine=engine, version=version, program=executable.program))
         else:
             known = {install.engine for install in installs}
             installs += [
-                EngineInstall(engine=engine, version=version, program=found.program, module=_packages()[engine].module)
-                for engine, version in _versions(answers, found.python).items()
+                EngineInstall(
+                    engine=engine, version=version, program=executable.program, module=_packages()[engine].module
+                )
+                for engine, version in _versions(answers, executable.python).items()
                 if engine not in known
             ]
     return tuple(installs)
@@ -141,8 +143,11 @@ class _Found:
 def _found(answers: Answers) -> list[_Found]:
     """Engines' commands with the interpreter behind them, and last the python3 on PATH."""
     lines = [(line + "\t\t").split("\t") for line in (told(answers, "engines") or "").splitlines()]
-    found = [_Found(name, program, python) for name, program, python, *_ in lines if program]
-    return [replace(each, python=each.program) if each.name == "python3" else each for each in found]
+    executables = [_Found(name, program, python) for name, program, python, *_ in lines if program]
+    return [
+        replace(executable, python=executable.program) if executable.name == "python3" else executable
+        for executable in executables
+    ]
 
 
 def _program(answers: Answers, found: _Found) -> EngineInstall:

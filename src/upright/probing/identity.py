@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upright.host import Host, Redaction
+from upright.host import Host, IdentityRedaction
 from upright.probing.questions import ask, script
 
 _QUESTIONS = {
@@ -21,8 +21,8 @@ _QUESTIONS = {
 }
 
 
-def redaction_for(host: Host) -> Redaction:
+def redaction_for(host: Host) -> IdentityRedaction:
     """Asked of the host itself, never of the recorder: the answers must not be recorded."""
     answers = ask(host, _QUESTIONS)
     target = host.name.removeprefix("ssh:").rpartition("@")[2].partition(":")[0]
-    return Redaction(hosts=[target, *answers["hosts"].out.split()], users=answers["users"].out.split())
+    return IdentityRedaction(hosts=[target, *answers["hosts"].out.split()], users=answers["users"].out.split())

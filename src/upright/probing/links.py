@@ -48,6 +48,6 @@ def numa_affinities(answers: Answers) -> dict[int, int]:
 
 def _table(text: str) -> tuple[list[str], dict[int, list[str]]]:
     """The words of the header, and of each GPU's row without its label."""
-    lines = [words for line in text.splitlines() if (words := _COLOUR.sub("", line).split()) and _GPU.match(words[0])]
-    header = next((words for words in lines if "X" not in words), [])
-    return header, {int(words[0][3:]): words[1:] for words in lines if words is not header}
+    lines = [cells for line in text.splitlines() if (cells := _COLOUR.sub("", line).split()) and _GPU.match(cells[0])]
+    header = next((cells for cells in lines if "X" not in cells), [])
+    return header, {int(cells[0][3:]): cells[1:] for cells in lines if cells is not header}

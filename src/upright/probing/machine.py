@@ -42,11 +42,11 @@ _MEMINFO = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 
 def read_cpu(answers: Answers) -> Cpu:
     fields = _lscpu(told(answers, "lscpu")) or _cpuinfo(told(answers, "cpuinfo") or "")
-    sockets, each = _count(fields.get("Socket(s)")), _count(fields.get("Core(s) per socket"))
+    sockets, cores_per_socket = _count(fields.get("Socket(s)")), _count(fields.get("Core(s) per socket"))
     return Cpu(
         name=fields.get("Model name") or "unknown processor",
         sockets=sockets,
-        cores=each * sockets if each and sockets else None,
+        cores=cores_per_socket * sockets if cores_per_socket and sockets else None,
         threads=_count(told(answers, "nproc")) or _count(fields.get("CPU(s)")),
         flags=tuple(sorted(flag for flag in fields.get("Flags", "").split() if _FLAGS_THAT_MATTER.match(flag))),
         hypervisor=fields.get("Hypervisor vendor"),

@@ -63,13 +63,13 @@ def _summary(modules: list[_Module], source: str) -> tuple[MemoryModules, Figure
         )
     kinds = {module.kind for module in modules if module.kind}
     count = Figure(value=len(modules), basis="probed", source=source)
-    found = MemoryModules(
+    memory_modules = MemoryModules(
         kind=kinds.pop() if len(kinds) == 1 else None,
         count=count,
         channels=channels,
         speed_mega_transfers_per_second=speed,
     )
-    return found, bandwidth
+    return memory_modules, bandwidth
 
 
 def _from_dmidecode(text: str) -> list[_Module]:
@@ -92,8 +92,8 @@ def _from_dmidecode(text: str) -> list[_Module]:
 
 def _from_udev(text: str) -> list[_Module]:
     rows: dict[int, dict[str, str]] = {}
-    for index, name, value in _UDEV.findall(text):
-        rows.setdefault(int(index), {})[name] = value
+    for index, name, field_text in _UDEV.findall(text):
+        rows.setdefault(int(index), {})[name] = field_text
     return [
         _module(
             row.get("TYPE"),

@@ -83,10 +83,10 @@ def addressing_modes(answers: Answers) -> set[str]:
 
 def fabric_states(answers: Answers) -> set[str]:
     """`Completed, Success` of each GPU behind an NVSwitch; GPUs without a fabric say N/A and are left out."""
-    found = re.findall(
+    fabrics = re.findall(
         r"^\s+Fabric\n\s+State\s*: (.*)\n\s+Status\s*: (.*)$", told(answers, "nvidia-long") or "", re.MULTILINE
     )
-    return {f"{state}, {status}" for state, status in found if state not in ("N/A", "Not Supported")}
+    return {f"{state}, {status}" for state, status in fabrics if state not in ("N/A", "Not Supported")}
 
 
 def bus_address(bus_id: str) -> str:
@@ -129,8 +129,8 @@ def _number(text: str, source: str, factor: int = 1) -> Figure:
     match = _NUMBER.match(text)
     if match is None:
         return unknown(f"{source} says {text or 'nothing'}")
-    value = float(match[0]) * factor
-    return Figure(value=int(value) if value.is_integer() else value, basis="probed", source=source)
+    amount = float(match[0]) * factor
+    return Figure(value=int(amount) if amount.is_integer() else amount, basis="probed", source=source)
 
 
 def _switch(text: str | None) -> bool | None:

@@ -30,8 +30,8 @@ def script(label: str, text: str) -> tuple[str, ...]:
 
 def told(answers: Answers, name: str) -> str | None:
     """The output of a command that succeeded; None if it did not."""
-    result = answers.get(name, NOT_ASKED)
-    return result.out if result.ok and result.out.strip() else None
+    answer = answers.get(name, NOT_ASKED)
+    return answer.out if answer.ok and answer.out.strip() else None
 
 
 def rows(answers: Answers, name: str, width: int) -> list[list[str]]:

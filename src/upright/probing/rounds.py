@@ -46,15 +46,15 @@ def probe(host: Host, *, measure: bool = False, flags: bool = False) -> Box:
         software=software.read_software(answers),
         containers=software.read_containers(answers),
         engines=_engines(host, answers, flags),
-        settings=settings.read_settings(settings.Seen(answers, gpus, pairs, numa)),
+        settings=settings.read_settings(settings.ProbedHost(answers, gpus, pairs, numa)),
     )
 
 
 def _engines(host: Host, answers: Answers, flags: bool) -> tuple[EngineInstall, ...]:
-    found = engines.read_engines(answers)
+    installs = engines.read_engines(answers)
     if not flags:
-        return found
-    return engines.with_flags(found, ask(host, engines.help_questions(found), timeout_seconds=HELP_SECONDS))
+        return installs
+    return engines.with_flags(installs, ask(host, engines.help_questions(installs), timeout_seconds=HELP_SECONDS))
 
 
 def _gpus(answers: Answers, memory_bytes: Figure, memory_available_bytes: Figure) -> tuple[Gpu, ...]:

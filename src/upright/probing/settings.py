@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from upright import catalog
 from upright.probing import nvidia
 from upright.probing.questions import NOT_ASKED, Answers, script, told
-from upright.records.box import Gpu, Link, NumaNode, Setting, Verdict
+from upright.records.box import Gpu, HostSetting, Link, NumaNode, Verdict
 from upright.units import GIB, KIB, memory
 
 _KERNEL_WORDS = "iommu|amd_iommu|intel_iommu|pcie_aspm|pcie_port_pm|pci|numa_balancing|mem_encrypt"
@@ -37,7 +37,7 @@ _WHOLE_BAR = 0.9
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProbedHost:
     """What the readers may look at."""
 
     answers: Answers
@@ -49,16 +49,16 @@ class Seen:
 State = tuple[str, Verdict]
 
 
-def read_settings(seen: Seen) -> tuple[Setting, ...]:
+def read_settings(seen: ProbedHost) -> tuple[HostSetting, ...]:
     counts = {"any": True, "gpu": len(seen.gpus) >= 1, "gpus": len(seen.gpus) >= 2, "numa": len(seen.numa) >= 2}
-    found = []
+    settings = []
     for row in catalog.settings():
         reader = READERS.get(row.id, _no_reader)
         state, verdict = reader(seen)
         if not counts[row.matters]:
             verdict = "irrelevant"
-        found.append(
-            Setting(
+        settings.append(
+            HostSetting(
                 name=row.id,
                 state=state,
                 verdict=verdict,
@@ -67,10 +67,10 @@ def read_settings(seen: Seen) -> tuple[Setting, ...]:
                 source=row.sources[0],
             )
         )
-    return tuple(found)
+    return tuple(settings)
 
 
-def _nvidia_driver(seen: Seen) -> State:
+def _nvidia_driver(seen: ProbedHost) -> State:
     devices = nvidia.devices_on_the_bus(seen.answers)
     there = [address for address, vendor in devices if vendor == nvidia.NVIDIA]
     if len(there) > len(seen.gpus):
@@ -84,7 +84,7 @@ def _nvidia_driver(seen: Seen) -> State:
     return f"{len(seen.gpus)} served", "good"
 
 
-def _peer_access(seen: Seen) -> State:
+def _peer_access(seen: ProbedHost) -> State:
     states = [link.peer_access for link in seen.links]
     if not states or None in states:
         return "nvidia-smi topo -p2p does not say", "unknown"
@@ -95,7 +95,7 @@ def _peer_access(seen: Seen) -> State:
     return f"missing between {missing} of {len(states)} pairs ({', '.join(bad)})", "attention"
 
 
-def _nvlink(seen: Seen) -> State:
+def _nvlink(seen: ProbedHost) -> State:
     linked = {index for link in seen.links if link.nvlinks for index in (link.a, link.b)}
     if not linked:
         return "none", "irrelevant"
@@ -105,7 +105,7 @@ def _nvlink(seen: Seen) -> State:
     return f"{max(link.nvlinks for link in seen.links)} links each way", "good"
 
 
-def _fabric(seen: Seen) -> State:
+def _fabric(seen: ProbedHost) -> State:
     states = nvidia.fabric_states(seen.answers)
     if not states:
         return "no NVSwitch", "irrelevant"
@@ -113,20 +113,20 @@ def _fabric(seen: Seen) -> State:
     return (f"{'; '.join(bad)}", "attention") if bad else ("up", "good")
 
 
-def _iommu(seen: Seen) -> State:
+def _iommu(seen: ProbedHost) -> State:
     if "iommu-groups" not in seen.answers or not seen.answers["iommu-groups"].ok:
         return "/sys/kernel/iommu_groups cannot be read", "unknown"
     types = re.findall(r"\d+ (\S+)", seen.answers["iommu-groups"].out)
-    words = " ".join((told(seen.answers, "kernel-words") or "").split())
-    said = f" ({words})" if "iommu" in words else ""
+    kernel_arguments = " ".join((told(seen.answers, "kernel-words") or "").split())
+    suffix = f" ({kernel_arguments})" if "iommu" in kernel_arguments else ""
     if not types:
-        return f"off{said}", "good"
+        return f"off{suffix}", "good"
     if set(types) == {"identity"}:
-        return f"pass-through{said}", "good"
-    return f"translating: {', '.join(sorted(set(types)))}{said}", "attention"
+        return f"pass-through{suffix}", "good"
+    return f"translating: {', '.join(sorted(set(types)))}{suffix}", "attention"
 
 
-def _acs(seen: Seen) -> State:
+def _acs(seen: ProbedHost) -> State:
     text = told(seen.answers, "bridges")
     if text is None:
         return "lspci is not there or shows nothing", "unknown"
@@ -148,7 +148,7 @@ def _acs(seen: Seen) -> State:
     return "no bridge has ACS", "good"
 
 
-def _resizable_bar(seen: Seen) -> State:
+def _resizable_bar(seen: ProbedHost) -> State:
     pairs = [(gpu.bar1_bytes.value, gpu.memory_bytes.value) for gpu in seen.gpus]
     known = [(window, total) for window, total in pairs if window is not None and total is not None]
     if not known or len(known) < len(pairs):
@@ -159,7 +159,7 @@ def _resizable_bar(seen: Seen) -> State:
     return f"BAR1 is {memory(min(window for window, _ in known))}", "good"
 
 
-def _pcie_width(seen: Seen) -> State:
+def _pcie_width(seen: ProbedHost) -> State:
     narrow, widths = [], set()
     for gpu in seen.gpus:
         now, most = gpu.pcie.width_lanes.value, gpu.pcie.width_max_lanes.value
@@ -171,7 +171,7 @@ def _pcie_width(seen: Seen) -> State:
     return (", ".join(narrow), "attention") if narrow else (", ".join(sorted(widths)) or "no GPU", "good")
 
 
-def _aspm(seen: Seen) -> State:
+def _aspm(seen: ProbedHost) -> State:
     if "pcie_aspm=off" in (told(seen.answers, "kernel-words") or "").split():
         return "off (pcie_aspm=off)", "good"
     policy = re.search(r"\[(\w+)\]", told(seen.answers, "aspm") or "")
@@ -182,7 +182,7 @@ def _aspm(seen: Seen) -> State:
     return f"policy {policy[1]}", "good" if policy[1] == "performance" else "attention"
 
 
-def _hmm(seen: Seen) -> State:
+def _hmm(seen: ProbedHost) -> State:
     modes, parameter = nvidia.addressing_modes(seen.answers), (told(seen.answers, "hmm") or "").strip()
     if "HMM" in modes:
         return "on (Addressing Mode: HMM)", "attention"
@@ -193,41 +193,41 @@ def _hmm(seen: Seen) -> State:
     return "nvidia_uvm is not loaded, or does not say", "unknown"
 
 
-def _persistence_mode(seen: Seen) -> State:
+def _persistence_mode(seen: ProbedHost) -> State:
     states = {row.get("persistence_mode", "") for row in nvidia.query_rows(seen.answers)}
     if states == {"Enabled"}:
         return "on", "good"
     return ("off", "attention") if "Disabled" in states else ("the driver does not say", "unknown")
 
 
-def _shared_memory(seen: Seen) -> State:
-    words = (told(seen.answers, "shared-memory") or "").strip().rpartition("\n")[2].split()
-    if len(words) < 6 or not words[1].isdecimal():
+def _shared_memory(seen: ProbedHost) -> State:
+    columns = (told(seen.answers, "shared-memory") or "").strip().rpartition("\n")[2].split()
+    if len(columns) < 6 or not columns[1].isdecimal():
         return "no /dev/shm", "unknown"
-    size = int(words[1]) * KIB
+    size = int(columns[1]) * KIB
     return memory(size), "good" if size >= ENOUGH_SHARED_MEMORY_BYTES else "attention"
 
 
-def _governor(seen: Seen) -> State:
+def _governor(seen: ProbedHost) -> State:
     governors = re.findall(r"\d+ (\S+)", told(seen.answers, "governor") or "")
     if not governors:
         return "the kernel shows none (usual in virtual machines)", "unknown"
     return ", ".join(governors), "good" if governors == ["performance"] else "attention"
 
 
-def _numa_balancing(seen: Seen) -> State:
-    value = (told(seen.answers, "numa-balancing") or "").strip()
-    if not value:
+def _numa_balancing(seen: ProbedHost) -> State:
+    mode = (told(seen.answers, "numa-balancing") or "").strip()
+    if not mode:
         return "the kernel has none", "good"
-    return ("off", "good") if value == "0" else (f"on ({value})", "attention")
+    return ("off", "good") if mode == "0" else (f"on ({mode})", "attention")
 
 
-def _no_reader(seen: Seen) -> State:
+def _no_reader(seen: ProbedHost) -> State:
     """A row of the user's own catalogue: it explains, and nobody looks."""
     return "not probed", "unknown"
 
 
-READERS: dict[str, Callable[[Seen], State]] = {
+READERS: dict[str, Callable[[ProbedHost], State]] = {
     "nvidia_driver": _nvidia_driver,
     "peer_access": _peer_access,
     "nvlink": _nvlink,

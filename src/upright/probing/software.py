@@ -87,15 +87,15 @@ def _runtime(name: str, code: int, out: str, err: str, gpus: str | None) -> Cont
 
 def _runtimes(text: str | None) -> set[str]:
     try:
-        found = decoded(text or "{}")
+        runtimes = decoded(text or "{}")
     except ValueError:
         return set()
-    return set(found) if isinstance(found, dict) else set()
+    return set(runtimes) if isinstance(runtimes, dict) else set()
 
 
 def _uname(answers: Answers) -> tuple[str | None, str | None, str | None]:
-    words = (told(answers, "uname") or "").split()
-    return (words[0], words[1], words[2]) if len(words) == 3 else (None, None, None)
+    fields = (told(answers, "uname") or "").split()
+    return (fields[0], fields[1], fields[2]) if len(fields) == 3 else (None, None, None)
 
 
 def _first(pattern: str, text: str | None) -> str | None:

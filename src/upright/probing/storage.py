@@ -34,18 +34,18 @@ _ROW = re.compile(r"^(?P<device>.+?)\s+(?P<type>\S+)\s+(?P<size>\d+)\s+\d+\s+(?P
 
 
 def read_disks(answers: Answers) -> tuple[Disk, ...]:
-    found: dict[str, Disk] = {}
+    disks: dict[str, Disk] = {}
     for line in (told(answers, "disks") or "").splitlines():
         row = _ROW.match(line)
         if row is None or _NOT_FOR_MODELS.match(row["type"]) or _INSIDE_CONTAINERS.match(row["mount"]):
             continue
         size, free = _kib(row["size"], "df"), _kib(row["free"], "df")
         if size.value is not None and size.value >= GIB:
-            found.setdefault(
+            disks.setdefault(
                 row["device"] if row["type"] != "overlay" else row["mount"],
                 Disk(mount=row["mount"], filesystem=row["type"], size_bytes=size, free_bytes=free),
             )
-    return tuple(sorted(found.values(), key=lambda disk: disk.mount))
+    return tuple(sorted(disks.values(), key=lambda disk: disk.mount))
 
 
 def read_model_cache(answers: Answers) -> ModelCache | None:
@@ -53,12 +53,12 @@ def read_model_cache(answers: Answers) -> ModelCache | None:
     if "path" not in rows:
         return None
     # device, size, used, available, capacity, mount
-    words = rows.get("df", "").split(maxsplit=5)
-    known = len(words) == 6 and words[3].isdecimal()
+    columns = rows.get("df", "").split(maxsplit=5)
+    known = len(columns) == 6 and columns[3].isdecimal()
     return ModelCache(
         path=rows["path"],
-        mount=words[5] if known else None,
-        free_bytes=_kib(words[3], "df") if known else unknown("df gave no line for it"),
+        mount=columns[5] if known else None,
+        free_bytes=_kib(columns[3], "df") if known else unknown("df gave no line for it"),
         used_bytes=_used(rows.get("used")),
     )
 

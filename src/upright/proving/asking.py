@@ -40,7 +40,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SentQuestion:
     """A question as it goes out."""
 
     messages: list[dict[str, Any]]
@@ -56,12 +56,12 @@ class Asked:
     """For the time that is waited."""
 
 
-def observe(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> Observation:
+def observe(stand: Stand, slot: Slot, asked: SentQuestion, judge: Judge) -> Observation:
     """Ask, let the guards look, then the rule."""
     return observe_answer(stand, slot, asked, judge)[0]
 
 
-def observe_answer(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> tuple[Observation, Answer | None]:
+def observe_answer(stand: Stand, slot: Slot, asked: SentQuestion, judge: Judge) -> tuple[Observation, Answer | None]:
     at, started = utc_now(), time.monotonic()
     try:
         answer = send(stand, asked)
@@ -73,13 +73,13 @@ def observe_answer(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> tupl
     broken = next(complaints(answer, scripts=stand.prompts.scripts), None)
     verdict, reason = ("failed", broken.what) if broken else judged(lambda: judge(answer))
     seen = note(stand, slot, verdict, reason, at=at, seconds=answer.seconds)
-    found = {
+    details = {
         "request": kept(answer.request),
         "response": answer.response,
         "guard": broken.guard if broken else None,
         "measured": {**figures(answer), **seen.measured},
     }
-    return Observation.model_validate({**dict(seen), **found}), answer
+    return Observation.model_validate({**dict(seen), **details}), answer
 
 
 def judged(judge: Callable[[], Judgement]) -> Judgement:
@@ -90,7 +90,7 @@ def judged(judge: Callable[[], Judgement]) -> Judgement:
         return "skipped", f"{NOT_RUN}no isolation for generated code ({error})"
 
 
-def send(stand: Stand, asked: Asked) -> Answer:
+def send(stand: Stand, asked: SentQuestion) -> Answer:
     request = _request(stand, asked)
     messages = request.pop("messages")
     put = stand.endpoint.stream if asked.stream else stand.endpoint.chat
@@ -135,29 +135,29 @@ def learn(stand: Stand, answer: Answer) -> None:
 
 def figures(answer: Answer) -> dict[str, float]:
     """What can be read off one answer: the server's own timings if it gives them, else the stream's."""
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     counts = {
         "prompt_tokens": answer.prompt_tokens,
         "completion_tokens": answer.completion_tokens,
         "cached_tokens": answer.cached_tokens,
     }
-    found |= {name: float(count) for name, count in counts.items() if count is not None}
+    measured |= {name: float(count) for name, count in counts.items() if count is not None}
     timings = answer.response.get("timings")
     if isinstance(timings, dict):  # llama.cpp
         names = {
             "prefill_tokens_per_second": "prompt_per_second",
             "decode_tokens_per_second": "predicted_per_second",
         }
-        found |= {ours: float(timings[its]) for ours, its in names.items() if _positive(timings.get(its))}
+        measured |= {ours: float(timings[its]) for ours, its in names.items() if _positive(timings.get(its))}
     elif answer.first_seconds:
-        found["first_seconds"] = round(answer.first_seconds, 4)
+        measured["first_seconds"] = round(answer.first_seconds, 4)
         computed = (answer.prompt_tokens or 0) - (answer.cached_tokens or 0)
         if computed > 0:
-            found["prefill_tokens_per_second"] = round(computed / answer.first_seconds, 3)
+            measured["prefill_tokens_per_second"] = round(computed / answer.first_seconds, 3)
         writing = answer.seconds - answer.first_seconds
         if (answer.completion_tokens or 0) > 1 and writing > 0:
-            found["decode_tokens_per_second"] = round(((answer.completion_tokens or 0) - 1) / writing, 3)
-    return found
+            measured["decode_tokens_per_second"] = round(((answer.completion_tokens or 0) - 1) / writing, 3)
+    return measured
 
 
 def kept(request: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def text_of(seen: Observation) -> str:
     return Answer({}, seen.response or {}, 0).text
 
 
-def _request(stand: Stand, asked: Asked) -> dict[str, Any]:
+def _request(stand: Stand, asked: SentQuestion) -> dict[str, Any]:
     request: dict[str, Any] = {"messages": asked.messages, "temperature": 0, "max_tokens": asked.max_tokens}
     if asked.tools:
         request["tools"] = asked.tools
@@ -180,7 +180,7 @@ def _request(stand: Stand, asked: Asked) -> dict[str, Any]:
     return {**request, **stand.prompts.modes.get(asked.mode, {}), **(asked.options or {})}
 
 
-def _patience(stand: Stand, asked: Asked) -> float:
+def _patience(stand: Stand, asked: SentQuestion) -> float:
     """Four times the estimate and two minutes; an hour for a long prompt of which nothing is known."""
     rates = stand.rates
     if rates.prefill is None or rates.decode is None:

@@ -12,17 +12,17 @@ from upright import store, units
 from upright.endpoint.client import Endpoint
 from upright.errors import LaunchError, UprightError
 from upright.launching import restart, status
-from upright.launching.footprint import Meter
+from upright.launching.footprint import FootprintMeter
 from upright.launching.readback import residuals_of
 from upright.progress import Tell
-from upright.proving.estimating import Chosen, told_total
+from upright.proving.estimating import ScheduledGroup, told_total
 from upright.proving.journaled import Listener, Wish, climb
 from upright.proving.ladder import target_of
 from upright.proving.rung import Keeper
 from upright.proving.rungs.speculation import observed
 from upright.proving.servers import server
 from upright.proving.speculating import Trial, speculate
-from upright.proving.stepping import Change, step, undo_interrupted
+from upright.proving.stepping import TrialChange, step, undo_interrupted
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.evidence import Evidence, Observation
 from upright.records.recipe import Recipe
@@ -36,7 +36,7 @@ _LONG_SECONDS = 5
 
 
 def climb_deployment(
-    directory: DeploymentDir, wish: Wish, tell: Tell, changes: Sequence[Change] = (), trial: Trial | None = None
+    directory: DeploymentDir, wish: Wish, tell: Tell, changes: Sequence[TrialChange] = (), trial: Trial | None = None
 ) -> Evidence:
     """Prove it as it stands, then with each change in turn, then with each way to guess ahead; what does not hold, or
     does not pay, is taken back."""
@@ -88,14 +88,14 @@ def telling(tell: Tell) -> Listener:
         if seen.verdict == "failed" or seen.seconds >= _LONG_SECONDS:
             tell(f"  {seen.probe or seen.check}: {seen.verdict}, {seen.reason}")
 
-    def on_schedule(schedule: list[Chosen]) -> None:
-        seconds, out = told_total(schedule), [each for each in schedule if not each.runs]
+    def on_schedule(schedule: list[ScheduledGroup]) -> None:
+        seconds, out = told_total(schedule), [choice for choice in schedule if not choice.runs]
         if seconds is not None:
             tell(f"about {units.duration(seconds)} to go" + (", and not all of it fits" if out else ""))
         elif out:
             tell("not all of it fits the budget")
-        for rung in dict.fromkeys(each.group.rung for each in out):
-            names = [each.group.name for each in out if each.group.rung == rung]
+        for rung in dict.fromkeys(choice.group.rung for choice in out):
+            names = [choice.group.name for choice in out if choice.group.rung == rung]
             tell(f"  left out of {rung}: " + (", ".join(names) if len(names) <= _NAMED else f"{len(names)} questions"))
 
     return Listener(on_observation, on_schedule, tell)
@@ -121,7 +121,7 @@ def _keeper(directory: DeploymentDir) -> Keeper:
     def again() -> None:
         restart(directory)
 
-    return Keeper(lambda: Meter(directory.read(Deployment)), again)
+    return Keeper(lambda: FootprintMeter(directory.read(Deployment)), again)
 
 
 def _residuals(directory: DeploymentDir) -> Residuals | None:

@@ -17,15 +17,15 @@ THOUGHT_TOKENS = 400
 
 
 @dataclass(frozen=True)
-class Cost:
+class ProbeCost:
     """What a probe takes: tokens to read, tokens to write, and seconds that depend on neither."""
 
     prompt_tokens: int = 0
     answer_tokens: int = 0
     seconds: float = 0.0
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
+    def __add__(self, other: ProbeCost) -> ProbeCost:
+        return ProbeCost(
             self.prompt_tokens + other.prompt_tokens,
             self.answer_tokens + other.answer_tokens,
             self.seconds + other.seconds,
@@ -53,7 +53,7 @@ class Rates:
         self.prefill = prefill or self.prefill
         self.decode = decode or self.decode
 
-    def seconds(self, cost: Cost) -> float | None:
+    def seconds(self, cost: ProbeCost) -> float | None:
         """None if a rate that is needed is not known yet."""
         total = cost.seconds
         for tokens, rate in ((cost.prompt_tokens, self.prefill), (cost.answer_tokens, self.decode)):
@@ -62,7 +62,7 @@ class Rates:
             total += tokens / rate if rate else 0
         return total
 
-    def witnessed(self, cost: Cost) -> float | None:
+    def witnessed(self, cost: ProbeCost) -> float | None:
         """Seconds that can be told to a person: mostly a prompt, not much longer than one that was measured. How long
         an answer gets, and what a load takes beside its time, nobody knows before."""
         seconds = self.seconds(cost)
@@ -97,14 +97,14 @@ class Group:
 
     rung: str
     name: str
-    cost: Cost
+    cost: ProbeCost
     probes: int = 1
     in_order: bool = False
     """It builds on the groups of its rung before it: its cost counts on their prefix."""
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ScheduledGroup:
     """One group of the climb's schedule."""
 
     group: Group
@@ -118,38 +118,42 @@ class Chosen:
 
 def choose(
     groups: Sequence[Group], rates: Rates, budget_seconds: float | None, known: Mapping[str, Timed] | None = None
-) -> list[Chosen]:
+) -> list[ScheduledGroup]:
     """In the ladder's order, each group that still fits; a dear one that does not fit leaves room for later ones."""
     chosen = _chosen(groups, rates, budget_seconds)
-    firsts = {each.group.rung: each.group for each in reversed(chosen)}
-    return [replace(each, told_seconds=_told(each, chosen, firsts, rates, known or {})) for each in chosen]
+    firsts = {choice.group.rung: choice.group for choice in reversed(chosen)}
+    return [replace(choice, told_seconds=_told(choice, chosen, firsts, rates, known or {})) for choice in chosen]
 
 
 def _told(
-    one: Chosen, chosen: Sequence[Chosen], firsts: Mapping[str, Group], rates: Rates, known: Mapping[str, Timed]
+    one: ScheduledGroup,
+    chosen: Sequence[ScheduledGroup],
+    firsts: Mapping[str, Group],
+    rates: Rates,
+    known: Mapping[str, Timed],
 ) -> float | None:
     rung = one.group.rung
-    groups = [each.group for each in chosen if each.group.rung == rung and each.runs]
+    groups = [choice.group for choice in chosen if choice.group.rung == rung and choice.runs]
     if rung in known and known[rung].fits(groups):
         return known[rung].seconds if one.group is firsts[rung] else 0.0
     return rates.witnessed(one.group.cost)
 
 
-def _chosen(groups: Sequence[Group], rates: Rates, budget_seconds: float | None) -> list[Chosen]:
+def _chosen(groups: Sequence[Group], rates: Rates, budget_seconds: float | None) -> list[ScheduledGroup]:
     left, schedule, cut = budget_seconds, [], set[str]()
     for group in groups:
         seconds = rates.seconds(group.cost)
         if group.in_order and group.rung in cut:
-            schedule.append(Chosen(group, seconds, False, AFTER_LEFT_OUT))
+            schedule.append(ScheduledGroup(group, seconds, False, AFTER_LEFT_OUT))
         elif left is None:
-            schedule.append(Chosen(group, seconds, True, "no budget was given"))
+            schedule.append(ScheduledGroup(group, seconds, True, "no budget was given"))
         elif seconds is None:
-            schedule.append(Chosen(group, None, True, "its time is not known before a rate is measured"))
+            schedule.append(ScheduledGroup(group, None, True, "its time is not known before a rate is measured"))
         elif seconds <= left:
-            schedule.append(Chosen(group, seconds, True, f"about {units.duration(seconds)}"))
+            schedule.append(ScheduledGroup(group, seconds, True, f"about {units.duration(seconds)}"))
             left -= seconds
         else:
-            schedule.append(Chosen(group, seconds, False, unaffordable(seconds, left)))
+            schedule.append(ScheduledGroup(group, seconds, False, unaffordable(seconds, left)))
             cut.add(group.rung)
     return schedule
 
@@ -163,13 +167,13 @@ def is_left_out(reason: str) -> bool:
     return reason == AFTER_LEFT_OUT or reason.endswith(_LEFT)
 
 
-def told_total(schedule: Iterable[Chosen]) -> float | None:
+def told_total(schedule: Iterable[ScheduledGroup]) -> float | None:
     """Of what runs, with a basis for each part; None if there is none for one of them."""
     running = [chosen.told_seconds for chosen in schedule if chosen.runs]
-    return sum(each for each in running if each is not None) if running and None not in running else None
+    return sum(seconds for seconds in running if seconds is not None) if running and None not in running else None
 
 
-def total_seconds(schedule: Iterable[Chosen]) -> float | None:
+def total_seconds(schedule: Iterable[ScheduledGroup]) -> float | None:
     """Of what runs; None if one of them is not known."""
     running = [chosen.seconds for chosen in schedule if chosen.runs]
-    return sum(each for each in running if each is not None) if None not in running else None
+    return sum(seconds for seconds in running if seconds is not None) if None not in running else None

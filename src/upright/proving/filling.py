@@ -36,7 +36,7 @@ _ENDING_TOKENS = 8
 
 
 @dataclass(frozen=True)
-class Usage:
+class CacheUsage:
     """How full the cache is, from 0 to 1."""
 
     share: float
@@ -47,22 +47,22 @@ class Usage:
     """Requests that it has room for at once; None where they share a pool."""
 
 
-def cache_usage(endpoint: Endpoint) -> Usage | None:
+def cache_usage(endpoint: Endpoint) -> CacheUsage | None:
     """How full the cache is now; None if the engine does not say."""
     with suppress(EndpointError):
         usage = read_metrics(endpoint.text("/metrics")).kv_usage
         if usage is not None:
-            return Usage(usage, usage)
+            return CacheUsage(usage, usage)
     try:
         slots = read_slots(endpoint.json_list("/slots"))
     except EndpointError:
         return None
     if slots.usage is None:
         return None
-    return Usage(slots.usage, max(slots.held_tokens) / slots.room_tokens, len(slots.held_tokens))
+    return CacheUsage(slots.usage, max(slots.held_tokens) / slots.room_tokens, len(slots.held_tokens))
 
 
-class Gauge:
+class CacheGauge:
     """Watches how full the cache is while a block runs; the fullest moment counts."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -117,7 +117,7 @@ def others(stand: Stand, count: int, share: float, context_tokens: int, patience
     for thread in threads:
         thread.start()
     try:
-        yield sum(each.wait(patience_seconds) for each in begun)
+        yield sum(event.wait(patience_seconds) for event in begun)
     finally:
         stop.set()
         for thread in threads:

@@ -9,10 +9,10 @@ from itertools import groupby
 
 from upright.endpoint.client import Endpoint
 from upright.progress import utc_now
-from upright.proving.estimating import Chosen, Timed, is_left_out
+from upright.proving.estimating import ScheduledGroup, Timed, is_left_out
 from upright.proving.ladder import prove
 from upright.proving.prompts import PromptSet
-from upright.proving.rung import SoakWish, Target
+from upright.proving.rung import ProofTarget, SoakWish
 from upright.records.base import upgraded
 from upright.records.evidence import Climb, Evidence, Observation, Step
 from upright.store import DeploymentDir
@@ -40,11 +40,13 @@ class Listener:
     """Who is told on the way."""
 
     observation: Callable[[Observation], None] = lambda seen: None
-    schedule: Callable[[list[Chosen]], None] = lambda schedule: None
+    schedule: Callable[[list[ScheduledGroup]], None] = lambda schedule: None
     tell: Callable[[str], None] = lambda words: None
 
 
-def climb(directory: DeploymentDir, target: Target, endpoint: Endpoint, wish: Wish, listener: Listener) -> Evidence:
+def climb(
+    directory: DeploymentDir, target: ProofTarget, endpoint: Endpoint, wish: Wish, listener: Listener
+) -> Evidence:
     """Observations of an interrupted climb of the same thing with the same prompts count; they are not asked again."""
     prompts = f"{wish.prompts.name}:{wish.prompts.digest}"
     seen = interrupted(directory, target.reference, prompts)
@@ -115,15 +117,15 @@ def timed(directory: DeploymentDir, prompts: str) -> dict[str, Timed]:
 def _timed(seen: Sequence[Observation]) -> Iterator[tuple[str, Timed]]:
     """From the end of the rung before to its own last answer; a rung in which something was left out says nothing."""
     before: str | None = None
-    for rung, members in groupby(seen, key=lambda item: item.rung):
+    for rung, members in groupby(seen, key=lambda observation: observation.rung):
         asked = list(members)
         wall = _seconds(before, asked[-1].at) if before else None
         before = asked[-1].at
-        spoken = sum(item.seconds for item in asked)
+        spoken = sum(observation.seconds for observation in asked)
         if wall is None or wall > 2 * spoken + _PAUSE_SECONDS:  # it was interrupted in between
             wall = spoken
-        load = max((item.measured.get("steady_seconds", 0.0) for item in asked), default=0.0)
-        if all(item.verdict != "skipped" or not is_left_out(item.reason) for item in asked):
+        load = max((observation.measured.get("steady_seconds", 0.0) for observation in asked), default=0.0)
+        if all(observation.verdict != "skipped" or not is_left_out(observation.reason) for observation in asked):
             yield rung, Timed(len(asked), wall, load)
 
 

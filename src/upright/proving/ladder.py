@@ -14,16 +14,16 @@ from upright import units
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError, UsageError
 from upright.proving.asking import Slot, note
-from upright.proving.estimating import AFTER_LEFT_OUT, Chosen, Cost, Group, Timed, choose, unaffordable
+from upright.proving.estimating import AFTER_LEFT_OUT, Group, ProbeCost, ScheduledGroup, Timed, choose, unaffordable
 from upright.proving.prompts import PromptSet
-from upright.proving.rung import Probe, Rung, SoakWish, Stand, Target
+from upright.proving.rung import LadderRung, Probe, ProofTarget, SoakWish, Stand
 from upright.proving.rungs import RUNGS
 from upright.records.deployment import Deployment
 from upright.records.evidence import Evidence, Observation
 from upright.records.recipe import Recipe
 
 OnObservation = Callable[[Observation], None]
-OnSchedule = Callable[[list[Chosen]], None]
+OnSchedule = Callable[[list[ScheduledGroup]], None]
 _SAFE_CONTEXT = 65_536
 """The context of the safe start, if none is named."""
 _LONG_SECONDS = 60.0
@@ -36,8 +36,8 @@ def rung_names() -> tuple[str, ...]:
     return tuple(rung.name for rung in RUNGS)
 
 
-def target_of(deployment: Deployment, recipe: Recipe | None = None) -> Target:
-    return Target(
+def target_of(deployment: Deployment, recipe: Recipe | None = None) -> ProofTarget:
+    return ProofTarget(
         name=deployment.name,
         reference=recipe.reference if recipe else next(iter(deployment.made_from), deployment.reference),
         context_tokens=deployment.context_tokens,
@@ -50,7 +50,7 @@ def target_of(deployment: Deployment, recipe: Recipe | None = None) -> Target:
 
 
 def prove(
-    target: Target | Deployment,
+    target: ProofTarget | Deployment,
     endpoint: Endpoint,
     prompts: PromptSet,
     *,
@@ -86,7 +86,7 @@ def prove(
     )
 
 
-def schedule(stand: Stand, rungs: Iterable[Rung], budget_seconds: float | None) -> list[Chosen]:
+def schedule(stand: Stand, rungs: Iterable[LadderRung], budget_seconds: float | None) -> list[ScheduledGroup]:
     """What a climb would do from here, by what is known now. Asks nothing."""
     groups = [group for rung in rungs for group, _ in _groups(rung, stand) if _can(rung, stand)]
     return choose(groups, stand.rates, budget_seconds, stand.known)
@@ -102,10 +102,10 @@ def planned(
     samples: int = 1,
     rungs: Iterable[str] | None = None,
     soak: SoakWish = SoakWish(),  # noqa: B008 (frozen)
-    target: Target | None = None,
-) -> list[Chosen]:
+    target: ProofTarget | None = None,
+) -> list[ScheduledGroup]:
     """What a climb would do on that deployment up to that context; without one on a server that is not there yet."""
-    safe = target or Target("", "", _SAFE_CONTEXT)
+    safe = target or ProofTarget("", "", _SAFE_CONTEXT)
     target = replace(safe, context_tokens=context_tokens or safe.context_tokens)
     stand = Stand(target, Endpoint("http://nobody", ""), prompts, samples=samples, soak=soak)
     if rates is not None:
@@ -116,7 +116,7 @@ def planned(
 @dataclass
 class _Climb:
     stand: Stand
-    rungs: list[Rung]
+    rungs: list[LadderRung]
     budget_seconds: float | None
     seen: list[Observation]
     on_observation: OnObservation | None
@@ -147,17 +147,17 @@ class _Climb:
             gone = self._climb(rung)
             if gone:
                 return gone
-            if any(item.verdict == "failed" for item in self.stand.observations):
+            if any(observation.verdict == "failed" for observation in self.stand.observations):
                 return f"{rung.name} failed"
         if self.left_out:
             return f"the budget left out {self.left_out} questions"
         return "every rung that was asked for was climbed"
 
-    def _climb(self, rung: Rung) -> str | None:
+    def _climb(self, rung: LadderRung) -> str | None:
         """Every group of the rung; returns why the whole climb must end, if it must."""
         cut = False
         for group, probes in _groups(rung, self.stand):
-            failed = any(item.verdict == "failed" for item in self.stand.observations if item.rung == rung.name)
+            failed = any(prior.verdict == "failed" for prior in self.stand.observations if prior.rung == rung.name)
             seconds, left, dear = self.stand.rates.seconds(group.cost), self._left(), False
             self._tell_of(group, [Slot(rung.name, probe.check, probe.name) for probe in probes])
             for probe in probes:
@@ -188,11 +188,11 @@ class _Climb:
 
     def _before(self, slot: Slot) -> Observation | None:
         """What the interrupted climb saw there; what it left out or got no answer to is looked at anew."""
-        for each in self.seen:
-            if (each.rung, each.probe) != (slot.rung, slot.probe) or each.verdict == "skipped":
+        for observation in self.seen:
+            if (observation.rung, observation.probe) != (slot.rung, slot.probe) or observation.verdict == "skipped":
                 continue
-            unanswered = each.verdict == "failed" and each.response is None
-            return None if unanswered else each
+            unanswered = observation.verdict == "failed" and observation.response is None
+            return None if unanswered else observation
         return None
 
     def _resume(self, before: Observation) -> None:
@@ -224,7 +224,7 @@ class _Climb:
         return False
 
 
-def _rungs(to: str, only: Iterable[str] | None) -> list[Rung]:
+def _rungs(to: str, only: Iterable[str] | None) -> list[LadderRung]:
     names = rung_names()
     for name in (to, *(only or ())):
         if name not in names:
@@ -234,13 +234,13 @@ def _rungs(to: str, only: Iterable[str] | None) -> list[Rung]:
     return list(RUNGS[: names.index(to) + 1])
 
 
-def _can(rung: Rung, stand: Stand) -> bool:
+def _can(rung: LadderRung, stand: Stand) -> bool:
     return stand.target.recipe is not None or not rung.needs_recipe
 
 
-def _groups(rung: Rung, stand: Stand) -> Iterator[tuple[Group, list[Probe]]]:
+def _groups(rung: LadderRung, stand: Stand) -> Iterator[tuple[Group, list[Probe]]]:
     """Probes in order, those of one group together; one without a group stands alone."""
     for name, members in groupby(rung.probes(stand), key=lambda probe: probe.group or probe.name):
         probes = list(members)
-        cost = sum((probe.cost for probe in probes), Cost())
+        cost = sum((probe.cost for probe in probes), ProbeCost())
         yield Group(rung.name, name, cost, len(probes), rung.in_order), probes

@@ -18,7 +18,7 @@ _NEAR = 0.03
 
 
 @dataclass(frozen=True)
-class Fact:
+class Needle:
     """One needle."""
 
     place: int
@@ -32,12 +32,12 @@ class LongText:
     """The longest text of a walk."""
 
     sentences: tuple[str, ...]
-    facts: tuple[Fact, ...]
+    facts: tuple[Needle, ...]
 
     def beginning(self, count: int) -> str:
         return " ".join(self.sentences[:count])
 
-    def fact_at(self, depth: float, count: int) -> Fact:
+    def fact_at(self, depth: float, count: int) -> Needle:
         """The fact nearest to that share of the first `count` sentences, and inside them."""
         inside = [fact for fact in self.facts if fact.place < count]
         return min(inside, key=lambda fact: abs(fact.place - depth * count))
@@ -51,9 +51,9 @@ def long_text(needles: Needles, sentences: int, seed: int, places: Iterable[int]
     lines = [sentence(needles, chance) for _ in range(sentences)]
     keys = chance.sample(needles.keys, len(needles.keys))
     firsts, pairs = chance.sample("123456789", 9), set[str]()
-    facts: list[Fact] = []
+    facts: list[Needle] = []
     for place, key in zip(sorted(set(places)), keys, strict=False):
-        fact = Fact(place, key, _number(firsts[len(facts) % 9], needles.digits, pairs, chance))
+        fact = Needle(place, key, _number(firsts[len(facts) % 9], needles.digits, pairs, chance))
         lines[place] = needles.fact.format(key=fact.key, number=fact.number)
         facts.append(fact)
     return LongText(tuple(lines), tuple(facts))
@@ -61,11 +61,11 @@ def long_text(needles: Needles, sentences: int, seed: int, places: Iterable[int]
 
 def hiding_places(depths: Sequence[float], counts: Iterable[int]) -> list[int]:
     """Where texts of so many sentences have a fact at every depth; places that nearly meet are one."""
-    found: list[int] = []
+    places: list[int] = []
     for place in sorted({int(depth * count) for count in counts for depth in depths}):
-        if not found or place - found[-1] > _NEAR * place:
-            found.append(place)
-    return found
+        if not places or place - places[-1] > _NEAR * place:
+            places.append(place)
+    return places
 
 
 def _number(first: str, digits: int, pairs: set[str], chance: random.Random) -> str:
@@ -81,12 +81,12 @@ def _number(first: str, digits: int, pairs: set[str], chance: random.Random) -> 
 
 
 def sentence(needles: Needles, chance: random.Random) -> str:
-    return " ".join(chance.choice(words) for words in needles.filler)
+    return " ".join(chance.choice(alternatives) for alternatives in needles.filler)
 
 
 def lengths(needles: Needles, context_tokens: int) -> list[int]:
     """Prompt lengths to walk: the set's own up to the context and the context itself, or the same proportions of it."""
     longest = needles.lengths[-1]
     if context_tokens < needles.lengths[0]:
-        return [context_tokens * each // longest for each in needles.lengths]
-    return sorted({*(each for each in needles.lengths if each < context_tokens), context_tokens})
+        return [context_tokens * length // longest for length in needles.lengths]
+    return sorted({*(length for length in needles.lengths if length < context_tokens), context_tokens})

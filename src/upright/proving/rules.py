@@ -35,33 +35,33 @@ def says(text: str, expect: Any) -> str | None:
 
 def number(text: str, expect: Any) -> str | None:
     """The last number of the answer is the expected one."""
-    found = _NUMBER.findall(text)
-    if not found:
+    numbers = _NUMBER.findall(text)
+    if not numbers:
         return "no number in the answer"
-    last = float(found[-1].replace(",", ""))
-    return None if last == float(expect) else f"answered {found[-1]}, not {expect}"
+    last = float(numbers[-1].replace(",", ""))
+    return None if last == float(expect) else f"answered {numbers[-1]}, not {expect}"
 
 
 def json_object(text: str, expect: Any) -> str | None:
     """The whole answer is one JSON object with exactly these keys, each of its shape; a code fence is allowed."""
-    data, problem = _parsed(text)
+    payload, problem = _parsed(text)
     if problem:
         return problem
-    if not isinstance(data, dict):
-        return f"a JSON {type(data).__name__}, not an object"
-    if set(data) != set(expect):
-        return f"keys are {sorted(data)}, not {sorted(expect)}"
+    if not isinstance(payload, dict):
+        return f"a JSON {type(payload).__name__}, not an object"
+    if set(payload) != set(expect):
+        return f"keys are {sorted(payload)}, not {sorted(expect)}"
     for key, shape in expect.items():
-        value = data[key]
-        if not isinstance(value, _SHAPES[shape]) or (shape == "number" and isinstance(value, bool)):
-            return f"{key} is {value!r}, not a {shape}"
+        field_value = payload[key]
+        if not isinstance(field_value, _SHAPES[shape]) or (shape == "number" and isinstance(field_value, bool)):
+            return f"{key} is {field_value!r}, not a {shape}"
     return None
 
 
 def schema(text: str, expect: Any) -> str | None:
     """The whole answer is JSON that fits the schema."""
-    data, problem = _parsed(text)
-    return problem or misfit(data, expect)
+    payload, problem = _parsed(text)
+    return problem or misfit(payload, expect)
 
 
 def code(text: str, expect: Any) -> str | None:
@@ -89,9 +89,9 @@ def counts(text: str, expect: Any) -> str | None:
     if expect.get("cut"):
         numbers = numbers[:-1]  # the last one may be half a number
     first, last = expect["from"], expect["to"]
-    for position, found in enumerate(numbers):
-        if found != first + position:
-            return f"{found} where {first + position} belongs"
+    for position, counted in enumerate(numbers):
+        if counted != first + position:
+            return f"{counted} where {first + position} belongs"
     if numbers and expect.get("cut"):
         return None
     return None if numbers and numbers[-1] == last else f"ends at {numbers[-1] if numbers else 'nothing'}, not {last}"
@@ -99,8 +99,8 @@ def counts(text: str, expect: Any) -> str | None:
 
 def code_block(text: str) -> str:
     """The first fenced block, also one that was cut; the text itself if there is none."""
-    found = _CODE.search(text)
-    return found[1] if found else text
+    fence = _CODE.search(text)
+    return fence[1] if fence else text
 
 
 def _parsed(text: str) -> tuple[Any, str | None]:

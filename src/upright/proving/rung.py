@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upright.endpoint.client import Endpoint
-from upright.launching.footprint import Meter
-from upright.proving.estimating import Cost, Rates, Timed
+from upright.launching.footprint import FootprintMeter
+from upright.proving.estimating import ProbeCost, Rates, Timed
 from upright.proving.prompts import PromptSet
 from upright.records.deployment import Deployment
 from upright.records.evidence import Observation
@@ -34,14 +34,14 @@ class SoakWish:
 class Keeper:
     """What a rung may do with a deployment of ours besides asking it."""
 
-    meter: Callable[[], Meter]
+    meter: Callable[[], FootprintMeter]
     """A new one for each start of the engine."""
     restart: Callable[[], None]
     """By the recipe that it runs by; returns when it has answered again. LaunchError if it does not."""
 
 
 @dataclass(frozen=True)
-class Target:
+class ProofTarget:
     """What is asked: a deployment of ours, or a server that somebody else started."""
 
     name: str
@@ -63,7 +63,7 @@ class Target:
 class Stand:
     """Where a climb is: what rungs may look at, and what they have learned."""
 
-    target: Target
+    target: ProofTarget
     endpoint: Endpoint
     prompts: PromptSet
     samples: int = 1
@@ -91,13 +91,13 @@ class Probe:
     name: str
     """Unique within the rung and the same in every climb."""
     ask: Callable[[Stand], Observation]
-    cost: Cost = Cost()  # noqa: RUF009 (frozen)
+    cost: ProbeCost = ProbeCost()  # noqa: RUF009 (frozen)
     group: str = ""
     """Probes with the same group run together; empty for one that stands alone."""
 
 
 @dataclass(frozen=True)
-class Rung:
+class LadderRung:
     """One step of the ladder."""
 
     name: str

@@ -27,10 +27,10 @@ from typing import Any
 
 from upright.bounds.values import decoded
 from upright.proving.confining import inside
-from upright.proving.confining.judging import Subject
+from upright.proving.confining.judging import JudgedCode
 from upright.proving.confining.plain import printable
 from upright.proving.confining.walls import NOBODY
-from upright.proving.confining.ways import ENVIRONMENT, Isolation, Way, ways
+from upright.proving.confining.ways import ENVIRONMENT, ConfinedStart, Isolation, ways
 
 _START = (
     "import json, sys, types\n"
@@ -50,7 +50,7 @@ _MOST_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
+class SandboxLimits:
     """What a run may use."""
 
     wall_seconds: float = 10
@@ -62,7 +62,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SandboxOutcome:
     """How it ended."""
 
     ok: bool
@@ -77,12 +77,12 @@ class NotIsolatedError(Exception):
 
 
 def tried(
-    files: Mapping[str, str], assertions: str, *, about: str | None = None, limits: Limits | None = None
-) -> Outcome:
+    files: Mapping[str, str], assertions: str, *, about: str | None = None, limits: SandboxLimits | None = None
+) -> SandboxOutcome:
     """Our assertions on that code. `about`: the module whose names they use; None if they import what they need."""
-    limits, word, started = limits or Limits(), secrets.token_hex(32), time.monotonic()
+    limits, word, started = limits or SandboxLimits(), secrets.token_hex(32), time.monotonic()
     if problem := _unfit(files):
-        return Outcome(False, problem, isolation(), 0.0)
+        return SandboxOutcome(False, problem, isolation(), 0.0)
     trial = {**_trial(assertions, about), "word": word}
     with ExitStack() as stack:
         asked, asks = _pipe(stack)
@@ -96,20 +96,20 @@ def tried(
         judge.must_be_ready()
         line = _line(verdict, _VERDICT_BYTES, limits.wall_seconds)
         reason = _reason(line, word, code, limits)
-        return Outcome(reason is None, reason or "holds", _way().isolation, round(time.monotonic() - started, 3))
+        return SandboxOutcome(reason is None, reason or "holds", _way().isolation, round(time.monotonic() - started, 3))
 
 
 @contextmanager
-def contained(files: Mapping[str, str], limits: Limits | None = None) -> Iterator[Subject]:
+def contained(files: Mapping[str, str], limits: SandboxLimits | None = None) -> Iterator[JudgedCode]:
     """That code behind its walls, to be asked from here; for a look at the walls."""
     with ExitStack() as stack:
         asked, asks = _pipe(stack)
         answers, answered = _pipe(stack)
-        code = stack.enter_context(_running(asked, answered, files=files, limits=limits or Limits()))
+        code = stack.enter_context(_running(asked, answered, files=files, limits=limits or SandboxLimits()))
         asked.close()
         answered.close()
         code.must_be_ready()
-        yield Subject(asks.fileno(), answers.fileno())
+        yield JudgedCode(asks.fileno(), answers.fileno())
 
 
 def isolation() -> Isolation:
@@ -117,7 +117,7 @@ def isolation() -> Isolation:
     return _way().isolation
 
 
-def _way() -> Way:
+def _way() -> ConfinedStart:
     way, why = _tried_ways()
     if way is None:
         raise NotIsolatedError(why)
@@ -125,7 +125,7 @@ def _way() -> Way:
 
 
 @cache
-def _tried_ways() -> tuple[Way | None, str]:
+def _tried_ways() -> tuple[ConfinedStart | None, str]:
     """The first that holds when it is looked at from inside."""
     if sys.platform != "linux":
         return None, f"isolation needs Linux, and this is {sys.platform}"
@@ -134,7 +134,7 @@ def _tried_ways() -> tuple[Way | None, str]:
         with ExitStack() as stack:
             asked, _ = _pipe(stack)
             _, answered = _pipe(stack)
-            trial = stack.enter_context(_running(asked, answered, limits=Limits(), way=way))
+            trial = stack.enter_context(_running(asked, answered, limits=SandboxLimits(), way=way))
             try:
                 trial.must_be_ready()
             except NotIsolatedError as error:
@@ -167,11 +167,11 @@ def _running(
     asks: FileIO,
     answers: FileIO,
     *,
-    limits: Limits,
+    limits: SandboxLimits,
     files: Mapping[str, str] | None = None,
     verdict: FileIO | None = None,
     trial: dict[str, Any] | None = None,
-    way: Way | None = None,
+    way: ConfinedStart | None = None,
 ) -> Iterator[_Running]:
     way = way or _way()
     with ExitStack() as stack:
@@ -207,7 +207,7 @@ def _running(
             _line(alive, 1, _GONE_SECONDS)
 
 
-def _kernel_limits(limits: Limits) -> dict[str, int]:
+def _kernel_limits(limits: SandboxLimits) -> dict[str, int]:
     return {
         "RLIMIT_CPU": limits.cpu_seconds,
         "RLIMIT_AS": limits.memory_bytes,
@@ -265,7 +265,7 @@ def _imported(source: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name.split(".")[0] not in sys.stdlib_module_names]
 
 
-def _reason(line: bytes | None, word: str, code: _Running, limits: Limits) -> str | None:
+def _reason(line: bytes | None, word: str, code: _Running, limits: SandboxLimits) -> str | None:
     """None if the judge gave the word; else why not."""
     if line is None:
         return f"did not end within {limits.wall_seconds:g} s"

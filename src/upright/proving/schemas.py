@@ -29,8 +29,8 @@ def misfit(value: Any, schema: Mapping[str, Any], place: str = "") -> str | None
     if isinstance(value, list) and not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
         return f"{where} has {len(value)} items"
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
-        found = (misfit(item, schema["items"], f"{place}[{index}]") for index, item in enumerate(value))
-        return next((each for each in found if each), None)
+        problems = (misfit(element, schema["items"], f"{place}[{index}]") for index, element in enumerate(value))
+        return next((problem for problem in problems if problem), None)
     return None
 
 
@@ -39,10 +39,10 @@ def _object_misfit(value: dict[str, Any], schema: Mapping[str, Any], place: str)
     for name in schema.get("required", ()):
         if name not in value:
             return f"{place or 'the object'} lacks {name}"
-    for name, item in value.items():
+    for name, member in value.items():
         if name in properties:
-            if found := misfit(item, properties[name], f"{place}.{name}".lstrip(".")):
-                return found
+            if problem := misfit(member, properties[name], f"{place}.{name}".lstrip(".")):
+                return problem
         elif schema.get("additionalProperties") is False:
             return f"{place or 'the object'} has {name}, which the schema does not know"
     return None

@@ -9,15 +9,15 @@ from typing import Any
 from upright.endpoint.client import Endpoint
 from upright.engines import ENGINES
 from upright.errors import EndpointError
-from upright.proving.rung import Target
+from upright.proving.rung import ProofTarget
 
 
-def server(endpoint: Endpoint, context_tokens: int | None = None) -> Target:
+def server(endpoint: Endpoint, context_tokens: int | None = None) -> ProofTarget:
     """Its engine, version and context as it says itself; what it does not say stays unknown."""
     card = next((card for card in endpoint.model_cards() if card.get("id") == endpoint.model), {})
     props = _asked(endpoint, "/props")
     engine, version = _engine(endpoint, card, props)
-    return Target(
+    return ProofTarget(
         name=f"{endpoint.base_url} ({endpoint.model})",
         reference=f"server:{hashlib.sha256(f'{endpoint.base_url} {endpoint.model}'.encode()).hexdigest()}",
         context_tokens=context_tokens or _context(card, props),
@@ -29,13 +29,13 @@ def server(endpoint: Endpoint, context_tokens: int | None = None) -> Target:
 
 def _engine(endpoint: Endpoint, card: dict[str, Any], props: dict[str, Any]) -> tuple[str | None, str | None]:
     owner = str(card.get("owned_by") or "").lower()
-    said = {name: engine.http for name, engine in ENGINES.items() if engine.http.owner is not None}
-    for name, http in said.items():
+    http_by_engine = {name: engine.http for name, engine in ENGINES.items() if engine.http.owner is not None}
+    for name, http in http_by_engine.items():
         # One with slots tells its build where it tells of them; the first of a family stands for its forks.
         if http.slots and ("build_info" in props or str(http.owner) in owner):
             return name, _text(props.get("build_info"))
     version = _text(_asked(endpoint, "/version").get("version"))
-    return next((name for name, http in said.items() if http.owner == owner), None), version
+    return next((name for name, http in http_by_engine.items() if http.owner == owner), None), version
 
 
 def _context(card: dict[str, Any], props: dict[str, Any]) -> int | None:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from upright import units
-from upright.benchmarking.load import Landing, Load, Request, Tally, Target, run
+from upright.benchmarking.load import Arrivals, Landing, LoadTarget, Request, StreamTally, run
 from upright.endpoint.client import Answer
 from upright.endpoint.guards import complaints
 from upright.errors import UprightError
-from upright.launching.footprint import Footprint, Meter
+from upright.launching.footprint import Footprint, FootprintMeter
 from upright.proving.long_text import long_text
 from upright.proving.prompts import Needles
 from upright.proving.rules import judge
@@ -51,7 +51,7 @@ _KEPT = 5
 clock = time.perf_counter
 
 
-class Seen(NamedTuple):
+class SoakedRequest(NamedTuple):
     """What became of one request."""
 
     at: float
@@ -75,8 +75,8 @@ class Restarted:
     """Until it answered again."""
     reason: str | None
     """Why it did not come back."""
-    during: tuple[Seen, ...]
-    after: tuple[Seen, ...]
+    during: tuple[SoakedRequest, ...]
+    after: tuple[SoakedRequest, ...]
 
 
 @dataclass
@@ -88,9 +88,9 @@ class Soaked:
     """About, for each user."""
     questions: int
     """Of one user, in a round."""
-    warm: list[Seen] = field(default_factory=list)
+    warm: list[SoakedRequest] = field(default_factory=list)
     """The first round of each user: every text is read for the first time."""
-    steady: list[Seen] = field(default_factory=list)
+    steady: list[SoakedRequest] = field(default_factory=list)
     steady_seconds: float = 0.0
     gone: bool = False
     """The server could no longer be reached."""
@@ -103,7 +103,7 @@ class Soaked:
     """Failures and broken answers, in words."""
 
     @property
-    def asked(self) -> list[Seen]:
+    def asked(self) -> list[SoakedRequest]:
         return [*self.warm, *self.steady]
 
 
@@ -147,23 +147,23 @@ class _Users:
         self._next = [0] * users
         self._left: list[int | None] = [None] * users
         self._free: deque[int] = deque()
-        self._into: list[Seen] = []
+        self._into: list[SoakedRequest] = []
         extra = tuple(stand.prompts.modes.get("instant", {}).items())
-        self._target = Target(stand.endpoint.base_url, stand.endpoint.model, key=stand.endpoint.key, extra=extra)
+        self._target = LoadTarget(stand.endpoint.base_url, stand.endpoint.model, key=stand.endpoint.key, extra=extra)
         self._scripts = stand.prompts.scripts
         self._patience_seconds = _PATIENCE_SECONDS + 4 * users * tokens / (stand.rates.prefill or 100)
         self.began = 0.0
         self.restarting = False
         self.soaked = Soaked(users, tokens, len(self._sheets[0]))
 
-    def load(self, seconds: float | None = None) -> Load:
+    def load(self, seconds: float | None = None) -> Arrivals:
         """What runs at its end may end too: cut before patience ends, it could not be told from what hangs."""
         patience = self._patience_seconds
-        return Load(self.soaked.users, seconds=seconds, grace_seconds=2 * patience, patience_seconds=patience)
+        return Arrivals(self.soaked.users, seconds=seconds, grace_seconds=2 * patience, patience_seconds=patience)
 
     def ask(
-        self, into: list[Seen], load: Load, *,
-        rounds: int | None = None, on_tick: Callable[[Tally, int], None] | None = None,
+        self, into: list[SoakedRequest], load: Arrivals, *,
+        rounds: int | None = None, on_tick: Callable[[StreamTally, int], None] | None = None,
     ) -> None:  # fmt: skip
         """Every user, so many rounds or as long as the load says."""
         self._into = into
@@ -194,11 +194,11 @@ class _Users:
         user, asked = _session(landing.request)
         if landing.error is not None:
             self._free.append(user)  # nothing follows a failure by itself
-        guard, words = self._broken(landing) if landing.error is None else (None, landing.words)
+        guard, detail = self._broken(landing) if landing.error is None else (None, landing.words)
         if (landing.error or guard) and not self.restarting and len(self.soaked.samples) < _KEPT:
-            self.soaked.samples.append(f"{asked.name}: {landing.error or guard}: {words[:200]}")
+            self.soaked.samples.append(f"{asked.name}: {landing.error or guard}: {detail[:200]}")
         self._into.append(
-            Seen(
+            SoakedRequest(
                 at=landing.ended_at - self.began,
                 question=f"{user} {asked.name}",
                 seconds=landing.ended_at - landing.sent_at,
@@ -214,8 +214,8 @@ class _Users:
         answer = Answer.of_text(
             landing.text, landing.finish_reason or "", usage.get("prompt", 0), usage.get("output", 0)
         )
-        found = next(complaints(answer, scripts=self._scripts), None)
-        return (found.guard, found.what) if found else (None, "")
+        complaint = next(complaints(answer, scripts=self._scripts), None)
+        return (complaint.guard, complaint.what) if complaint else (None, "")
 
 
 def _session(request: Request) -> tuple[int, _Asked]:
@@ -284,27 +284,27 @@ def _watched(stand: Stand, seconds: float, began: float) -> Iterator[list[tuple[
 
 
 def _look(
-    meter: Meter, every: float, began: float, looks: list[tuple[float, Footprint]], stop: threading.Event
+    meter: FootprintMeter, every: float, began: float, looks: list[tuple[float, Footprint]], stop: threading.Event
 ) -> None:
     while not stop.wait(every):
-        if (found := meter.read()) is not None:
-            looks.append((clock() - began, found))
+        if (footprint := meter.read()) is not None:
+            looks.append((clock() - began, footprint))
 
 
 def _telling(
     stand: Stand, soaked: Soaked, looks: Sequence[tuple[float, Footprint]], began: float, seconds: float
-) -> Callable[[Tally, int], None]:
+) -> Callable[[StreamTally, int], None]:
     told = [0]
 
-    def on_tick(tally: Tally, flying: int) -> None:
+    def on_tick(tally: StreamTally, flying: int) -> None:
         gone = clock() - began
         if int(_TOLD * gone / seconds) <= told[0] or gone >= seconds:
             return
         told[0] = int(_TOLD * gone / seconds)
         failed = sum(seen.error is not None for seen in soaked.asked)
         held = f", engine {units.memory(looks[-1][1].engine_bytes)}" if looks else ""
-        words = f"{len(soaked.asked):,} answers, {failed} failed{held}"
-        stand.tell(f"  {words}; {units.duration(seconds - gone)} of load left")
+        progress = f"{len(soaked.asked):,} answers, {failed} failed{held}"
+        stand.tell(f"  {progress}; {units.duration(seconds - gone)} of load left")
 
     return on_tick
 
@@ -320,8 +320,8 @@ def _restarted(restart: Callable[[], None], users: _Users) -> Restarted:
         except UprightError as error:
             reasons.append(error.message)
 
-    during: list[Seen] = []
-    after: list[Seen] = []
+    during: list[SoakedRequest] = []
+    after: list[SoakedRequest] = []
     began = clock()
     thread = threading.Thread(target=act)
     thread.start()
@@ -334,6 +334,6 @@ def _restarted(restart: Callable[[], None], users: _Users) -> Restarted:
     return Restarted(seconds, next(iter(reasons), None), tuple(during), tuple(after))
 
 
-def kinds(seen: Sequence[Seen]) -> dict[str, int]:
+def kinds(seen: Sequence[SoakedRequest]) -> dict[str, int]:
     """Failures by their kind, the most frequent first."""
-    return dict(Counter(each.error for each in seen if each.error is not None).most_common())
+    return dict(Counter(request.error for request in seen if request.error is not None).most_common())

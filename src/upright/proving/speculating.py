@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from upright.benchmarking.bench import LETTERS, bench
 from upright.benchmarking.cell import FellError
-from upright.benchmarking.known import Known, of_deployment
-from upright.benchmarking.sweep import Asked, Watch
+from upright.benchmarking.known import KnownEndpoint, of_deployment
+from upright.benchmarking.sweep import SweepRequest, SweepWatch
 from upright.benchmarking.workload import Workload
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import Metrics, read_metrics
@@ -84,33 +84,33 @@ def speculate(
     begun = utc_now()
     with changing(directory):
         trying = _Trying(directory, prompts, directory.read(Recipe), tell)
-        for letter, each in zip(LETTERS[1:], trial.candidates, strict=False):
-            trying.add(letter, each)
+        for letter, attempt in zip(LETTERS[1:], trial.candidates, strict=False):
+            trying.add(letter, attempt)
         asked = _asked(trial, trying.good, prompts)
         try:
             trying.look_at_base()
             record = _measured(trying, asked)
-            found = [trying.judged(letter, record) for letter in trying.wanted]
-            chosen = verdict.best(found, trying.good.context_tokens, trying.good.users)
-            evidence = trying.keep(chosen, found, before, proved) if chosen is not None and trial.keep else None
+            tried = [trying.judged(letter, record) for letter in trying.wanted]
+            chosen = verdict.best(tried, trying.good.context_tokens, trying.good.users)
+            evidence = trying.keep(chosen, tried, before, proved) if chosen is not None and trial.keep else None
         finally:
             trying.back()
-        found = [verdict.with_reason(each, chosen) for each in found]
-        made = trying.record(begun, asked, record, found)
+        tried = [verdict.with_reason(attempt, chosen) for attempt in tried]
+        made = trying.record(begun, asked, record, tried)
         keep(directory, made)
-        return made, trying.close(found), evidence
+        return made, trying.close(tried), evidence
 
 
 def automatic(recipe: Recipe) -> tuple[Candidate, ...]:
     """Whatever the engine offers that needs no file, or whose draft of the catalogue is on this disk."""
-    found = []
+    candidates = []
     for offer in offered(recipe):
         if "=" not in offer.words:
-            found.append(candidate(offer.words))
+            candidates.append(candidate(offer.words))
             continue
         places = (path for draft in offer.drafts if (path := find_weights(draft)) is not None)
-        found += [candidate(f"{offer.method}={path}") for path in list(places)[:1]]
-    return tuple(found)
+        candidates += [candidate(f"{offer.method}={path}") for path in list(places)[:1]]
+    return tuple(candidates)
 
 
 def shapes(trial: Trial, recipe: Recipe) -> tuple[Shape, ...]:
@@ -191,10 +191,10 @@ class _Trying:
         try:
             restart(self.directory, life.recipe)
         except LaunchError as error:
-            found = why(self.directory, LocalHost())
-            cause = found.cause.cause if found.cause else error.message
-            life.code = found.code
-            self._fell(life, "fell", f"it does not start: {cause}" + (f" ({found.code})" if found.code else ""))
+            diagnosis = why(self.directory, LocalHost())
+            cause = diagnosis.cause.cause if diagnosis.cause else error.message
+            life.code = diagnosis.code
+            self._fell(life, "fell", f"it does not start: {cause}" + (f" ({diagnosis.code})" if diagnosis.code else ""))
         life.cache = cache_of(self.directory)
         assert self.base_look is not None
         life.damage, life.answers, life.alike = verdict.damage(self.base_look, self._look())
@@ -220,9 +220,9 @@ class _Trying:
             way=life.candidate.way,
             method=life.candidate.method,
             settings=tuple(
-                " ".join(filter(None, (each.name, each.value)))
-                for each in life.recipe.arguments
-                if is_speculative(each)
+                " ".join(filter(None, (argument.name, argument.value)))
+                for argument in life.recipe.arguments
+                if is_speculative(argument)
             ),
             recipe=life.recipe.reference,
             outcome=life.outcome or "stepped back",
@@ -263,8 +263,8 @@ class _Trying:
         except LaunchError as error:
             wrong, outcome = error.message, "fell"
         if wrong is not None:
-            words = "it pays, and is " if outcome == "stepped back" else "it pays, and does not stand: "
-            found[place] = chosen.model_copy(update={"outcome": outcome, "reason": words + wrong})
+            prefix = "it pays, and is " if outcome == "stepped back" else "it pays, and does not stand: "
+            found[place] = chosen.model_copy(update={"outcome": outcome, "reason": prefix + wrong})
             return None
         self.kept = letter
         found[place] = chosen.model_copy(update={"outcome": "kept", "reason": verdict.gains(chosen)})
@@ -288,7 +288,7 @@ class _Trying:
             self.directory.append(step)
         return tuple(made)
 
-    def record(self, begun: str, asked: Asked, record: Benchmark, found: Sequence[Tried]) -> Speculation:
+    def record(self, begun: str, asked: SweepRequest, record: Benchmark, found: Sequence[Tried]) -> Speculation:
         good = self.good
         runs = self.directory.read(Recipe).reference
         speculates = speculation_of(good)
@@ -337,7 +337,7 @@ class _Trying:
         )
 
 
-def _asked(trial: Trial, recipe: Recipe, prompts: PromptSet) -> Asked:
+def _asked(trial: Trial, recipe: Recipe, prompts: PromptSet) -> SweepRequest:
     question = prompts.endurance.ask if prompts.endurance is not None else _PLAIN_QUESTION
     wanted = shapes(trial, recipe)
     workload = Workload(
@@ -348,7 +348,7 @@ def _asked(trial: Trial, recipe: Recipe, prompts: PromptSet) -> Asked:
         output_tokens=trial.output_tokens,
         concurrency=tuple(dict.fromkeys(shape.concurrency for shape in wanted)),
     )
-    return Asked(
+    return SweepRequest(
         workload,
         wanted,
         trial.repeats,
@@ -359,9 +359,9 @@ def _asked(trial: Trial, recipe: Recipe, prompts: PromptSet) -> Asked:
     )
 
 
-def _measured(trying: _Trying, asked: Asked) -> Benchmark:
+def _measured(trying: _Trying, asked: SweepRequest) -> Benchmark:
     base, directory = of_deployment(trying.directory)
-    known: list[Known] = [replace(base, name=f"{base.name} as it is", enter=trying.enter_base)]
+    known: list[KnownEndpoint] = [replace(base, name=f"{base.name} as it is", enter=trying.enter_base)]
     for letter, life in trying.wanted.items():
         name = f"{base.name} with {life.candidate.name}"
         enter = _entering(trying, letter)
@@ -373,7 +373,7 @@ def _measured(trying: _Trying, asked: Asked) -> Benchmark:
         marked = f", and not to be used: {cell.marks[0]}" if cell.marks else ""
         trying.tell(f"  {cell.subject} {where}: {cell.output_tokens_per_second:,.1f} tok/s{marked}")
 
-    return bench(known, asked, directory, Watch(on_done=on_done, tell=trying.tell), test=False)
+    return bench(known, asked, directory, SweepWatch(on_done=on_done, tell=trying.tell), test=False)
 
 
 def _entering(trying: _Trying, letter: str) -> Callable[[], None]:
@@ -382,4 +382,11 @@ def _entering(trying: _Trying, letter: str) -> Callable[[], None]:
 
 def _fallen(record: Benchmark, letter: str) -> str | None:
     start = f"{letter} fell: "
-    return next((each.reason.removeprefix(start) for each in record.skipped if each.reason.startswith(start)), None)
+    return next(
+        (
+            skipped_cell.reason.removeprefix(start)
+            for skipped_cell in record.skipped
+            if skipped_cell.reason.startswith(start)
+        ),
+        None,
+    )

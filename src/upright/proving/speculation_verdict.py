@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from upright import units
 from upright.benchmarking.comparison import Difference, compare, place_words
-from upright.benchmarking.rows import Row, rows
+from upright.benchmarking.rows import ShapeRow, rows
 from upright.benchmarking.statistics import ALIKE, telling
 from upright.benchmarking.workload import shape_tokens
 from upright.catalog.drafted_pairs import nearest_pair
@@ -32,9 +32,9 @@ _FEW_ANSWERS, _CLEARLY_MORE = 3, 0.25
 
 def cells(record: Benchmark, letter: str, method: str, decode_context: int = 1) -> tuple[SpeculationCell, ...]:
     """The verdict of each cell that was asked for, by the pairs of one candidate and the base."""
-    found = rows(record.cells)
-    base = {row.shape: row for row in found if row.subject == "a"}
-    with_it = {row.shape: row for row in found if row.subject == letter}
+    measured_rows = rows(record.cells)
+    base = {row.shape: row for row in measured_rows if row.subject == "a"}
+    with_it = {row.shape: row for row in measured_rows if row.subject == letter}
     shapes = dict.fromkeys((*base, *(skipped.shape for skipped in record.skipped)))
     return tuple(
         _cell(shape, base.get(shape), with_it.get(shape), _left_out(record, shape, letter), method, decode_context)
@@ -85,9 +85,9 @@ def pool_words(tried: Tried, base_tokens: int | None, base_bytes: int | None) ->
     """What it costs of the cache, in the engine's own figures; None if the engine does not say."""
     if base_tokens and tried.pool_tokens:
         change = 100 * (tried.pool_tokens / base_tokens - 1)
-        words = f"the cache holds {tried.pool_tokens:,} tokens, {base_tokens:,} without it ({change:+.1f} %)"
+        capacity_text = f"the cache holds {tried.pool_tokens:,} tokens, {base_tokens:,} without it ({change:+.1f} %)"
         if change or not (base_bytes and tried.cache_bytes):
-            return words
+            return capacity_text
     if base_bytes and tried.cache_bytes:
         change = 100 * (tried.cache_bytes / base_bytes - 1)
         size = f"{units.memory(tried.cache_bytes)}, {units.memory(base_bytes)} without it ({change:+.1f} %)"
@@ -124,7 +124,7 @@ def _without_wins(tried: Tried) -> str:
 
 def best(tried: Sequence[Tried], context_tokens: int, users: int) -> Tried | None:
     """The one to keep: among those without an objection the largest gain over all cells."""
-    fitting = [each for each in tried if objection(each, context_tokens, users) is None]
+    fitting = [candidate for candidate in tried if objection(candidate, context_tokens, users) is None]
     return max(fitting, key=_gain, default=None)
 
 
@@ -132,10 +132,10 @@ def with_reason(tried: Tried, chosen: Tried | None) -> Tried:
     """Why something that pays was not kept, where nothing else is said of it."""
     if tried.reason:
         return tried
-    words = "it pays, and was only to be judged"
+    reason = "it pays, and was only to be judged"
     if chosen is not None and chosen.way != tried.way:
-        words = f"it pays, and {chosen.name} gains more"
-    return tried.model_copy(update={"reason": words})
+        reason = f"it pays, and {chosen.name} gains more"
+    return tried.model_copy(update={"reason": reason})
 
 
 def gains(tried: Tried) -> str:
@@ -147,14 +147,14 @@ def gains(tried: Tried) -> str:
 
 def recommendation(tried: Sequence[Tried], context_tokens: int, users: int, base_speculates: str | None) -> str:
     goal = f"{users} user{'s' if users > 1 else ''} with {context_tokens:,} tokens"
-    kept = next((each for each in tried if each.outcome == "kept"), None)
+    kept = next((candidate for candidate in tried if candidate.outcome == "kept"), None)
     if kept is not None:
         return f"For {goal}: keep {kept.name}; {gains(kept)}."
     pays = best(tried, context_tokens, users)
     if pays is not None:
         return f"For {goal}: {pays.name} pays; {gains(pays)}."
     left = "leave it as it is" if base_speculates else "leave speculation off"
-    reasons = "; ".join(f"{each.name}: {each.reason}" for each in tried)
+    reasons = "; ".join(f"{candidate.name}: {candidate.reason}" for candidate in tried)
     return f"For {goal}: {left}. {reasons}."
 
 
@@ -169,22 +169,29 @@ def percent(found: Factor) -> str:
 
 
 def _cell(
-    shape: Shape, base: Row | None, with_it: Row | None, left_out: str | None, method: str, decode_context: int
+    shape: Shape,
+    base: ShapeRow | None,
+    with_it: ShapeRow | None,
+    left_out: str | None,
+    method: str,
+    decode_context: int,
 ) -> SpeculationCell:
     published = _expectation(method, shape, decode_context)
     if base is None or with_it is None:
         reason = left_out or "it was not measured"
         return SpeculationCell(shape=shape, verdict="not measurable", reason=reason, published=published)
-    found = {each.metric.name: each for each in compare([base], [with_it])}
-    if (output := found.get("output")) is None:
+    by_metric = {difference.metric.name: difference for difference in compare([base], [with_it])}
+    if (output := by_metric.get("output")) is None:
         marked = base.marks if base.marked else with_it.marks
         reason = marked[0] if marked else "no repeat is clean in both"
         return SpeculationCell(shape=shape, verdict="not measurable", reason=reason, published=published)
     verdict = _verdict(output)
-    worse = [name for name in ("ttft", "tpot") if name in found and found[name].better == "a" and verdict == "wins"]
+    worse = [
+        name for name in ("ttft", "tpot") if name in by_metric and by_metric[name].better == "a" and verdict == "wins"
+    ]
     factor = _factor(output)
     assert factor is not None
-    more = "".join(f", {found[name].metric.words} {found[name].percent:+.0f} %" for name in worse)
+    more = "".join(f", {by_metric[name].metric.words} {by_metric[name].percent:+.0f} %" for name in worse)
     return SpeculationCell(
         shape=shape,
         verdict=verdict,
@@ -192,8 +199,8 @@ def _cell(
         base_tokens_per_second=output.a.value,
         tokens_per_second=output.b.value,
         output=factor,
-        ttft=_factor(found.get("ttft")),
-        tpot=_factor(found.get("tpot")),
+        ttft=_factor(by_metric.get("ttft")),
+        tpot=_factor(by_metric.get("tpot")),
         pairs=output.pairs or 0,
         acceptance=_acceptance(with_it),
         published=published,
@@ -216,9 +223,9 @@ def _complaints(record: Benchmark, subject: str) -> dict[str, tuple[int, int]]:
 
 
 def _left_out(record: Benchmark, shape: Shape, letter: str) -> str | None:
-    found = [each.reason for each in record.skipped if each.shape == shape]
-    own = [reason for reason in found if reason.startswith(f"{letter} fell: ")]
-    return own[0].removeprefix(f"{letter} fell: ") if own else (found[0] if found else None)
+    reasons = [skipped_cell.reason for skipped_cell in record.skipped if skipped_cell.shape == shape]
+    own = [reason for reason in reasons if reason.startswith(f"{letter} fell: ")]
+    return own[0].removeprefix(f"{letter} fell: ") if own else (reasons[0] if reasons else None)
 
 
 def _factor(found: Difference | None) -> Factor | None:
@@ -227,7 +234,7 @@ def _factor(found: Difference | None) -> Factor | None:
     return Factor(factor=found.ratio.factor, low=found.ratio.low, high=found.ratio.high)
 
 
-def _acceptance(row: Row) -> float | None:
+def _acceptance(row: ShapeRow) -> float | None:
     views = [cell.engine for cell in row.cells if cell.engine is not None and cell.engine.drafted_tokens]
     drafted = sum(view.drafted_tokens or 0 for view in views)
     return sum(view.accepted_tokens or 0 for view in views) / drafted if drafted else None

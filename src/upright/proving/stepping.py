@@ -28,7 +28,7 @@ _CONTEXT_FLAGS = ("--max-model-len", "--context-length", "--ctx-size")
 
 
 @dataclass(frozen=True)
-class Change:
+class TrialChange:
     """One setting to try."""
 
     setting: str
@@ -38,23 +38,23 @@ class Change:
     """The context for each user after the change, if it changes that."""
 
 
-def change_of(text: str) -> Change:
+def change_of(text: str) -> TrialChange:
     """`--flag=value` or `--flag`, as a person types it."""
-    name, given, value = text.partition("=")
+    name, given, argument = text.partition("=")
     if not name.startswith("-") or not name.strip("-"):
         raise UsageError(f"{text!r} is no setting to try", hint="write it as --flag=value, or --flag")
-    return Change(name, value if given else None, "to be tried")
+    return TrialChange(name, argument if given else None, "to be tried")
 
 
-def context_change(recipe: Recipe, context_tokens: int) -> Change:
+def context_change(recipe: Recipe, context_tokens: int) -> TrialChange:
     for setting in recipe.arguments:
         if setting.name in _CONTEXT_FLAGS:
             tokens = context_tokens * (recipe.users if setting.name == "--ctx-size" else 1)
-            return Change(setting.name, str(tokens), f"a context of {context_tokens:,} tokens", context_tokens)
+            return TrialChange(setting.name, str(tokens), f"a context of {context_tokens:,} tokens", context_tokens)
     raise UsageError(f"the recipe names no context: none of {', '.join(_CONTEXT_FLAGS)}")
 
 
-def with_change(recipe: Recipe, change: Change) -> Recipe:
+def with_change(recipe: Recipe, change: TrialChange) -> Recipe:
     """The same recipe with that one setting."""
     changed = Setting(name=change.setting, value=change.value, reason=f"{change.why}, one step up the ladder")
     names = [setting.name for setting in recipe.arguments]
@@ -70,7 +70,7 @@ def with_change(recipe: Recipe, change: Change) -> Recipe:
 
 def step(
     directory: DeploymentDir,
-    change: Change,
+    change: TrialChange,
     before: Evidence,
     prove: Callable[[], Evidence],
     tell: Callable[[str], None],
@@ -109,7 +109,7 @@ def step(
 
 def unproved(before: Evidence, after: Evidence) -> str | None:
     """Why a change must not stay: something fails with it, or the budget left out what was proved before or is new."""
-    failed = next((item for item in after.observations if item.verdict == "failed"), None)
+    failed = next((observation for observation in after.observations if observation.verdict == "failed"), None)
     if failed is not None:
         return f"{failed.rung} {failed.check}: {failed.reason}"
     if not after.passed:
@@ -155,8 +155,12 @@ def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> S
 
 def _left_out(evidence: Evidence) -> list[tuple[str, str]]:
     """Questions that did not fit the budget."""
-    skipped = (item for item in evidence.observations if item.verdict == "skipped" and is_left_out(item.reason))
-    return [(item.rung, item.probe or item.check) for item in skipped]
+    skipped = (
+        observation
+        for observation in evidence.observations
+        if observation.verdict == "skipped" and is_left_out(observation.reason)
+    )
+    return [(observation.rung, observation.probe or observation.check) for observation in skipped]
 
 
 def _proved_words(evidence: Evidence) -> str:
@@ -169,8 +173,8 @@ def _questions(count: int) -> str:
     return "1 question" if count == 1 else f"{count} questions"
 
 
-def _step(change: Change, good: Recipe, wanted: Recipe, outcome: str, reason: str) -> Step:
-    before = next((each.value for each in good.arguments if each.name == change.setting), None)
+def _step(change: TrialChange, good: Recipe, wanted: Recipe, outcome: str, reason: str) -> Step:
+    before = next((argument.value for argument in good.arguments if argument.name == change.setting), None)
     return step_entry(change.setting, before, change.value, good, wanted, outcome, reason)
 
 

@@ -48,19 +48,19 @@ def trend(points: Sequence[tuple[float, float]]) -> Trend | None:
     if len(cut) < _LEAST_BLOCKS:
         return None
     middles = [median(at for at, _ in block) for block in cut]
-    values = [median(value for _, value in _inner(block)) for block in cut]
+    values = [median(level for _, level in _inner(block)) for block in cut]
     seconds = middles[-1] - middles[0]
-    each = seconds / (len(cut) - 1)
+    block_seconds = seconds / (len(cut) - 1)
     steps = mean([after - before for before, after in pairwise(values)], tail=CHANCE)
-    if steps is None or steps.low is None or each <= 0:
+    if steps is None or steps.low is None or block_seconds <= 0:
         return None
-    half = (steps.value - steps.low) / each
+    half = (steps.value - steps.low) / block_seconds
     return Trend(
         values[0],
         values[-1],
         seconds,
-        steps.value / each,
-        steps.value / each - half,
+        steps.value / block_seconds,
+        steps.value / block_seconds - half,
         half,
         tuple(zip(middles, values, strict=True)),
     )
@@ -71,8 +71,8 @@ def blocks(points: Sequence[tuple[float, float]]) -> list[list[tuple[float, floa
     for count in range(min(BLOCKS, len(points) // _LEAST_POINTS), _LEAST_BLOCKS - 1, -1):
         begin, end = points[0][0], points[-1][0]
         cut: list[list[tuple[float, float]]] = [[] for _ in range(count)]
-        for at, value in points:
-            cut[min(count - 1, int(count * (at - begin) / max(end - begin, 1e-9)))].append((at, value))
+        for at, level in points:
+            cut[min(count - 1, int(count * (at - begin) / max(end - begin, 1e-9)))].append((at, level))
         if all(len(block) >= _LEAST_POINTS for block in cut):
             return cut
     return []
@@ -99,7 +99,7 @@ def slowdown(latencies: Iterable[tuple[float, str, float]]) -> Ratio | None:
     third = len(cut) // 3
     if third < 2:
         return None
-    levels = [math.exp(median(value for _, value in block)) for block in cut]
+    levels = [math.exp(median(log_ratio for _, log_ratio in block)) for block in cut]
     return unpaired(levels[:third], levels[-third:])
 
 

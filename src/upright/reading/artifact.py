@@ -10,15 +10,15 @@ from upright.deriving.configuration import configured
 from upright.errors import ReadError, UsageError
 from upright.reading import config as hf
 from upright.reading import gguf, gguf_keys, safetensors
-from upright.reading.blobs import Blob, Window
+from upright.reading.blobs import Blob, BlobWindow
 from upright.reading.classing import placed_by_shape
 from upright.reading.dialogue import dialogue_of, marks_in
 from upright.reading.inventory import Stock
 from upright.reading.ledger import Ledger
 from upright.reading.names import Namer, family_of, gguf_namer, hf_namer, with_family
-from upright.reading.places import Place, read_small
+from upright.reading.places import ArtifactPlace, read_small
 from upright.reading.quantisation import Stored, declared, stored_formats
-from upright.reading.selection import Choice
+from upright.reading.selection import FileSelection
 from upright.reading.tensors import Header, account
 from upright.records.model import Architecture, Group, Model, ModelFile
 
@@ -31,7 +31,13 @@ _AT_ONCE = 8
 
 
 def read_artifact(
-    place: Place, choice: Choice, *, source: str, name: str, path: str | None, progress: Progress | None = None
+    place: ArtifactPlace,
+    choice: FileSelection,
+    *,
+    source: str,
+    name: str,
+    path: str | None,
+    progress: Progress | None = None,
 ) -> Model:
     """ReadError also of a name that no record may hold: an architecture's, a tensor's, a file's."""
     reader = _read_gguf if choice.format == "gguf" else _read_safetensors
@@ -41,7 +47,9 @@ def read_artifact(
         raise ReadError(f"{place.title}: {error.message}", hint=error.hint) from None
 
 
-def _model(place: Place, choice: Choice, facts: dict[str, Any], source: str, name: str, path: str | None) -> Model:
+def _model(
+    place: ArtifactPlace, choice: FileSelection, facts: dict[str, Any], source: str, name: str, path: str | None
+) -> Model:
     return Model(
         name=facts.pop("name", None) or name,
         source=source,
@@ -53,9 +61,9 @@ def _model(place: Place, choice: Choice, facts: dict[str, Any], source: str, nam
     )
 
 
-def _read_gguf(place: Place, files: Sequence[str], progress: Progress) -> dict[str, Any]:
+def _read_gguf(place: ArtifactPlace, files: Sequence[str], progress: Progress) -> dict[str, Any]:
     blobs = [place.blob(file) for file in files]
-    headers = _each(lambda blob: gguf.parse(Window(blob, _first_bytes(blob))), blobs, progress)
+    headers = _each(lambda blob: gguf.parse(BlobWindow(blob, _first_bytes(blob))), blobs, progress)
     accounts = tuple(account(blob.name, blob.size_bytes, header) for blob, header in zip(blobs, headers, strict=True))
     metadata = headers[0].metadata
     _check_split(files, headers)
@@ -79,7 +87,7 @@ def _read_gguf(place: Place, files: Sequence[str], progress: Progress) -> dict[s
     }
 
 
-def _read_safetensors(place: Place, files: Sequence[str], progress: Progress) -> dict[str, Any]:
+def _read_safetensors(place: ArtifactPlace, files: Sequence[str], progress: Progress) -> dict[str, Any]:
     names = set(place.names())
     if "config.json" not in names:
         raise ReadError(
@@ -113,7 +121,7 @@ def _safetensors_stock(blobs: Sequence[Blob], progress: Progress) -> tuple[tuple
     stock, lengths = Stock(), [_SAFETENSORS_FIRST_BYTES] * 2
 
     def read_one(blob: Blob) -> ModelFile:
-        header = safetensors.parse(Window(blob, max(_SAFETENSORS_FIRST_BYTES, min(lengths[-2:]))))
+        header = safetensors.parse(BlobWindow(blob, max(_SAFETENSORS_FIRST_BYTES, min(lengths[-2:]))))
         lengths.append(header.header_bytes + header.header_bytes // 50)
         stock.add(header)
         return account(blob.name, blob.size_bytes, header, gaps=False)
@@ -137,12 +145,12 @@ def _ledger(stored: Iterable[Stored], namer: Namer, architecture: Architecture) 
 def _each(work: Callable[[T], R], items: Sequence[T], progress: Progress) -> list[R]:
     """Several at once: the time goes into waiting for answers. After the first failure nothing new is begun."""
     if len(items) < 2:
-        return [work(item) for item in items]
+        return [work(entry) for entry in items]
     done: list[R] = []
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         try:
-            for result in pool.map(work, items):
-                done.append(result)
+            for output in pool.map(work, items):
+                done.append(output)
                 progress(len(done), len(items))
         except BaseException:
             pool.shutdown(cancel_futures=True)
@@ -171,8 +179,8 @@ def _check_split(files: Sequence[str], headers: Sequence[Header]) -> None:
 
 def _printable(name: object) -> str | None:
     """Names reach terminals, scripts and service files: escapes and line breaks of a header must not."""
-    words = " ".join(name.split()) if isinstance(name, str) else ""
-    return words if words.isprintable() else None
+    plain_name = " ".join(name.split()) if isinstance(name, str) else ""
+    return plain_name if plain_name.isprintable() else None
 
 
 def _as_stored(architecture: Architecture, groups: set[Group]) -> Architecture:

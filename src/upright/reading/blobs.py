@@ -56,7 +56,7 @@ class LocalBlob:
             raise ReadError(f"cannot read {self.path}: {error.strerror}") from None
 
 
-class Window:
+class BlobWindow:
     """The beginning of a blob, as much of it as was needed so far."""
 
     def __init__(self, blob: Blob, first_bytes: int) -> None:

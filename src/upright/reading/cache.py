@@ -30,9 +30,9 @@ def snapshot(repo: str, revision: str | None) -> Path | None:
         commit = (folder / "refs" / named).read_text().strip()
     except OSError:
         commit = named
-    found = folder / "snapshots" / commit
-    if found.is_dir():
-        return found
+    commit_folder = folder / "snapshots" / commit
+    if commit_folder.is_dir():
+        return commit_folder
     only = list((folder / "snapshots").glob("*")) if revision is None else []
     return only[0] if len(only) == 1 else None
 

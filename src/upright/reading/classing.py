@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import re
 
-from upright.reading.inventory import Kind
-from upright.reading.names import Place
+from upright.reading.inventory import TensorKind
+from upright.reading.names import TensorPlace
 from upright.records.model import Architecture, Group
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers?|blocks?|h)\.([0-9]{1,5})\.")
 _MATRIX = 2
 
 
-def placed_by_shape(kind: Kind, architecture: Architecture, copies: int) -> Place | None:
+def placed_by_shape(kind: TensorKind, architecture: Architecture, copies: int) -> TensorPlace | None:
     """Where a tensor of this shape belongs, `copies` of it; None if several things could have it."""
     match = _LAYER.search(kind.name)
     layer = int(match[1]) if match else None
     if layer is not None and layer >= architecture.layers:
-        return Place("draft", layer, known=False)
+        return TensorPlace("draft", layer, known=False)
     group = _group(kind, architecture, copies, outside=layer is None)
-    return Place(group, layer, known=False) if group else None
+    return TensorPlace(group, layer, known=False) if group else None
 
 
-def _group(kind: Kind, architecture: Architecture, copies: int, *, outside: bool) -> Group | None:
+def _group(kind: TensorKind, architecture: Architecture, copies: int, *, outside: bool) -> Group | None:
     shape, experts = kind.shape, architecture.experts
     wide = max(architecture.hidden_size, architecture.intermediate_size or 0)
     if outside:

@@ -10,7 +10,7 @@ from upright.deriving.model import bounded, model_of
 from upright.errors import ReadError
 from upright.reading.config import CONFIG_LIMIT_BYTES, parse_config
 from upright.reading.names import with_family
-from upright.reading.places import Place, read_small
+from upright.reading.places import ArtifactPlace, read_small
 from upright.records.model import Model
 
 _QUANTISED = "hf_quant_config.json"
@@ -18,7 +18,7 @@ _IN_A_NAME = re.compile(r"(?i)(^|[-_./])(nvfp4|mxfp4|fp8|awq|gptq|int4|int8|w4a1
 _NO_QUANTISATION = "quantization_config"
 
 
-def read_configuration(place: Place, file: str, *, source: str, name: str) -> Model:
+def read_configuration(place: ArtifactPlace, file: str, *, source: str, name: str) -> Model:
     """The configuration of a file, of a folder or of a repository without weights."""
     config = with_quantisation(place, _parsed(place, file))
     model = model_of(config, name=name, source=source, file=file)
@@ -35,7 +35,7 @@ def read_configuration(place: Place, file: str, *, source: str, name: str) -> Mo
     )
 
 
-def _parsed(place: Place, file: str) -> Mapping[str, Any]:
+def _parsed(place: ArtifactPlace, file: str) -> Mapping[str, Any]:
     """A file that somebody names may be any JSON, or none."""
     text = read_small(place, file, CONFIG_LIMIT_BYTES)
     try:
@@ -47,7 +47,7 @@ def _parsed(place: Place, file: str) -> Mapping[str, Any]:
     return config
 
 
-def with_quantisation(place: Place, config: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_quantisation(place: ArtifactPlace, config: Mapping[str, Any]) -> Mapping[str, Any]:
     """ModelOpt writes what it did into a file of its own, beside the configuration."""
     if "quantization_config" in config or _QUANTISED not in set(place.names()):
         return config

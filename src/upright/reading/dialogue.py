@@ -9,7 +9,7 @@ from typing import Any, cast
 from upright.catalog import rows as rows_of
 from upright.catalog.rows.dialect import DialectRow
 from upright.reading import config as hf
-from upright.reading.places import Place, read_small
+from upright.reading.places import ArtifactPlace, read_small
 
 TOOLS = "tools"
 """The variable by which a template is told of tools."""
@@ -18,7 +18,7 @@ _SETTINGS = "tokenizer_config.json"
 _MOST_TEMPLATES, _MOST_TOKENS = 16, 4096
 
 
-def dialogue_of(place: Place, names: set[str]) -> tuple[bool | None, tuple[str, ...] | None]:
+def dialogue_of(place: ArtifactPlace, names: set[str]) -> tuple[bool | None, tuple[str, ...] | None]:
     """Whether there is a chat template, and the marks; None for what there was nothing to look at."""
     files = [name for name in _TEMPLATE_FILES if name in names]
     texts = [read_small(place, name, hf.CONFIG_LIMIT_BYTES).decode(errors="replace") for name in files]

@@ -13,9 +13,9 @@ from struct import Struct
 from typing import Any
 
 from upright.errors import ReadError
-from upright.reading.blobs import Window
+from upright.reading.blobs import BlobWindow
 from upright.reading.rows import rows
-from upright.reading.tensors import TENSOR_LIMIT, Header, Layout
+from upright.reading.tensors import TENSOR_LIMIT, Header, TensorLayout
 
 MAGIC = b"GGUF"
 _U32, _U64, _PAIR = Struct("<I"), Struct("<Q"), Struct("<QQ")
@@ -67,7 +67,7 @@ def ggml_types() -> Mapping[int, GgmlType]:
     return {row.pop("id"): GgmlType(**row) for row in (dict(row) for row in rows("ggml_types.yaml")["types"])}
 
 
-def parse(window: Window) -> Header:
+def parse(window: BlobWindow) -> Header:
     """Reads as much as the header needs; offsets are checked by `tensors.account`."""
     reader = _Reader(window)
     tensor_count, key_count = reader.preamble()
@@ -98,7 +98,7 @@ def parse(window: Window) -> Header:
 class _Reader:
     """A position in a window, and how to read what stands there."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: BlobWindow) -> None:
         self.window = window
         self.name = window.blob.name
         self.offset = 0
@@ -106,15 +106,15 @@ class _Reader:
 
     def preamble(self) -> tuple[int, int]:
         self.window.need(24)
-        data = self.window.data
-        if data[:4] != MAGIC:
-            raise ReadError(f"{self.name} is not a GGUF file: it begins with {bytes(data[:4])!r}")
-        version = _U32.unpack_from(data, 4)[0]
+        buffer = self.window.data
+        if buffer[:4] != MAGIC:
+            raise ReadError(f"{self.name} is not a GGUF file: it begins with {bytes(buffer[:4])!r}")
+        version = _U32.unpack_from(buffer, 4)[0]
         if version not in (2, 3):
-            swapped = int.from_bytes(data[4:8], "big") in (2, 3)
+            swapped = int.from_bytes(buffer[4:8], "big") in (2, 3)
             what = "is big-endian" if swapped else f"has GGUF version {version}"
             raise ReadError(f"{self.name} {what}; versions 2 and 3, little-endian, are read")
-        tensor_count, key_count = _PAIR.unpack_from(data, 8)
+        tensor_count, key_count = _PAIR.unpack_from(buffer, 8)
         if tensor_count > TENSOR_LIMIT or key_count > _KEY_LIMIT:
             raise ReadError(f"{self.name} claims {tensor_count:,} tensors and {key_count:,} keys; refused")
         self.offset = 24
@@ -122,15 +122,15 @@ class _Reader:
 
     def u32(self) -> int:
         self.window.need(self.offset + 4)
-        value: int = _U32.unpack_from(self.window.data, self.offset)[0]
+        number: int = _U32.unpack_from(self.window.data, self.offset)[0]
         self.offset += 4
-        return value
+        return number
 
     def u64(self) -> int:
         self.window.need(self.offset + 8)
-        value: int = _U64.unpack_from(self.window.data, self.offset)[0]
+        number: int = _U64.unpack_from(self.window.data, self.offset)[0]
         self.offset += 8
-        return value
+        return number
 
     def text(self, what: str) -> str:
         """A key or a tensor's name: short, and UTF-8."""
@@ -151,9 +151,9 @@ class _Reader:
         if scalar is None:
             raise ReadError(f"{self.name} is broken: key {key} has unknown value type {kind}")
         self.window.need(self.offset + scalar.size)
-        value = scalar.unpack_from(self.window.data, self.offset)[0]
+        unpacked = scalar.unpack_from(self.window.data, self.offset)[0]
         self.offset += scalar.size
-        return value
+        return unpacked
 
     def _text_value(self, length: int, key: str) -> Any:
         if length <= _KEPT_BYTES:
@@ -162,7 +162,7 @@ class _Reader:
         self.offset += length
         return ArrayOf(length)
 
-    def tensor_info(self) -> tuple[str, Layout, int]:
+    def tensor_info(self) -> tuple[str, TensorLayout, int]:
         name = self.text("tensor name")
         dimensions = self.u32()
         if not 1 <= dimensions <= _DIMENSIONS:
@@ -182,13 +182,13 @@ class _Reader:
         size_bytes = ggml.size_bytes(shape)
         if size_bytes is None:
             raise ReadError(f"{self.name} is broken: rows of {name} ({shape[0]}) are not whole {ggml.name} blocks")
-        return name, Layout(ggml.name, shape, size_bytes), offset
+        return name, TensorLayout(ggml.name, shape, size_bytes), offset
 
     def alignment(self, metadata: Mapping[str, Any]) -> int:
-        value = metadata.get("general.alignment", 32)
-        if not isinstance(value, int) or not 1 <= value <= 1 << 20 or value & (value - 1):
-            raise ReadError(f"{self.name} is broken: general.alignment is {value!r}, not a power of two")
-        return value
+        align_bytes = metadata.get("general.alignment", 32)
+        if not isinstance(align_bytes, int) or not 1 <= align_bytes <= 1 << 20 or align_bytes & (align_bytes - 1):
+            raise ReadError(f"{self.name} is broken: general.alignment is {align_bytes!r}, not a power of two")
+        return align_bytes
 
     def _take(self, length: int) -> bytes:
         end = self.offset + length
@@ -217,12 +217,12 @@ class _Reader:
         if self._strings > _STRING_LIMIT:
             raise ReadError(f"{self.name} claims {self._strings:,} strings in its arrays; refused")
         window, unpack, offset = self.window, _U64.unpack_from, self.offset
-        data, have = window.data, len(window.data)
+        buffer, have = window.data, len(window.data)
         for _ in range(count):
             if offset + 8 > have:
                 window.need(offset + 8, f"array {key}")
-                have = len(data)
-            offset += 8 + unpack(data, offset)[0]
+                have = len(buffer)
+            offset += 8 + unpack(buffer, offset)[0]
         window.need(offset, f"array {key}")
         start, self.offset = self.offset, offset
         if count > _KEPT_ELEMENTS or offset - start > _KEPT_BYTES:

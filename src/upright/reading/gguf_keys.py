@@ -43,7 +43,7 @@ _INERT = re.compile(
 
 def architecture(metadata: Mapping[str, Any], file: str) -> tuple[Architecture, tuple[str, ...]]:
     """What the header says, and the keys of the cache that nobody here knows."""
-    keys = Keys(metadata, file)
+    keys = GgufKeys(metadata, file)
     built = _architecture(keys, file)
     told = tuple(keys.left_over())[:_MOST_TOLD]
     if told:
@@ -64,7 +64,7 @@ def _most(built: Architecture) -> tuple[Attention, ...] | None:
     return (GqaAttention(layers=built.layers, key_head_dim=width, value_head_dim=width, **heads),)
 
 
-def _architecture(keys: Keys, file: str) -> Architecture:
+def _architecture(keys: GgufKeys, file: str) -> Architecture:
     family = family_of(keys.name)
     drafts = keys.integer("nextn_predict_layers") or 0
     layers = keys.required("block_count") - drafts  # block_count has the draft layers in it
@@ -85,7 +85,7 @@ def _architecture(keys: Keys, file: str) -> Architecture:
     )
 
 
-class Keys:
+class GgufKeys:
     """The keys of one architecture, with types and sizes checked."""
 
     def __init__(self, metadata: Mapping[str, Any], file: str) -> None:
@@ -150,7 +150,7 @@ class Keys:
         return float(value) if isinstance(value, int | float) else None
 
 
-def _vocabulary(keys: Keys) -> int:
+def _vocabulary(keys: GgufKeys) -> int:
     tokens = keys.metadata.get("tokenizer.ggml.tokens")
     if isinstance(tokens, ArrayOf):
         return tokens.count
@@ -159,7 +159,7 @@ def _vocabulary(keys: Keys) -> int:
     return keys.required("vocab_size")
 
 
-def _experts(keys: Keys) -> Experts | None:
+def _experts(keys: GgufKeys) -> Experts | None:
     count = keys.integer("expert_count")
     if not count:
         return None
@@ -172,7 +172,7 @@ def _experts(keys: Keys) -> Experts | None:
     )
 
 
-def _rope_scaling(keys: Keys) -> RopeScaling | None:
+def _rope_scaling(keys: GgufKeys) -> RopeScaling | None:
     kind = keys.get("rope.scaling.type")
     if not isinstance(kind, str) or kind == "none":
         return None
@@ -183,7 +183,7 @@ def _rope_scaling(keys: Keys) -> RopeScaling | None:
     )
 
 
-def _attention(keys: Keys, layers: int, family: Family | None) -> tuple[Attention, ...]:
+def _attention(keys: GgufKeys, layers: int, family: Family | None) -> tuple[Attention, ...]:
     """Layers that are alike, counted: recurrent ones, then those that keep every token, then windows."""
     recurrent, windows = _recurrent(keys, layers), _windows(keys, layers, family)
     shared = keys.integer("attention.shared_kv_layers") or 0
@@ -203,7 +203,7 @@ def _bound(kind: Attention) -> int:
     return 0 if kind.kind in ("linear", "shared") else getattr(kind, "window_tokens", None) or 0
 
 
-def _recurrent(keys: Keys, layers: int) -> tuple[bool, ...]:
+def _recurrent(keys: GgufKeys, layers: int) -> tuple[bool, ...]:
     """Which layers are recurrent: as a list says, all but every n-th, or those without KV heads."""
     states = ("ssm.state_size", "kda.head_dim", "shortconv.l_cache")
     if all(keys.integer(name) is None for name in states):
@@ -218,7 +218,7 @@ def _recurrent(keys: Keys, layers: int) -> tuple[bool, ...]:
     return tuple(heads is not None and heads[layer] == 0 for layer in range(layers))
 
 
-def _linear(keys: Keys) -> LinearAttention:
+def _linear(keys: GgufKeys) -> LinearAttention:
     """llama.cpp b21e4de7 llama-hparams.cpp n_embd_s and n_embd_r: both are kept in float32."""
     state, inner = keys.integer("ssm.state_size"), keys.integer("ssm.inner_size")
     kernel, groups = keys.integer("ssm.conv_kernel"), keys.integer("ssm.group_count")
@@ -236,7 +236,7 @@ def _state(elements: int, conv: int) -> LinearAttention:
     return LinearAttention(layers=1, state_bytes=4 * (elements + conv), state_elements=elements, conv_elements=conv)
 
 
-def _softmax(keys: Keys, layer: int, layers: int, window: int | None) -> tuple[Attention, ...]:
+def _softmax(keys: GgufKeys, layer: int, layers: int, window: int | None) -> tuple[Attention, ...]:
     if (ratios := keys.by_layer("attention.compress_ratios", layers)) is not None:
         return (_compressed(keys, ratios[layer]),)
     if keys.integer("attention.kv_lora_rank"):
@@ -244,7 +244,7 @@ def _softmax(keys: Keys, layer: int, layers: int, window: int | None) -> tuple[A
     return _gqa(keys, layer, layers, window)
 
 
-def _compressed(keys: Keys, ratio: int) -> CompressedAttention:
+def _compressed(keys: GgufKeys, ratio: int) -> CompressedAttention:
     indexed = ratio == _INDEXED_RATIO
     return CompressedAttention(
         layers=1,
@@ -258,7 +258,7 @@ def _compressed(keys: Keys, ratio: int) -> CompressedAttention:
     )
 
 
-def _mla(keys: Keys, layer: int, layers: int) -> MlaAttention:
+def _mla(keys: GgufKeys, layer: int, layers: int) -> MlaAttention:
     rope = keys.required("rope.dimension_count")
     # Guard: files from before llama.cpp's MLA (April 2025) have the unabsorbed widths in key_length, without _mla keys.
     head = keys.integer("attention.key_length_mla") or keys.required("attention.key_length")
@@ -276,7 +276,7 @@ def _mla(keys: Keys, layer: int, layers: int) -> MlaAttention:
     )
 
 
-def _gqa(keys: Keys, layer: int, layers: int, window: int | None) -> tuple[Attention, ...]:
+def _gqa(keys: GgufKeys, layer: int, layers: int, window: int | None) -> tuple[Attention, ...]:
     heads = keys.required("attention.head_count")
     if not heads:
         raise ReadError(f"{keys.file} is broken: no attention heads")
@@ -285,7 +285,7 @@ def _gqa(keys: Keys, layer: int, layers: int, window: int | None) -> tuple[Atten
     if not kv_heads and stated is not None and any(stated):
         return ()  # a layer without attention
     key = keys.integer("attention.key_length") or keys.required("embedding_length") // heads
-    value = keys.integer("attention.value_length") or key
+    value_length = keys.integer("attention.value_length") or key
     own_key, own_value = keys.integer("attention.key_length_swa"), keys.integer("attention.value_length_swa")
     return (
         GqaAttention(
@@ -293,13 +293,13 @@ def _gqa(keys: Keys, layer: int, layers: int, window: int | None) -> tuple[Atten
             heads=heads,
             kv_heads=kv_heads or heads,
             key_head_dim=own_key if own_key and window else key,
-            value_head_dim=own_value if own_value and window else value,
+            value_head_dim=own_value if own_value and window else value_length,
             window_tokens=window,
         ),
     )
 
 
-def _windows(keys: Keys, layers: int, family: Family | None) -> tuple[int | None, ...]:
+def _windows(keys: GgufKeys, layers: int, family: Family | None) -> tuple[int | None, ...]:
     """The window of each layer; every n-th keeps every token, as llama.cpp's set_swa_pattern counts."""
     window = keys.integer("attention.sliding_window") or None
     pattern = keys.get("attention.sliding_window_pattern")

@@ -394,5 +394,5 @@ def _joined(url: str, location: str, title: str) -> str:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    value = response.headers.get("retry-after", "")
-    return float(value) if value.isdigit() else None
+    delay_text = response.headers.get("retry-after", "")
+    return float(delay_text) if delay_text.isdigit() else None

@@ -21,7 +21,7 @@ _KIND_LIMIT = 100_000
 _EXPERT = re.compile(r"\.experts\.[0-9]+\.")
 
 
-class Kind(NamedTuple):
+class TensorKind(NamedTuple):
     """Tensors that differ at most in the number of their expert."""
 
     name: str
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
         return prod(self.shape)
 
 
-class Tally:
+class TensorTally:
     """How many tensors are of a kind, and their bytes."""
 
     __slots__ = ("bytes", "tensors")
@@ -48,7 +48,7 @@ class Stock:
     """What all files hold together. Files may come from several threads."""
 
     def __init__(self) -> None:
-        self.kinds: dict[Kind, Tally] = {}
+        self.kinds: dict[TensorKind, TensorTally] = {}
         self._names: set[str] = set()
         self._lock = Lock()
 
@@ -69,7 +69,7 @@ class Stock:
                 raise ReadError(f"the tensors are of more than {2 * _KIND_LIMIT:,} kinds; refused")
             for (name, number), count in counts.items():
                 dtype, shape, size_bytes = header.layouts[number]
-                tally = self.kinds.setdefault(Kind(name, dtype, shape), Tally())
+                tally = self.kinds.setdefault(TensorKind(name, dtype, shape), TensorTally())
                 tally.tensors += count
                 tally.bytes += count * size_bytes
 

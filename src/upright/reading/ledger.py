@@ -48,9 +48,9 @@ class Ledger:
 
         return tuple(
             WeightLine(group=key[0], layer=key[1], dtype=key[2], tensors=sums[0], parameters=sums[1], bytes=sums[2])
-            for key, sums in sorted(self._sums.items(), key=lambda item: order(item[0]))
+            for key, sums in sorted(self._sums.items(), key=lambda entry: order(entry[0]))
         )
 
     def unknown(self) -> tuple[UnknownName, ...]:
-        largest_first = sorted(self._unknown.items(), key=lambda item: (-item[1][1], item[0]))
+        largest_first = sorted(self._unknown.items(), key=lambda entry: (-entry[1][1], entry[0]))
         return tuple(UnknownName(pattern=name, tensors=sums[0], bytes=sums[1]) for name, sums in largest_first)

@@ -15,7 +15,7 @@ from upright.reading.rows import row_files, rows
 from upright.records.model import Architecture, Group
 
 
-class Place(NamedTuple):
+class TensorPlace(NamedTuple):
     """Where a tensor belongs."""
 
     group: Group
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 _NUMBERS = re.compile(r"[0-9]+")
 _FORMS_LIMIT = 4096
 """Forms of names that are looked up; the models in the field have fewer than a hundred."""
-_UNKNOWN = Place("other", None, known=False)
+_UNKNOWN = TensorPlace("other", None, known=False)
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,20 @@ class Namer:
         self._layers = layers
         self._forms: dict[str, tuple[re.Pattern[str], Group] | None] = {}
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> TensorPlace:
         form = _NUMBERS.sub("0", name)
         if form not in self._forms:
             if len(self._forms) >= _FORMS_LIMIT:
                 return _UNKNOWN
             self._forms[form] = next((row for row in self._patterns if row[0].fullmatch(form)), None)
-        found = self._forms[form]
-        if found is None:
+        pattern_row = self._forms[form]
+        if pattern_row is None:
             return _UNKNOWN
-        match, group = found[0].fullmatch(name), found[1]
+        match, group = pattern_row[0].fullmatch(name), pattern_row[1]
         layer = _number(match.groupdict().get("layer")) if match else None
         if layer is not None and self._layers is not None and layer >= self._layers:
             group = "draft"  # multi-token prediction: stored as the layers after the last one
-        return Place(group, layer, known=True)
+        return TensorPlace(group, layer, known=True)
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ from upright.reading.blobs import Blob, LocalBlob
 from upright.units import size
 
 
-class Place(Protocol):
+class ArtifactPlace(Protocol):
     """Where the files of an artifact are."""
 
     @property
@@ -34,8 +34,8 @@ class LocalDirectory:
 
     def names(self) -> list[str]:
         try:
-            found = [*self.path.glob("*"), *self.path.glob("*/*.gguf")]
-            return [path.relative_to(self.path).as_posix() for path in found if path.is_file()]
+            paths = [*self.path.glob("*"), *self.path.glob("*/*.gguf")]
+            return [path.relative_to(self.path).as_posix() for path in paths if path.is_file()]
         except OSError as error:
             raise ReadError(f"cannot read {self.path}: {error.strerror}") from None
 
@@ -43,7 +43,7 @@ class LocalDirectory:
         return LocalBlob(self.path / name, name)
 
 
-def read_small(place: Place, name: str, limit_bytes: int) -> bytes:
+def read_small(place: ArtifactPlace, name: str, limit_bytes: int) -> bytes:
     """A whole file that must not be long."""
     blob = place.blob(name)
     if blob.size_bytes > limit_bytes:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from upright.reading.inventory import Kind, Tally
+from upright.reading.inventory import TensorKind, TensorTally
 
 COMPANIONS = frozenset({
     "weight_scale", "weight_scale_inv", "weight_scale_2", "weight_shape", "weight_zero_point", "weight_g_idx",
@@ -27,8 +27,8 @@ _PACKED_BITS = 32
 class Stored(NamedTuple):
     """One kind, and what it holds."""
 
-    kind: Kind
-    tally: Tally
+    kind: TensorKind
+    tally: TensorTally
     format: str
     """The format of the weight, also for the scales beside it."""
     parameters: int
@@ -39,7 +39,7 @@ class Stored(NamedTuple):
 class _Module:
     """A weight and what belongs to it."""
 
-    roles: dict[str, Kind] = field(default_factory=dict)
+    roles: dict[str, TensorKind] = field(default_factory=dict)
 
 
 def declared(config: Mapping[str, Any]) -> str | None:
@@ -51,15 +51,15 @@ def declared(config: Mapping[str, Any]) -> str | None:
 def packed_bits(config: Mapping[str, Any]) -> int | None:
     """Bits of one weight inside a packed integer, as config.json declares."""
     declaration = _declaration(config)
-    for found in (declaration.get("bits"), *(_of(group, "weights", "num_bits") for group in _groups(declaration))):
-        if type(found) is int and 1 <= found <= 16:
-            return found
+    for bits in (declaration.get("bits"), *(_of(group, "weights", "num_bits") for group in _groups(declaration))):
+        if type(bits) is int and 1 <= bits <= 16:
+            return bits
     return None
 
 
-def stored_formats(stock: Mapping[Kind, Tally], config: Mapping[str, Any]) -> Iterator[Stored]:
+def stored_formats(stock: Mapping[TensorKind, TensorTally], config: Mapping[str, Any]) -> Iterator[Stored]:
     modules: dict[str, _Module] = {}
-    homes: list[tuple[Kind, str, _Module]] = []
+    homes: list[tuple[TensorKind, str, _Module]] = []
     for kind in stock:
         home, role = _home(kind)
         module = modules.setdefault(home, _Module())
@@ -82,7 +82,7 @@ def stored_formats(stock: Mapping[Kind, Tally], config: Mapping[str, Any]) -> It
 _PAYLOADS = frozenset({"weight", "weight_packed", "qweight", "blocks"})
 
 
-def _home(kind: Kind) -> tuple[str, str]:
+def _home(kind: TensorKind) -> tuple[str, str]:
     """The module that a kind belongs to, and its role there."""
     if fused := _FUSED.fullmatch(kind.name):
         return fused[1], fused[2]
@@ -90,7 +90,7 @@ def _home(kind: Kind) -> tuple[str, str]:
     return module, role
 
 
-def _format(roles: Mapping[str, Kind], bits: int, method: str | None) -> tuple[str, int]:
+def _format(roles: Mapping[str, TensorKind], bits: int, method: str | None) -> tuple[str, int]:
     """The module's format and the weights in one stored element; an empty format is the stored type itself."""
     if packed := roles.get("qweight"):
         return _gptq_or_awq(packed, roles.get("scales"), bits, method)
@@ -113,13 +113,13 @@ def _format(roles: Mapping[str, Kind], bits: int, method: str | None) -> tuple[s
     return ("INT8", 1) if weight.dtype == "I8" else ("", 1)
 
 
-def _packed_int(packed: Kind, scale: Kind | None, bits: int) -> tuple[str, int]:
+def _packed_int(packed: TensorKind, scale: TensorKind | None, bits: int) -> tuple[str, int]:
     per_element = _PACKED_BITS // bits
     group = _ratio(packed.shape[-1:], scale.shape[-1:] if scale else (), per_element)
     return f"INT{bits}{group}", per_element
 
 
-def _gptq_or_awq(packed: Kind, scales: Kind | None, bits: int, method: str | None) -> tuple[str, int]:
+def _gptq_or_awq(packed: TensorKind, scales: TensorKind | None, bits: int, method: str | None) -> tuple[str, int]:
     """Both are [in, out] with scales [in / group, out]; GPTQ packs along `in`, AWQ along `out`."""
     per_element = _PACKED_BITS // bits
     is_awq = method == "awq"
@@ -133,12 +133,12 @@ def _ratio(elements: tuple[int, ...], scales: tuple[int, ...], per_element: int)
     return f"_G{elements[0] * per_element // scales[0]}"
 
 
-def _four_bit_float(scale: Kind | None) -> str:
+def _four_bit_float(scale: TensorKind | None) -> str:
     """NVFP4 has a float8 scale for 16 weights, MXFP4 a power of two for 32."""
     return "NVFP4" if scale is not None and scale.dtype == "F8_E4M3" else "MXFP4"
 
 
-def _eight_bit_float(weight: Kind, scale: Kind) -> str:
+def _eight_bit_float(weight: TensorKind, scale: TensorKind) -> str:
     if len(scale.shape) < 2 or scale.shape[-1] < 1 or len(weight.shape) < 2 or scale.elements == weight.shape[0]:
         return "FP8"
     columns, blocks = weight.shape[-1], scale.shape[-1]
@@ -147,9 +147,9 @@ def _eight_bit_float(weight: Kind, scale: Kind) -> str:
 
 def _declaration(config: Mapping[str, Any]) -> Mapping[str, Any]:
     for holder in (config, config.get("text_config")):
-        found = holder.get("quantization_config") if isinstance(holder, Mapping) else None
-        if isinstance(found, Mapping):
-            return found
+        quant_config = holder.get("quantization_config") if isinstance(holder, Mapping) else None
+        if isinstance(quant_config, Mapping):
+            return quant_config
     return {}
 
 

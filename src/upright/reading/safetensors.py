@@ -13,8 +13,8 @@ from operator import sub
 from typing import Any
 
 from upright.errors import ReadError
-from upright.reading.blobs import HEADER_LIMIT_BYTES, Window
-from upright.reading.tensors import TENSOR_LIMIT, Header, Layout
+from upright.reading.blobs import HEADER_LIMIT_BYTES, BlobWindow
+from upright.reading.tensors import TENSOR_LIMIT, Header, TensorLayout
 
 # https://github.com/safetensors/safetensors (safetensors 0.8.0, tensor.rs, enum Dtype)
 DTYPE_BITS = {
@@ -50,7 +50,7 @@ _Entry = tuple[bytes, bytes, bytes, bytes, bytes]
 """Name, type, shape, first and last offset, all still text."""
 
 
-def parse(window: Window) -> Header:
+def parse(window: BlobWindow) -> Header:
     """Needs two reads at most: the first bytes, and the rest of the header if it is longer."""
     name = window.blob.name
     window.need(8)
@@ -71,7 +71,7 @@ class _Parser:
         self.metadata: dict[str, str] | None = None
         self._is_compact = True
         self._kinds: dict[tuple[bytes, bytes], int] = {}
-        self._layouts: list[Layout] = []
+        self._layouts: list[TensorLayout] = []
 
     def header(self) -> Header:
         opened = _OPEN.match(self.data, 8, self.end)
@@ -99,17 +99,21 @@ class _Parser:
         """Many entries at once, if what is here is written without spaces and in the usual order."""
         if not self._is_compact or self.data.startswith(b'"__metadata__"', position):
             return None
-        found = _COMPACT.findall(self.data, position, min(position + _BATCH_BYTES, self.end))
-        text = b"".join([entry[0] for entry in found])
+        entries = _COMPACT.findall(self.data, position, min(position + _BATCH_BYTES, self.end))
+        text = b"".join([entry[0] for entry in entries])
         if not text or not self.data.startswith(text, position):
             self._is_compact = False  # entry by entry from here
             return None
-        return [entry[1:] for entry in found], position + len(text), b","
+        return [entry[1:] for entry in entries], position + len(text), b","
 
     def _single(self, position: int) -> tuple[list[_Entry], int, bytes]:
-        found = _ENTRY.match(self.data, position, self.end)
-        if found is not None:
-            return [(found[1], found[2], found[3], found[4], found[5])], found.end(), found[6]
+        entry_match = _ENTRY.match(self.data, position, self.end)
+        if entry_match is not None:
+            return (
+                [(entry_match[1], entry_match[2], entry_match[3], entry_match[4], entry_match[5])],
+                entry_match.end(),
+                entry_match[6],
+            )
         entry, position, more = self._unusual(position)
         return [entry] if entry else [], position, more
 
@@ -138,7 +142,7 @@ class _Parser:
         except UnicodeDecodeError:
             raise self._broken("a name is not UTF-8 text") from None
 
-    def _layout(self, dtype: bytes, shape_text: bytes) -> Layout:
+    def _layout(self, dtype: bytes, shape_text: bytes) -> TensorLayout:
         name = dtype.decode()
         bits = DTYPE_BITS.get(name)
         if bits is None:
@@ -150,7 +154,7 @@ class _Parser:
         size_bits = prod(shape) * bits
         if size_bits % 8:
             raise self._broken(f"a tensor of type {name} and shape {list(shape)} does not end at a whole byte")
-        return Layout(name, shape, size_bits // 8)
+        return TensorLayout(name, shape, size_bits // 8)
 
     def _unusual(self, position: int) -> tuple[_Entry | None, int, bytes]:
         """An entry that is metadata, or has its fields in another order."""
@@ -159,11 +163,11 @@ class _Parser:
             raise self._broken(f"its header is not JSON at byte {position:,}")
         if self._text(key[1]) == _METADATA:
             return None, *self._read_metadata(key.end())
-        found = _OBJECT.match(self.data, key.end(), self.end)
-        if found is None:
+        object_match = _OBJECT.match(self.data, key.end(), self.end)
+        if object_match is None:
             raise self._broken(f"what it says of {self._text(key[1])} is not the description of a tensor")
-        fields = self._fields(self.data[key.end() : found.start(1)])
-        return (self._text(key[1]).encode(), *fields), found.end(), found[1]
+        fields = self._fields(self.data[key.end() : object_match.start(1)])
+        return (self._text(key[1]).encode(), *fields), object_match.end(), object_match[1]
 
     def _fields(self, text: bytes | bytearray) -> tuple[bytes, bytes, bytes, bytes]:
         try:

@@ -19,7 +19,7 @@ CONFIG = "config.json"
 
 
 @dataclass(frozen=True)
-class Choice:
+class FileSelection:
     """The files to read, in order."""
 
     format: Literal["gguf", "safetensors", "config"]
@@ -32,24 +32,24 @@ class Choice:
         return self.files[0] if self.format == "gguf" else ""
 
 
-def choose(names: Iterable[str], quant: str | None, where: str) -> Choice:
+def choose(names: Iterable[str], quant: str | None, where: str) -> FileSelection:
     """`quant` picks among the GGUF files of a repository, as in `repo:IQ3_K`."""
     usable = sorted(name for name in names if not _NOT_THE_MODEL.fullmatch(name))
     weights = [name for name in usable if name.endswith(".safetensors") and "/" not in name]
     artifacts = _by_artifact(name for name in usable if name.endswith(".gguf"))
     if quant is not None:
         base = _match(artifacts, quant, where)
-        return Choice("gguf", _complete(artifacts[base], where))
+        return FileSelection("gguf", _complete(artifacts[base], where))
     if weights:
         files = [name for base_files in _by_artifact(weights).values() for name in _complete(base_files, where)]
-        return Choice("safetensors", tuple(files))
+        return FileSelection("safetensors", tuple(files))
     if len(artifacts) == 1:
         (files,) = artifacts.values()
-        return Choice("gguf", _complete(files, where))
+        return FileSelection("gguf", _complete(files, where))
     if artifacts:
         raise ReadError(f"{where} has {len(artifacts)} quantisations", hint=f"name one: {where}:{_tags(artifacts)}")
     if CONFIG in usable and not _has_pickles(usable):
-        return Choice("config", (CONFIG,))
+        return FileSelection("config", (CONFIG,))
     raise ReadError(f"{where} has no safetensors and no GGUF files", hint=_other_weights(usable))
 
 
@@ -87,11 +87,11 @@ def _complete(files: list[str], where: str) -> tuple[str, ...]:
 def _match(artifacts: dict[str, list[str]], quant: str, where: str) -> str:
     """The artifact whose folder or name ends with the quant; the shortest name if several do."""
     wanted = quant.lower()
-    found = [base for base in artifacts if re.search(rf"(^|[-./]){re.escape(wanted)}$", base.lower())]
-    found += [base for base in artifacts if f"/{base.lower()}".rsplit("/", 2)[-2] == wanted and base not in found]
-    if not found:
+    matching = [base for base in artifacts if re.search(rf"(^|[-./]){re.escape(wanted)}$", base.lower())]
+    matching += [base for base in artifacts if f"/{base.lower()}".rsplit("/", 2)[-2] == wanted and base not in matching]
+    if not matching:
         raise ReadError(f"{where} has no quantisation {quant}", hint=f"it has {_tags(artifacts) or 'no GGUF files'}")
-    return min(found, key=lambda base: (len(base.rsplit("/", 1)[-1]), base))
+    return min(matching, key=lambda base: (len(base.rsplit("/", 1)[-1]), base))
 
 
 def _tags(artifacts: dict[str, list[str]]) -> str:

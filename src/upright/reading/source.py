@@ -16,8 +16,8 @@ from upright.reading.cache import snapshot
 from upright.reading.catalogue import from_catalog
 from upright.reading.configuration import read_configuration
 from upright.reading.hub import Hub, Repository, Traffic
-from upright.reading.places import LocalDirectory, Place
-from upright.reading.selection import Choice, choose, parts_of
+from upright.reading.places import ArtifactPlace, LocalDirectory
+from upright.reading.selection import FileSelection, choose, parts_of
 from upright.records.model import Model
 
 _PATHLIKE = re.compile(r"[./~].*|.*\.(gguf|safetensors|json)")
@@ -44,8 +44,8 @@ class Named:
 class Located:
     """An artifact that was found."""
 
-    place: Place
-    choice: Choice
+    place: ArtifactPlace
+    choice: FileSelection
     name: str
     """What it is called if its header does not say."""
     path: str | None
@@ -62,11 +62,11 @@ def read(
     """
     if _is_unknown(source) and (model := from_catalog(source)):
         return model
-    with located(source, hub=hub, traffic=traffic) as found:
-        if found.choice.format == "config":
-            return read_configuration(found.place, found.choice.files[0], source=source, name=found.name)
+    with located(source, hub=hub, traffic=traffic) as location:
+        if location.choice.format == "config":
+            return read_configuration(location.place, location.choice.files[0], source=source, name=location.name)
         return read_artifact(
-            found.place, found.choice, source=source, name=found.name, path=found.path, progress=progress
+            location.place, location.choice, source=source, name=location.name, path=location.path, progress=progress
         )
 
 
@@ -80,8 +80,8 @@ def located(source: str, *, hub: Hub | None = None, traffic: Traffic | None = No
     elif path.is_dir():
         yield _directory(path, quant)
     elif named is not None:
-        with _repository(named, hub or Hub.of_this_machine(), traffic or Traffic()) as found:
-            yield found
+        with _repository(named, hub or Hub.of_this_machine(), traffic or Traffic()) as location:
+            yield location
     else:
         close = ", ".join(catalog.near("models", source, 6))
         raise ReadError(
@@ -92,10 +92,10 @@ def located(source: str, *, hub: Hub | None = None, traffic: Traffic | None = No
 
 def named_artifact(source: str) -> Named | None:
     """The repository that these words name; None if they are a path or a name of the catalogue."""
-    found = _REPOSITORY.fullmatch(source)
-    if found is None or _PATHLIKE.fullmatch(source):
+    repo_match = _REPOSITORY.fullmatch(source)
+    if repo_match is None or _PATHLIKE.fullmatch(source):
         return None
-    return Named(found["repo"], found["revision"], found["quant"])
+    return Named(repo_match["repo"], repo_match["revision"], repo_match["quant"])
 
 
 def _local(source: str) -> tuple[Path, str | None]:
@@ -154,7 +154,7 @@ def _directory(path: Path, quant: str | None) -> Located:
 def _file(path: Path) -> Located:
     if path.suffix == ".json":
         name = path.parent.resolve().name if path.stem == "config" else path.stem
-        return Located(LocalDirectory(path.parent), Choice("config", (path.name,)), name, None)
+        return Located(LocalDirectory(path.parent), FileSelection("config", (path.name,)), name, None)
     files = parts_of(path.name) or [path.name]
     missing = [name for name in files if not (path.parent / name).is_file()]
     if missing:
@@ -162,7 +162,7 @@ def _file(path: Path) -> Located:
             f"{path.name} is one of {len(files)} files, and {missing[0]} is missing",
             hint="download the missing files",
         )
-    choice = Choice(_format(path), tuple(files))
+    choice = FileSelection(_format(path), tuple(files))
     return Located(LocalDirectory(path.parent), choice, path.stem, str(path.parent / files[0]))
 
 

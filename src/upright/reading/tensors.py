@@ -18,7 +18,7 @@ TENSOR_LIMIT = 400_000
 """Tensors of one file; the largest published repositories have about 500,000 over all their files."""
 
 
-class Layout(NamedTuple):
+class TensorLayout(NamedTuple):
     """What tensors of the same type and shape have in common."""
 
     dtype: str
@@ -49,7 +49,7 @@ class Header:
     """Bytes before the data section, its alignment included; offsets count from there."""
     metadata: Mapping[str, Any]
     """Keys and values; long arrays are only counted."""
-    layouts: Sequence[Layout]
+    layouts: Sequence[TensorLayout]
     """Each type and shape once."""
     names: Sequence[str]
     """In the order of the header."""
@@ -103,5 +103,5 @@ def account(name: str, size_bytes: int, header: Header, *, gaps: bool = True) ->
 
 
 def _owner(header: Header, offset: int) -> str:
-    found = [name for name, start in zip(header.names, header.offsets, strict=True) if start == offset]
-    return f"tensor {found[-1]}"
+    owners = [name for name, start in zip(header.names, header.offsets, strict=True) if start == offset]
+    return f"tensor {owners[-1]}"

@@ -83,7 +83,9 @@ def means_of(box: Box) -> Means:
     return Means(
         vram_bytes=int(sum(gpu.memory_bytes.value or 0 for gpu in box.gpus)),
         ram_bytes=int(ram),
-        gpu_bytes_per_second=sum(each for each in bandwidths if each) if all(bandwidths) and bandwidths else None,
+        gpu_bytes_per_second=sum(bandwidth for bandwidth in bandwidths if bandwidth)
+        if all(bandwidths) and bandwidths
+        else None,
     )
 
 

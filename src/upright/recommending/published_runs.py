@@ -38,8 +38,8 @@ def _on_such(box: Box) -> Iterator[MeasurementRow]:
 def _family(name: str) -> str:
     """`RTX PRO 6000 Blackwell`, `rtx-pro-6000-server` -> rtx-pro-6000."""
     row = catalog.find("gpus", name)
-    words = row.id if row is not None else bare(name).replace(" ", "-").removesuffix("-blackwell")
-    return _EDITION.sub("", words)
+    family = row.id if row is not None else bare(name).replace(" ", "-").removesuffix("-blackwell")
+    return _EDITION.sub("", family)
 
 
 def _is_of(run: MeasurementRow, row: ModelRow) -> bool:

@@ -208,13 +208,13 @@ def _quality_words(candidate: Contender, bits: float) -> str:
     if published is None:
         return f"no published score was found; ranked by size and bits ({bits:.1f} bits a weight)"
     who = "its maker's own harness" if published.by == "maker" else published.harness or "one harness for all models"
-    words = f"{published.benchmark} {published.score:g} ({who}, {published.date})"
+    score_text = f"{published.benchmark} {published.score:g} ({who}, {published.date})"
     if published.note:
-        words += f", {published.note}"
+        score_text += f", {published.note}"
     if not candidate.faithful:
-        return f"no published score at {bits:.1f} bits a weight; the whole model has {words}"
+        return f"no published score at {bits:.1f} bits a weight; the whole model has {score_text}"
     whole = bits >= WHOLE_BITS or candidate.artifact is candidate.row.artifacts[0]
-    return words if whole else f"{words}; of the whole model, this has {bits:.1f} bits"
+    return score_text if whole else f"{score_text}; of the whole model, this has {bits:.1f} bits"
 
 
 def _why(offers: Sequence[ModelOffer], users: int) -> str:

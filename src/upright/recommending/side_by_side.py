@@ -140,4 +140,4 @@ def _rent_million(rate: float | None, rent_hour: float | None) -> float | None:
 def _gpu_watts(box: Box) -> float | None:
     """The limit of all GPUs; the host is not counted."""
     limits = [gpu.power_limit_watts.value or gpu.power_limit_max_watts.value for gpu in box.gpus]
-    return float(sum(each for each in limits if each)) if limits and all(limits) else None
+    return float(sum(watts for watts in limits if watts)) if limits and all(limits) else None

@@ -92,9 +92,9 @@ class Record(Versioned):
         """For people to edit: without the digest, so that an edited file is as good as an unedited one."""
         from upright.records.yaml12 import to_yaml
 
-        data = self.to_dict()
-        del data["digest"]
-        return to_yaml(data)
+        content = self.to_dict()
+        del content["digest"]
+        return to_yaml(content)
 
     def _envelope(self) -> dict[str, Any]:
         return {"record": self.kind, "schema": self.schema_version, **self.model_dump(mode="json")}
@@ -122,12 +122,12 @@ def from_dict(kind: type[R], data: Mapping[str, Any], *, where: str = "record") 
 
 def from_json(kind: type[R], text: str | bytes, *, where: str = "record") -> R:
     try:
-        data = decoded(text)
+        payload = decoded(text)
     except ValueError as error:
         raise RecordError(f"{where} is not JSON: {error}") from None
-    if not isinstance(data, dict):
+    if not isinstance(payload, dict):
         raise RecordError(f"{where} is not a record: expected a JSON object")
-    return from_dict(kind, data, where=where)
+    return from_dict(kind, payload, where=where)
 
 
 def upgraded(kind: type[V], schema: Any, content: dict[str, Any], *, where: str) -> V:
@@ -162,7 +162,7 @@ def canonical(data: Any) -> bytes:
 def digest_of(data: Mapping[str, Any]) -> str:
     """The digest that a record's file should carry: of all of it but the digest itself."""
     try:
-        text = canonical({name: value for name, value in data.items() if name != "digest"})
+        text = canonical({name: field_value for name, field_value in data.items() if name != "digest"})
     except (TypeError, ValueError) as error:
         raise RecordError(f"a record holds what JSON cannot: {error}") from None
     return hashlib.sha256(text).hexdigest()
@@ -178,9 +178,9 @@ def sayable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):
-        return {sayable(name): sayable(item) for name, item in value.items()}
+        return {sayable(name): sayable(nested) for name, nested in value.items()}
     if isinstance(value, list | tuple):
-        return [sayable(item) for item in value]
+        return [sayable(nested) for nested in value]
     return value
 
 
@@ -224,7 +224,7 @@ def _whole(data: Any) -> Any:
     if isinstance(data, float):
         return int(data) if data.is_integer() else data
     if isinstance(data, Mapping):
-        return {name: _whole(value) for name, value in data.items()}
+        return {name: _whole(member) for name, member in data.items()}
     if isinstance(data, list | tuple):
-        return [_whole(item) for item in data]
+        return [_whole(element) for element in data]
     return data

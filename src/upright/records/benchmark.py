@@ -344,7 +344,7 @@ class Benchmark(Record):
     def unfinished(self) -> bool:
         """Whether the same command has something left to do: the server went away, or the time was over."""
         cut = bool(self.cells) and not self.cells[-1].complete
-        return cut or any(each.reason == OUT_OF_TIME for each in self.skipped)
+        return cut or any(skipped_cell.reason == OUT_OF_TIME for skipped_cell in self.skipped)
 
     @property
     def clean(self) -> bool:

@@ -200,7 +200,7 @@ class EngineInstall(Part):
     """The flags its help names; None if it was not asked, since asking vLLM or SGLang imports torch."""
 
 
-class Setting(Part):
+class HostSetting(Part):
     """A setting of the host that is known to break or slow such boxes."""
 
     name: str
@@ -254,7 +254,7 @@ class Box(Record):
     """Container runtimes found."""
     engines: tuple[EngineInstall, ...] = ()
     """Engines found on the machine."""
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[HostSetting, ...] = ()
     """Host settings that matter for serving, each with its state."""
 
     @property

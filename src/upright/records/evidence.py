@@ -134,18 +134,18 @@ class Evidence(Record):
     @property
     def rungs(self) -> tuple[str, ...]:
         """Rungs that were looked at, in order."""
-        return tuple(dict.fromkeys(item.rung for item in self.observations))
+        return tuple(dict.fromkeys(observation.rung for observation in self.observations))
 
     def of(self, rung: str) -> tuple[Observation, ...]:
-        return tuple(item for item in self.observations if item.rung == rung)
+        return tuple(observation for observation in self.observations if observation.rung == rung)
 
     def not_run(self, rung: str | None = None) -> int:
         """Checks of the rung, or of all, that this machine could not make."""
         seen = self.observations if rung is None else self.of(rung)
-        return sum(item.verdict == "skipped" and item.reason.startswith(NOT_RUN) for item in seen)
+        return sum(observation.verdict == "skipped" and observation.reason.startswith(NOT_RUN) for observation in seen)
 
     def rung_verdict(self, rung: str) -> Verdict:
-        verdicts = {item.verdict for item in self.of(rung)}
+        verdicts = {observation.verdict for observation in self.of(rung)}
         for verdict in ("failed", "passed", "unsupported"):
             if verdict in verdicts:
                 return verdict

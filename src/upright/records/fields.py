@@ -45,11 +45,11 @@ def field_doc(part: type[Part], name: str) -> str | None:
 
 def field_docs(part: type[Part]) -> dict[str, str]:
     """Every field's string, in the order of the fields; a field without one is left out."""
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for kind in reversed(part.__mro__):
         if issubclass(kind, Part):
-            found.update(_documented(kind.__module__).get(kind.__qualname__, {}))
-    return {name: found[name] for name in part.model_fields if name in found}
+            docs.update(_documented(kind.__module__).get(kind.__qualname__, {}))
+    return {name: docs[name] for name in part.model_fields if name in docs}
 
 
 @cache
@@ -60,13 +60,13 @@ def _documented(module: str) -> dict[str, dict[str, str]]:
 
 
 def _strings_under_fields(node: ast.ClassDef) -> dict[str, str]:
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for field, under in zip(node.body, node.body[1:], strict=False):
         if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
             continue
         if isinstance(under, ast.Expr) and isinstance(under.value, ast.Constant) and isinstance(under.value.value, str):
-            found[field.target.id] = inspect.cleandoc(under.value.value)
-    return found
+            docs[field.target.id] = inspect.cleandoc(under.value.value)
+    return docs
 
 
 @cache
@@ -74,14 +74,14 @@ def _parts() -> dict[str, type[Part]]:
     """Every record and every part that one reaches, by class name."""
     from upright.records.loading import KINDS, record_class
 
-    found: dict[str, type[Part]] = {}
+    parts: dict[str, type[Part]] = {}
     waiting: list[type[Part]] = [record_class(kind) for kind in KINDS]
     while waiting:
         part = waiting.pop(0)
-        if part.__name__ not in found:
-            found[part.__name__] = part
+        if part.__name__ not in parts:
+            parts[part.__name__] = part
             waiting += [inner for hint in _hints(part).values() for inner in _classes(hint)]
-    return found
+    return parts
 
 
 def _walk(path: str, part: type[Part], depth: int = 4) -> Iterator[FieldPlace]:
@@ -90,7 +90,7 @@ def _walk(path: str, part: type[Part], depth: int = 4) -> Iterator[FieldPlace]:
     for name, hint in _hints(part).items():
         here = f"{path}.{name}"
         inner = list(_classes(hint))
-        inside = tuple(dict.fromkeys(each for kind in inner for each in _inside(kind)))
+        inside = tuple(dict.fromkeys(inner_field for kind in inner for inner_field in _inside(kind)))
         around = f"{part.__name__}: {_about(part)}"
         yield FieldPlace(here, "field of a record", docs.get(name, ""), _type(hint), around, inside, part.__module__)
         if depth > 0:
@@ -129,9 +129,9 @@ def _type(hint: Any) -> str:
     if origin is Annotated:
         return _type(inner[0])
     if origin in (Union, types.UnionType):
-        return " or ".join(_type(each) for each in inner)
+        return " or ".join(_type(argument) for argument in inner)
     if origin is Literal:
-        return ", ".join(str(each) for each in inner)
+        return ", ".join(str(argument) for argument in inner)
     if origin is tuple:
         return f"list of {_type(inner[0])}"
     if origin is not None:

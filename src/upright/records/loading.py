@@ -55,20 +55,22 @@ def load(source: Path | str | bytes, kind: type[Record] | None = None, *, where:
             source = source.read_bytes()
         except OSError as error:
             raise RecordError(f"{where} cannot be read: {error.strerror}") from None
-    data = parse(source, where=where)
-    named = data.get("record")
+    payload = parse(source, where=where)
+    named = payload.get("record")
     if not isinstance(named, str) or named not in KINDS:
-        found = f"names no record kind that is known: {named}" if "record" in data else "does not name its record kind"
-        raise RecordError(
-            f"{where} {found}", hint=f"its first line should be `record: KIND`; kinds: {', '.join(KINDS)}"
+        problem = (
+            f"names no record kind that is known: {named}" if "record" in payload else "does not name its record kind"
         )
-    return from_dict(kind or record_class(named), data, where=where)
+        raise RecordError(
+            f"{where} {problem}", hint=f"its first line should be `record: KIND`; kinds: {', '.join(KINDS)}"
+        )
+    return from_dict(kind or record_class(named), payload, where=where)
 
 
 def record_class(kind: str) -> type[Record]:
     module, name = KINDS[kind].split(":")
-    found: type[Record] = getattr(import_module(module), name)
-    return found
+    record_type: type[Record] = getattr(import_module(module), name)
+    return record_type
 
 
 def parse(text: str | bytes, *, where: str) -> dict[str, Any]:
@@ -79,12 +81,12 @@ def parse(text: str | bytes, *, where: str) -> dict[str, Any]:
         except UnicodeDecodeError as error:
             raise RecordError(f"{where} is not text: {error.reason} at byte {error.start}") from None
     try:
-        data = decoded(text) if text.lstrip().startswith("{") else _yaml(text, where)
+        payload = decoded(text) if text.lstrip().startswith("{") else _yaml(text, where)
     except ValueError as error:
         raise RecordError(f"{where} is not JSON: {error}") from None
-    if not isinstance(data, dict):
+    if not isinstance(payload, dict):
         raise RecordError(f"{where} is not a record: expected names and values")
-    return data
+    return payload
 
 
 def _yaml(text: str, where: str) -> Any:

@@ -162,12 +162,12 @@ class Recipe(Record):
     @property
     def argv(self) -> tuple[str, ...]:
         """The command, with the key file still a placeholder."""
-        words = [self.program]
+        command = [self.program]
         for setting in self.arguments:
-            words.append(setting.name)
+            command.append(setting.name)
             if setting.value is not None:
-                words.append(setting.value)
-        return tuple(words)
+                command.append(setting.value)
+        return tuple(command)
 
     @property
     def passed(self) -> tuple[str, ...]:

@@ -124,4 +124,4 @@ class Residuals(Record):
     """What could not be read, and why, in sentences."""
 
     def line(self, device: str, term: str) -> Residual | None:
-        return next((found for found in self.lines if (found.device, found.term) == (device, term)), None)
+        return next((residual for residual in self.lines if (residual.device, residual.term) == (device, term)), None)

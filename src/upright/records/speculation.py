@@ -158,4 +158,4 @@ class Speculation(Record):
 
     @property
     def kept(self) -> Tried | None:
-        return next((each for each in self.tried if each.outcome == "kept"), None)
+        return next((candidate for candidate in self.tried if candidate.outcome == "kept"), None)

@@ -35,18 +35,18 @@ def lines_of(text: str) -> dict[tuple[int | str, ...], int]:
     """Where each value begins: its path of names and positions -> its line, counted from one."""
     import yaml
 
-    found: dict[tuple[int | str, ...], int] = {}
+    line_numbers: dict[tuple[int | str, ...], int] = {}
 
     def walk(node: Any, path: tuple[int | str, ...]) -> None:
-        found.setdefault(path, node.start_mark.line + 1)
+        line_numbers.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
-            for name, value in node.value:
+            for name, child in node.value:
                 inside = (*path, str(name.value))
-                found[inside] = name.start_mark.line + 1
-                walk(value, inside)
+                line_numbers[inside] = name.start_mark.line + 1
+                walk(child, inside)
         elif isinstance(node, yaml.SequenceNode):
-            for number, value in enumerate(node.value):
-                walk(value, (*path, number))
+            for number, child in enumerate(node.value):
+                walk(child, (*path, number))
 
     _refuse_deep(text)
     try:
@@ -55,7 +55,7 @@ def lines_of(text: str) -> dict[tuple[int | str, ...], int]:
         walk(node, ())
     except RecursionError:
         raise yaml.YAMLError(_TOO_DEEP) from None
-    return found
+    return line_numbers
 
 
 def _refuse_deep(text: str) -> None:

@@ -30,15 +30,20 @@ def allocator(known: Allocator, recipe: Recipe, host: Host) -> str | None:
 def allot(
     known: Allocator, tool: str, recipe: Recipe, model: str, host: Host, *, timeout_seconds: float = 300
 ) -> Allotment:
-    words = [word for each in recipe.arguments if each.name in known.takes for word in (each.name, each.value or "")]
-    done = host.run([tool, "--model", model, *words, *known.words], timeout_seconds=timeout_seconds)
+    options = [
+        word
+        for argument in recipe.arguments
+        if argument.name in known.takes
+        for word in (argument.name, argument.value or "")
+    ]
+    done = host.run([tool, "--model", model, *options, *known.words], timeout_seconds=timeout_seconds)
     text = f"{done.out}\n{done.err}"
-    found = {
+    device_bytes = {
         (_device(row["device"]), term): int(row[column]) * MIB
         for row in re.finditer(known.row, done.out, re.MULTILINE)
         for column, term in known.terms.items()
     }
-    return Allotment(found if done.ok else {}, text)
+    return Allotment(device_bytes if done.ok else {}, text)
 
 
 def _device(name: str) -> str:

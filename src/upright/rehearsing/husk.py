@@ -12,9 +12,9 @@ from pathlib import Path
 from upright.errors import ReadError
 from upright.fetching.need import is_companion
 from upright.reading import gguf
-from upright.reading.blobs import Blob, Window
+from upright.reading.blobs import Blob, BlobWindow
 from upright.reading.hub import Hub, Traffic
-from upright.reading.places import Place
+from upright.reading.places import ArtifactPlace
 from upright.reading.source import located
 
 _FIRST_BYTES = 1 << 20
@@ -34,8 +34,8 @@ class Husk:
 
 
 def husk(source: str, folder: Path, *, hub: Hub | None = None, traffic: Traffic | None = None) -> Husk:
-    with located(source, hub=hub, traffic=traffic) as found:
-        place, choice = found.place, found.choice
+    with located(source, hub=hub, traffic=traffic) as location:
+        place, choice = location.place, location.choice
         if choice.format == "config":
             raise ReadError(f"{source} has no weights, only a configuration: there is nothing to start")
         if choice.format == "gguf":
@@ -46,7 +46,7 @@ def husk(source: str, folder: Path, *, hub: Hub | None = None, traffic: Traffic 
 
 
 def _hollow(blob: Blob, path: Path) -> int:
-    window = Window(blob, _FIRST_BYTES)
+    window = BlobWindow(blob, _FIRST_BYTES)
     header = gguf.parse(window)
     window.need_exactly(min(header.header_bytes, blob.size_bytes))
     path.write_bytes(window.data[: header.header_bytes])
@@ -54,7 +54,7 @@ def _hollow(blob: Blob, path: Path) -> int:
     return len(window.data)
 
 
-def _copied(place: Place, name: str, folder: Path) -> int:
+def _copied(place: ArtifactPlace, name: str, folder: Path) -> int:
     """An index of weights would only name files that are not there."""
     if not is_companion(name) or name.endswith(".index.json") or "/" in name:
         return 0

@@ -63,34 +63,34 @@ def rehearse(
     recipe = _on(husk, recipe)
     if isinstance(host, LocalHost):  # an engine's own tools read a file of others as an engine does
         host = LocalHost(handed_on(os.environ, "engine"))
-    found = _Found([], [])
+    findings = _Found([], [])
     match how:
         case DummyWeights():
-            _boot(_with(recipe, how.setting), "dummy weights", plan, folder, found, say)
+            _boot(_with(recipe, how.setting), "dummy weights", plan, folder, findings, say)
         case DryRun():
-            _dry_run(how, recipe, plan, host, folder, found, say)
+            _dry_run(how, recipe, plan, host, folder, findings, say)
         case HollowFile():
-            _hollow(how, recipe, plan, model, husk, host, folder, found, say)
+            _hollow(how, recipe, plan, model, husk, host, folder, findings, say)
     return Rehearsal(
         made_from=(recipe.reference, plan.reference, model.reference),
         model=model.name,
         engine=recipe.engine,
         engine_version=recipe.engine_version,
-        ways=tuple(found.ways),
-        passed=found.passed,
-        answered=found.answered,
+        ways=tuple(findings.ways),
+        passed=findings.passed,
+        answered=findings.answered,
         context_tokens=recipe.context_tokens,
-        kv_tokens=found.kv_tokens,
+        kv_tokens=findings.kv_tokens,
         planned_kv_tokens=plan.kv.planned_tokens if plan.memory_fraction is None else plan.kv.low_tokens,
-        shares=tuple(found.shares),
+        shares=tuple(findings.shares),
         weights_bytes=model.tensor_bytes,
         fetched_bytes=husk.fetched_bytes,
         written_bytes=husk.written_bytes,
         seconds=round(time.monotonic() - started, 2),
-        proved=tuple(_proved(found, how, recipe)),
-        not_proved=tuple(_not_proved(found, how)),
-        code=found.code,
-        said=found.said,
+        proved=tuple(_proved(findings, how, recipe)),
+        not_proved=tuple(_not_proved(findings, how)),
+        code=findings.code,
+        said=findings.said,
     )
 
 
@@ -109,12 +109,14 @@ def _hollow(
     tool = allocator(known, recipe, host) if known else None
     if known is not None and tool is not None:
         tell(f"asking {engine_named(recipe.engine).title}'s allocator")
-        said = allot(known, tool, recipe, husk.path, host)
+        allotment = allot(known, tool, recipe, husk.path, host)
         found.ways.append("allocator")
-        found.passed = bool(said.bytes)
-        found.shares += [_share(plan, device, what, size, known.tool) for (device, what), size in said.bytes.items()]
-        if not said.bytes:
-            (folder / "allocator.log").write_text(said.text)
+        found.passed = bool(allotment.bytes)
+        found.shares += [
+            _share(plan, device, what, size, known.tool) for (device, what), size in allotment.bytes.items()
+        ]
+        if not allotment.bytes:
+            (folder / "allocator.log").write_text(allotment.text)
             _diagnose(folder / "allocator.log", recipe.engine, found)
             return
     if model.tensor_bytes < _SHARE_OF_MEMORY * _available_bytes(host):
@@ -123,8 +125,8 @@ def _hollow(
 
 def _available_bytes(host: Host) -> int:
     """What this machine has now, whatever the plan assumed; 0 if it does not say."""
-    found = re.search(r"^MemAvailable:\s+(\d+) kB", host.read_text("/proc/meminfo") or "", re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
+    mem_available = re.search(r"^MemAvailable:\s+(\d+) kB", host.read_text("/proc/meminfo") or "", re.MULTILINE)
+    return int(mem_available[1]) * 1024 if mem_available else 0
 
 
 def _boot(recipe: Recipe, way: Way, plan: Plan, folder: Path, found: _Found, tell: Tell) -> None:
@@ -161,8 +163,8 @@ def _dry_run(how: DryRun, recipe: Recipe, plan: Plan, host: Host, folder: Path, 
     """Its code says nothing: what it printed of its buffers does."""
     tell(f"asking {engine_named(recipe.engine).title} for a dry run")
     found.ways.append("dry run")
-    words = [word for word in recipe.argv if "{" not in word and word not in how.without]
-    done = host.run([*words, *how.words], timeout_seconds=600)
+    command = [word for word in recipe.argv if "{" not in word and word not in how.without]
+    done = host.run([*command, *how.words], timeout_seconds=600)
     (folder / "dry-run.log").write_text(f"{done.out}\n{done.err}")
     report = engine_named(recipe.engine).log.memory(f"{done.out}\n{done.err}")
     found.passed = any(reading.what == "kv_cache" for reading in report.readings)
@@ -174,11 +176,11 @@ def _dry_run(how: DryRun, recipe: Recipe, plan: Plan, host: Host, folder: Path, 
 def _read_back(report: MemoryReport, plan: Plan, found: _Found) -> None:
     """A start's own log is finer than the allocator's whole mebibytes, and takes its place."""
     read = {
-        (each.device, each.what): _share(plan, each.device, each.what, round(each.value), each.line)
-        for each in report.readings
-        if each.what in _TERMS and each.device
+        (entry.device, entry.what): _share(plan, entry.device, entry.what, round(entry.value), entry.line)
+        for entry in report.readings
+        if entry.what in _TERMS and entry.device
     }
-    found.shares = [each for each in found.shares if (each.device, each.what) not in read] + list(read.values())
+    found.shares = [entry for entry in found.shares if (entry.device, entry.what) not in read] + list(read.values())
     tokens = report.of("kv_tokens")
     found.kv_tokens = int(tokens.value) if tokens else None
 
@@ -195,22 +197,22 @@ def _planned(plan: Plan, device: str, what: str) -> int | None:
 
 
 def _diagnose(log: Path, engine: str, found: _Found) -> None:
-    said = diagnose_file(log, around=Around(engine=engine, failed=True))
-    found.code = said.code
-    found.said = said.excerpt[-1].text if said.excerpt else ""
+    diagnosis = diagnose_file(log, around=Around(engine=engine, failed=True))
+    found.code = diagnosis.code
+    found.said = diagnosis.excerpt[-1].text if diagnosis.excerpt else ""
 
 
 def _on(husk: Husk, recipe: Recipe) -> Recipe:
     """The same recipe on the model without weights."""
-    words = tuple(
-        each.model_copy(update={"value": husk.path}) if each.value == recipe.model_path else each
-        for each in recipe.arguments
+    arguments = tuple(
+        argument.model_copy(update={"value": husk.path}) if argument.value == recipe.model_path else argument
+        for argument in recipe.arguments
     )
-    return recipe.model_copy(update={"arguments": words, "model_path": husk.path})
+    return recipe.model_copy(update={"arguments": arguments, "model_path": husk.path})
 
 
 def _with(recipe: Recipe, setting: Setting) -> Recipe:
-    kept = tuple(each for each in recipe.arguments if each.name != setting.name)
+    kept = tuple(argument for argument in recipe.arguments if argument.name != setting.name)
     return recipe.model_copy(update={"arguments": (*kept, setting)})
 
 

@@ -43,8 +43,8 @@ def compose_file(recipe: Recipe) -> str:
     ]
     for setting in inside.environment:
         passed = f'"${{{setting.name}:?export it first}}"'
-        value = passed if setting.value == PASSED else _text(setting.value or "")
-        lines += [f"      # {comment(setting)}", f"      {setting.name}: {value}"]
+        yaml_value = passed if setting.value == PASSED else _text(setting.value or "")
+        lines += [f"      # {comment(setting)}", f"      {setting.name}: {yaml_value}"]
     lines += [f"    entrypoint: [{', '.join(map(_text, inside.entrypoint))}]", "    command:"]
     for setting in inside.settings:
         lines.append(f"      # {comment(setting)}")

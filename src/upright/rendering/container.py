@@ -100,7 +100,7 @@ def in_container(recipe: Recipe, image: str | None = None, *, reached: str = ON_
 
 
 def words(settings: Iterable[Setting]) -> tuple[str, ...]:
-    return tuple(word for each in settings for word in (each.name, each.value) if word is not None)
+    return tuple(word for setting in settings for word in (setting.name, setting.value) if word is not None)
 
 
 def is_path(model_path: str) -> bool:
@@ -159,12 +159,12 @@ def _model(recipe: Recipe) -> tuple[Mount, str]:
 
 
 def _folders(recipe: Recipe) -> tuple[Setting, ...]:
-    found = [
+    variables = [
         Setting(name="HOME", value=CACHE_MOUNT, reason="the root is read-only: caches go to their own folder"),
         Setting(name="USER", value="upright", reason="PyTorch names its cache after the user and asks for one"),
     ]
     if not is_path(recipe.model_path):
-        found += [
+        variables += [
             Setting(name="HF_HOME", value=HUB_MOUNT, reason="where the weights are mounted"),
             Setting(
                 name="HF_MODULES_CACHE",
@@ -174,7 +174,7 @@ def _folders(recipe: Recipe) -> tuple[Setting, ...]:
             ),
             Setting(name="HF_HUB_OFFLINE", value="1", reason="nothing is fetched behind your back"),
         ]
-    return tuple(found)
+    return tuple(variables)
 
 
 def _inside(setting: Setting, recipe: Recipe, path: str, reached: str) -> Setting:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from upright import catalog
 from upright.catalog.rows.engine import ImageRow, ImageSetting
-from upright.engines.facets.flags import Case
+from upright.engines.facets.flags import FlagCase
 from upright.engines.silicon import peers_refused
 from upright.errors import UsageError
 from upright.records.recipe import Setting
@@ -36,13 +36,13 @@ def image_named(name: str) -> Image:
     return _refuse_moving(Image(row.reference, about, patched=SM12_CACHE_PATCH in row.patches, row=row))
 
 
-def with_variables(settings: Iterable[Setting], case: Case) -> tuple[Setting, ...]:
+def with_variables(settings: Iterable[Setting], case: FlagCase) -> tuple[Setting, ...]:
     """The engine's own variables, and those that the image's maker runs it with."""
     row = case.serving.image
     return tuple(_joined(settings, row.variables if row else (), case))
 
 
-def with_arguments(settings: Iterable[Setting], case: Case) -> tuple[Setting, ...]:
+def with_arguments(settings: Iterable[Setting], case: FlagCase) -> tuple[Setting, ...]:
     """The engine's own flags, and those that the image's maker runs it with."""
     row = case.serving.image
     return tuple(_joined(settings, row.arguments if row else (), case))
@@ -55,7 +55,7 @@ def image_notes(row: ImageRow | None) -> Iterator[str]:
     yield from (f"Image {row.id}: {sentence}" for sentence in (row.profiler, *row.breaks) if sentence)
 
 
-def _joined(settings: Iterable[Setting], wanted: Iterable[ImageSetting], case: Case) -> Iterator[Setting]:
+def _joined(settings: Iterable[Setting], wanted: Iterable[ImageSetting], case: FlagCase) -> Iterator[Setting]:
     """What the engine sets for this box and plan goes before what the image's maker set for theirs."""
     own = tuple(settings)
     yield from own

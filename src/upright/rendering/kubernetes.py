@@ -96,9 +96,9 @@ def service(recipe: Recipe, selector: str) -> list[str]:
 
 
 def _argument(setting: Setting, known: Mapping[str, str]) -> list[str]:
-    value = known.get(setting.name) or (None if setting.value is None else _dollars(setting.value))
-    words = [setting.name] if value is None else [setting.name, value]
-    return [f"# {comment(setting)}", *(f"- {yaml_text(word)}" for word in words)]
+    setting_value = known.get(setting.name) or (None if setting.value is None else _dollars(setting.value))
+    argv = [setting.name] if setting_value is None else [setting.name, setting_value]
+    return [f"# {comment(setting)}", *(f"- {yaml_text(word)}" for word in argv)]
 
 
 def _variable(setting: Setting, app: str) -> list[str]:

@@ -47,8 +47,8 @@ def quadlet_unit(recipe: Recipe) -> str:
     ]
     for setting in inside.environment:
         passed = f"PodmanArgs=--env={setting.name}"
-        value = passed if setting.value == PASSED else f"Environment={container_variable(setting)}"
-        lines += [f"# {comment(setting)}", value]
+        unit_line = passed if setting.value == PASSED else f"Environment={container_variable(setting)}"
+        lines += [f"# {comment(setting)}", unit_line]
     lines += [f"# {setting.name}: {comment(setting)}" for setting in inside.settings]
     lines += [f"Exec={unit_words(inside.words)}", "", "[Service]"]
     lines += [*(f"PassEnvironment={name}" for name in recipe.passed), "Restart=on-failure", "TimeoutStartSec=1800"]

@@ -11,7 +11,7 @@ from upright.constraining import circumstances
 from upright.constraining import notes as constraint_notes
 from upright.constraining import refuse as refuse_forbidden
 from upright.engines import advisories, engine_named
-from upright.engines.facets.flags import Case, Serving, accepted
+from upright.engines.facets.flags import FlagCase, Serving, accepted
 from upright.engines.facets.releases import Releases
 from upright.engines.knowledge import draft_path
 from upright.errors import EngineError
@@ -57,7 +57,11 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
     wishes = wishes or Wishes()
     engine = engine_named(plan.engine)
     named = wishes.image or plan.goal.image
-    install = None if named else next((found for found in box.engines if found.engine == plan.engine), None)
+    install = (
+        None
+        if named
+        else next((engine_install for engine_install in box.engines if engine_install.engine == plan.engine), None)
+    )
     if install is None and wishes.must_be_installed and not named:
         raise EngineError(f"{plan.engine} is not on {box.name}", hint=f"get it from {engine.where_from}")
     version = plan.engine_version or next(reversed(recorded_versions(plan.engine)), None)
@@ -78,7 +82,7 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         leader=wishes.leader,
     )
     known = accepted(plan.engine, (row and row.near_version) or version, None if named else box)
-    case = Case(plan, model, box, serving, row_of(model), known, install)
+    case = FlagCase(plan, model, box, serving, row_of(model), known, install)
     made = Recipe(
         made_from=(plan.reference, model.reference, box.reference),
         engine=plan.engine,

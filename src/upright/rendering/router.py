@@ -20,7 +20,7 @@ IMAGE = f"docker.io/lightseekorg/smg:{VERSION}"
 
 
 @dataclass(frozen=True)
-class Choice:
+class PolicyChoice:
     """A policy and what it does, as its source says."""
 
     policy: str
@@ -36,16 +36,16 @@ _AFFINE = Setting(
     "put where there is room",
     source=f"{_SOURCE}/cache_aware.rs: a shorter match than this goes to the box with the smallest tree",
 )
-BY_USE: dict[Use, Choice] = {
-    "coding-agent": Choice(
+BY_USE: dict[Use, PolicyChoice] = {
+    "coding-agent": PolicyChoice(
         "cache_aware",
         "each turn begins with the whole conversation before it, and the box that read that has it in its cache "
         "(prefix_hash looks at the first 1024 characters, which all agents share; consistent_hashing wants a header)",
         (_AFFINE,),
     ),
-    "chat": Choice("cache_aware", "a conversation stays where its history is in the cache", (_AFFINE,)),
-    "long-documents": Choice("cache_aware", "questions about a document go where it was read"),
-    "batch": Choice(
+    "chat": PolicyChoice("cache_aware", "a conversation stays where its history is in the cache", (_AFFINE,)),
+    "long-documents": PolicyChoice("cache_aware", "questions about a document go where it was read"),
+    "batch": PolicyChoice(
         "power_of_two",
         "nothing is asked twice: the emptier of two boxes drawn at random",
         (
@@ -66,7 +66,7 @@ def router_recipe(
     version = version or VERSION
     settings = tuple(_settings(fleet, folder))
     known = nearest_flags(ROUTER, version)
-    strange = [each.name for each in settings[1:] if known and each.name not in known]
+    strange = [setting.name for setting in settings[1:] if known and setting.name not in known]
     if strange:
         raise EngineError(f"smg {version} takes no {strange[0]}")
     router = fleet.router
@@ -96,13 +96,13 @@ def router_recipe(
     )
 
 
-def choice_of(fleet: Fleet) -> Choice:
+def choice_of(fleet: Fleet) -> PolicyChoice:
     """The policy that was asked for, or the one that suits the use."""
     wanted = fleet.router.policy
     suited = BY_USE[fleet.goal.use]
     if wanted in ("auto", suited.policy):
         return suited
-    return Choice(wanted, "asked for in fleet.yaml")
+    return PolicyChoice(wanted, "asked for in fleet.yaml")
 
 
 def _settings(fleet: Fleet, folder: str) -> list[Setting]:
@@ -116,11 +116,13 @@ def _settings(fleet: Fleet, folder: str) -> list[Setting]:
         ("--prometheus-port", router.metrics_port, "where Prometheus asks"),
         ("--policy", choice.policy, choice.why),
     ]
-    found = [Setting(name=name, value=str(value), reason=why) for name, value, why in rows]
-    found += choice.more
+    settings = [Setting(name=name, value=str(argument), reason=why) for name, argument, why in rows]
+    settings += choice.more
     if choice.policy == "cache_aware":
-        found += [_of("--balance-abs-threshold", max(2, users), "so many requests over the mean make a box too full")]
-    found += [
+        settings += [
+            _of("--balance-abs-threshold", max(2, users), "so many requests over the mean make a box too full")
+        ]
+    settings += [
         _of("--health-check-interval-secs", router.health_seconds, "a dead box is found within two of these"),
         _of("--health-failure-threshold", 2, "one slow answer is not a death"),
         _of("--health-success-threshold", 1, "a box was proved before it was put on the list"),
@@ -146,7 +148,7 @@ def _settings(fleet: Fleet, folder: str) -> list[Setting]:
         _of("--history-backend", "none", "conversations are the clients': none is kept here"),
         _of("--shutdown-grace-period-secs", 30, "running answers may end"),
     ]
-    return found
+    return settings
 
 
 def _of(name: str, value: int | str, why: str) -> Setting:

@@ -87,7 +87,10 @@ def systemd(recipe: Recipe) -> str:
 def quadlet(recipe: Recipe) -> str:
     name = _name(recipe)
     folder = volume_source(_normal(recipe.model_path)).replace("%", "%%").replace("$", "$$")
-    inside = [each.model_copy(update={"value": FOLDER}) if each.name == "-B" else each for each in recipe.arguments]
+    inside = [
+        argument.model_copy(update={"value": FOLDER}) if argument.name == "-B" else argument
+        for argument in recipe.arguments
+    ]
     lines = [
         *_title(recipe),
         "# Put it into ~/.config/containers/systemd/, then for each of client, worker and admin",
@@ -200,9 +203,11 @@ def _pod(recipe: Recipe, name: str) -> list[str]:
         "        args:",
     ]
     for setting in recipe.arguments:
-        value = where.get(setting.name, setting.value)
+        setting_value = where.get(setting.name, setting.value)
         lines.append(f"        # {reasons.get(setting.name) or comment(setting)}")
-        lines += [f"        - {yaml_text(_dollars(word))}" for word in (setting.name, value) if word is not None]
+        lines += [
+            f"        - {yaml_text(_dollars(word))}" for word in (setting.name, setting_value) if word is not None
+        ]
     lines += [
         f"        env: [{{name: CREDENTIALS_DIRECTORY, value: {CREDENTIALS}}}]",
         f"        ports: [{{name: http, containerPort: {recipe.port}}}]",

@@ -49,8 +49,8 @@ def run_options(inside: Container, runtime: str, places: Places, *, gpus: int) -
         # Guard: without capabilities not even root reads a file that another user owns, such as the key.
         yield Option(("--user", places.user), "as you: the key and the caches are yours")
     if gpus:
-        words, why = _GPUS[runtime]
-        yield Option(words, why)
+        gpu_flags, why = _GPUS[runtime]
+        yield Option(gpu_flags, why)
     if inside.host_network:
         yield Option(("--network", "host"), "boxes are reached as this machine reaches them, tunnels too")
         if runtime == "podman":
@@ -95,8 +95,8 @@ def _variable(setting: Setting) -> str:
 def run_command(recipe: Recipe, runtime: str, places: Places, *, name: str, label: str) -> tuple[str, ...]:
     """The whole command, in the foreground: its output is the engine's, its end is the engine's end."""
     inside = in_container(recipe)
-    options = (word for each in run_options(inside, runtime, places, gpus=recipe.gpus) for word in each.words)
-    environment = (word for each in inside.environment for word in ("--env", _variable(each)))
+    options = (word for entry in run_options(inside, runtime, places, gpus=recipe.gpus) for word in entry.words)
+    environment = (word for entry in inside.environment for word in ("--env", _variable(entry)))
     # What it prints comes to us as it prints it: a second copy that only grows is not kept.
     named = ("--name", name, "--label", label, "--log-driver", "none")
     return (runtime, "run", *named, *options, *environment, inside.image, *inside.words)

@@ -63,8 +63,8 @@ def _options(inside: Container, runtime: str, gpus: int) -> list[str]:
         lines += [f"# {option.why}"] if option.why else []
         lines.append(" ".join(map(_word, option.words)))
     for setting in inside.environment:
-        value = "" if setting.value == PASSED else f"={array_word(setting.value or '')}"
-        lines += [f"# {script.comment(setting)}", f"--env {setting.name}{value}"]
+        assignment = "" if setting.value == PASSED else f"={array_word(setting.value or '')}"
+        lines += [f"# {script.comment(setting)}", f"--env {setting.name}{assignment}"]
     return lines
 
 

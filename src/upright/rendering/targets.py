@@ -20,7 +20,7 @@ from upright.rendering.writable import writable
 
 
 @dataclass(frozen=True)
-class Target:
+class RenderTarget:
     """One way to write a recipe down."""
 
     writer: Callable[[Recipe], str]
@@ -34,17 +34,17 @@ class Target:
 
 
 TARGETS = {
-    "shell": Target(shell_script, "serve-{name}.sh", executable=True),
-    "docker": Target(docker_script, "serve-{name}-docker.sh", executable=True),
-    "podman": Target(podman_script, "serve-{name}-podman.sh", executable=True),
-    "compose": Target(compose_file, "compose.yaml"),
-    "quadlet": Target(quadlet_unit, "{name}.container"),
-    "systemd": Target(systemd_unit, "{name}.service"),
-    "kubernetes": Target(kubernetes_manifest, "{name}.yaml"),
+    "shell": RenderTarget(shell_script, "serve-{name}.sh", executable=True),
+    "docker": RenderTarget(docker_script, "serve-{name}-docker.sh", executable=True),
+    "podman": RenderTarget(podman_script, "serve-{name}-podman.sh", executable=True),
+    "compose": RenderTarget(compose_file, "compose.yaml"),
+    "quadlet": RenderTarget(quadlet_unit, "{name}.container"),
+    "systemd": RenderTarget(systemd_unit, "{name}.service"),
+    "kubernetes": RenderTarget(kubernetes_manifest, "{name}.yaml"),
 }
 
 
-def target_named(name: str) -> Target:
+def target_named(name: str) -> RenderTarget:
     if name not in TARGETS:
         raise UsageError(f"no target named {name}", hint=f"one of {', '.join(TARGETS)}")
     return TARGETS[name]

@@ -13,12 +13,12 @@ _NO_TEXT = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
 def one_line(text: str) -> str:
     """For comments and unit lines, where a line of its own would be a command, and a last backslash takes the next."""
-    return "".join(each if each.isprintable() else " " for each in text).rstrip("\\")
+    return "".join(char if char.isprintable() else " " for char in text).rstrip("\\")
 
 
 def escaped(text: str) -> str:
     """Backslashes doubled, and what cannot be printed by number, as systemd and YAML read it."""
-    return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in text.replace("\\", "\\\\"))
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in text.replace("\\", "\\\\"))
 
 
 def shell_word(text: str) -> str:
@@ -26,7 +26,7 @@ def shell_word(text: str) -> str:
     if text.isprintable():
         return shlex.quote(text)
     plain = text.replace("\\", "\\\\").replace("'", "\\'")
-    return "$'" + "".join(each if each.isprintable() else _by_bytes(each) for each in plain) + "'"
+    return "$'" + "".join(char if char.isprintable() else _by_bytes(char) for char in plain) + "'"
 
 
 def array_word(text: str) -> str:

@@ -40,6 +40,6 @@ def program_word(program: str) -> str:
 def _quoted(word: str) -> str:
     """systemd expands $ and %, and reads quotes and backslashes much as C does."""
     literal = word.replace("%", "%%").replace("$", "$$")
-    if literal and literal.isprintable() and not any(each in literal for each in " \"'\\;{}()|"):
+    if literal and literal.isprintable() and not any(char in literal for char in " \"'\\;{}()|"):
         return literal
     return '"' + escaped(literal).replace('"', '\\"') + '"'

@@ -52,9 +52,13 @@ def program_inside(name: str) -> str:
 
 def _refuse_unspeakable(setting: Setting) -> None:
     """What no process can be given: a NUL ends a word, and Linux takes no longer one."""
-    value = setting.value or ""
-    if "\0" in value or len(value) > _LONGEST_WORD or _HALVES.search(value):
-        why = f"it has {len(value):,} characters" if len(value) > _LONGEST_WORD else "it is not UTF-8, or holds a NUL"
+    argument = setting.value or ""
+    if "\0" in argument or len(argument) > _LONGEST_WORD or _HALVES.search(argument):
+        why = (
+            f"it has {len(argument):,} characters"
+            if len(argument) > _LONGEST_WORD
+            else "it is not UTF-8, or holds a NUL"
+        )
         raise UsageError(f"the value of {setting.name} cannot be given to a process: {why}")
 
 

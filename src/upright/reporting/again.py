@@ -22,7 +22,7 @@ def reproduce(subject: Subject) -> list[str]:
         commands.append(_command("prove", name, "--to", subject.evidence.to_rung))
     commands += [bench_command(name, record) for record in subject.benchmarks if record.workload != TRIAL]
     if subject.speculation is not None:
-        ways = [word for each in subject.speculation.tried for word in ("--speculate", each.way)]
+        ways = [word for attempt in subject.speculation.tried for word in ("--speculate", attempt.way)]
         commands.append(_command("prove", name, "--to", "speculation", *ways))
     return [*commands, _command("report", name)]
 
@@ -31,41 +31,41 @@ def bench_command(deployment: str, record: Benchmark) -> str:
     """With every option that its cells tell of; what they do not tell stands behind it as a comment."""
     name, _, tool = record.workload.partition(WITH_TOOL)
     row = workloads().get(name)
-    words = ["bench", deployment, "--workload", name, *(("--with", tool) if tool else ())]
+    arguments = ["bench", deployment, "--workload", name, *(("--with", tool) if tool else ())]
     missing = [] if row else [f"{name} is no workload of this version"]
     if row is not None:
-        words += _changes(row, [cell.shape for cell in record.cells] + [left.shape for left in record.skipped])
+        arguments += _changes(row, [cell.shape for cell in record.cells] + [left.shape for left in record.skipped])
     apis = {cell.api for cell in record.cells} - {"chat"}
-    words += [word for api in sorted(apis) for word in ("--api", api)]
-    words += ["--repeats", str(record.repeats), *(("--seed", str(record.seed)) if record.seed else ())]
+    arguments += [word for api in sorted(apis) for word in ("--api", api)]
+    arguments += ["--repeats", str(record.repeats), *(("--seed", str(record.seed)) if record.seed else ())]
     if (first := record.subjects.get("a")) is not None:
         other = record.subjects.get("b", "")
         is_recipe = first.endswith(AS_IT_IS)
-        words += ["--against", "RECIPE.yaml" if is_recipe else other]
+        arguments += ["--against", "RECIPE.yaml" if is_recipe else other]
         missing += [f"RECIPE.yaml: {other}"] if is_recipe else []
     if row is not None and row.search == "goodput":
         missing.append(f"the promise by --ttft and --tpot: {record.finding or 'not in the record'}")
-    return _command(*words) + (f"  # {'; '.join(missing)}" if missing else "")
+    return _command(*arguments) + (f"  # {'; '.join(missing)}" if missing else "")
 
 
 def _changes(row: Workload, shapes: list[Shape]) -> list[str]:
     """The options that make these shapes of a workload's own; a search goes through its list only as far as it must."""
-    words: list[str] = []
+    options: list[str] = []
     streams = sorted({shape.concurrency for shape in shapes})
     if streams and tuple(streams) != row.concurrency[: len(streams) if row.search else None]:
-        words += ["--concurrency", ",".join(map(str, streams))]
+        options += ["--concurrency", ",".join(map(str, streams))]
     for option, seen, own in (
         ("--prompt-tokens", {shape.prompt_tokens for shape in shapes}, set(row.contexts or (row.prompt_tokens,))),
         ("--output-tokens", {shape.output_tokens for shape in shapes}, {row.output_tokens}),
     ):
         if len(seen) == 1 and not seen <= own:
-            words += [option, str(*seen)]
+            options += [option, str(*seen)]
     chosen = [shape for shape in shapes if shape.arrival == "closed" or row.search is None]
     requests = {shape.requests for shape in chosen}
     if len(requests) == 1 and any(shape.requests != shape.concurrency * row.requests_each for shape in chosen):
-        words += ["--requests", str(*requests)]
+        options += ["--requests", str(*requests)]
     rates = {shape.requests_per_second for shape in shapes if shape.requests_per_second and row.search is None}
-    return [*words, *(word for rate in sorted(rates) for word in ("--rate", f"{rate:g}"))]
+    return [*options, *(word for rate in sorted(rates) for word in ("--rate", f"{rate:g}"))]
 
 
 def _command(*words: str) -> str:

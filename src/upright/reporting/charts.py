@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from upright.benchmarking.rows import METRIC, Row
+from upright.benchmarking.rows import METRIC, ShapeRow
 from upright.records.benchmark import Shape
 
 WIDTH, HEIGHT = 400, 220
@@ -46,7 +46,7 @@ class Series:
     """A line of a chart."""
 
     name: str
-    rows: Sequence[Row]
+    rows: Sequence[ShapeRow]
 
 
 def available() -> bool:
@@ -61,11 +61,11 @@ def curves(series: Sequence[Series]) -> list[Chart]:
     """Throughput, first token and each token, over what was varied; empty if there is nothing to draw."""
     if not available():
         return []
-    rows = [row for each in series for row in each.rows]
+    rows = [row for curve in series for row in curve.rows]
     axis = _axis([row.shape for row in rows])
     if axis is None:
         return []
-    field, words = axis
+    field, axis_title = axis
     wanted = (
         ("output", "Output tokens a second", 1.0),
         ("ttft", "Time to first token, ms", 1000.0),
@@ -74,27 +74,27 @@ def curves(series: Sequence[Series]) -> list[Chart]:
     )
     charts = []
     for metric, title, factor in wanted:
-        drawn = (_point(each.name, row, field, metric, factor) for each in series for row in each.rows)
+        drawn = (_point(curve.name, row, field, metric, factor) for curve in series for row in curve.rows)
         points = [point for point in drawn if point is not None]
         if points:
-            spec = _curve(points, [each.name for each in series], words, title)
-            charts.append(Chart(title, _svg(spec), f"{title} over {words}"))
+            spec = _curve(points, [curve.name for curve in series], axis_title, title)
+            charts.append(Chart(title, _svg(spec), f"{title} over {axis_title}"))
     return charts
 
 
-def heat(rows: Sequence[Row]) -> list[Chart]:
+def heat(rows: Sequence[ShapeRow]) -> list[Chart]:
     """Context by concurrency, a field for each cell; empty if only one of them was varied."""
     prompts, streams = {row.shape.prompt_tokens for row in rows}, {row.shape.concurrency for row in rows}
     if not available() or len(prompts) < 2 or len(streams) < 2:
         return []
     values = []
     for row in rows:
-        found = row.mean("output")
-        if found is not None:
-            text = f"{found.value:,.0f}" + ("!" if row.marked else "")
+        throughput = row.mean("output")
+        if throughput is not None:
+            text = f"{throughput.value:,.0f}" + ("!" if row.marked else "")
             values.append({
                 "prompt": f"{row.shape.prompt_tokens:,}", "order": row.shape.prompt_tokens,
-                "streams": row.shape.concurrency, "value": found.value, "text": text,
+                "streams": row.shape.concurrency, "value": throughput.value, "text": text,
             })  # fmt: skip
     title = "Output tokens a second"
     return [Chart(title, _svg(_field(values, title)), "Output tokens a second by context and requests at once")]
@@ -104,7 +104,7 @@ def bars(parts: Sequence[tuple[str, str, float]], title: str) -> Chart | None:
     """(group, name, value): two bars beside each other for each name."""
     if not available() or not parts:
         return None
-    values = [{"series": group, "name": name, "value": value} for group, name, value in parts]
+    values = [{"series": group, "name": name, "value": amount} for group, name, amount in parts]
     spec = {
         "data": {"values": values},
         "mark": {"type": "bar", "height": {"band": 0.8}},
@@ -139,25 +139,25 @@ def _line(points: Sequence[tuple[float, float]], x_words: str, title: str) -> di
 
 def _axis(shapes: Sequence[Shape]) -> tuple[str, str] | None:
     """What differs between the cells."""
-    for field, words in (
+    for field, axis_title in (
         ("requests_per_second", "requests a second"),
         ("concurrency", "requests at once"),
         ("prompt_tokens", "tokens of a prompt"),
     ):
         if len({getattr(shape, field) for shape in shapes if getattr(shape, field) is not None}) > 1:
-            return field, words
+            return field, axis_title
     return None
 
 
-def _point(name: str, row: Row, field: str, metric: str, factor: float) -> dict[str, Any] | None:
-    found, x = row.mean(metric), getattr(row.shape, field)
-    if found is None or x is None:
+def _point(name: str, row: ShapeRow, field: str, metric: str, factor: float) -> dict[str, Any] | None:
+    estimate, x = row.mean(metric), getattr(row.shape, field)
+    if estimate is None or x is None:
         return None
-    low, high = found.low, found.high
+    low, high = estimate.low, estimate.high
     return {
-        "series": name, "x": x, "y": factor * found.value, "marked": row.marked,
-        "low": factor * max(0.0, found.value if low is None else low),
-        "high": factor * (found.value if high is None else high),
+        "series": name, "x": x, "y": factor * estimate.value, "marked": row.marked,
+        "low": factor * max(0.0, estimate.value if low is None else low),
+        "high": factor * (estimate.value if high is None else high),
         "text": METRIC[metric].words,
     }  # fmt: skip
 

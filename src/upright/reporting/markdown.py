@@ -21,14 +21,14 @@ def markdown(*subjects: Subject | Benchmark) -> str:
     for contest in contests(subjects):
         lines += _contest(contest)
     if changed := differing(subjects):
-        names = [each.deployment.name for each in subjects if isinstance(each, Subject)]
+        names = [subject.deployment.name for subject in subjects if isinstance(subject, Subject)]
         lines += ["## What differs between the recipes", "", *_table(("setting", *names), changed), ""]
-    for each in subjects:
-        if isinstance(each, Benchmark):
-            lines += _sweep(views.sweep(each, draw=False))
+    for subject in subjects:
+        if isinstance(subject, Benchmark):
+            lines += _sweep(views.sweep(subject, draw=False))
         else:
-            lines += [f"## {_plain(each.deployment.name)}", ""] if len(subjects) > 1 else []
-            lines += _subject(each)
+            lines += [f"## {_plain(subject.deployment.name)}", ""] if len(subjects) > 1 else []
+            lines += _subject(subject)
     return "\n".join([*lines, f"Written by upright {__version__}.", ""])
 
 
@@ -63,16 +63,16 @@ def _subject(subject: Subject) -> list[str]:
     return [*lines, "## Where it all comes from", "", *_table(("record", "sha256"), chain(subject)), ""]
 
 
-def _missing(rung: views.Rung) -> str:
+def _missing(rung: views.RungView) -> str:
     return f", {rung.not_run} not run" if rung.not_run else ""
 
 
 def _guesses(record: Speculation) -> list[str]:
     lines = ["## Does speculative decoding pay?", "", f"**{_plain(record.recommendation)}**", ""]
-    for each in guessed(record, draw=False):
-        lines += [f"### {_plain(each.tried.name)}: {each.tried.outcome}", "", f"{_plain(each.tried.reason)}.", ""]
-        lines += [*_table(each.headings, each.rows), ""] if each.rows else []
-        lines += [*(f"- {_plain(words)}" for words in each.notes), ""]
+    for guess in guessed(record, draw=False):
+        lines += [f"### {_plain(guess.tried.name)}: {guess.tried.outcome}", "", f"{_plain(guess.tried.reason)}.", ""]
+        lines += [*_table(guess.headings, guess.rows), ""] if guess.rows else []
+        lines += [*(f"- {_plain(note)}" for note in guess.notes), ""]
     return lines
 
 
@@ -87,22 +87,22 @@ def _sweep(item: views.Sweep) -> list[str]:
     rows = [tuple(f"*{cell}*" if line.marked and cell else cell for cell in line.cells) for line in item.lines]
     lines += [*_table(item.headings, rows), ""]
     if item.marks:
-        lines += ["Not what they claim to be, and in no mean:", "", *(f"- {_plain(words)}" for words in item.marks), ""]
+        lines += ["Not what they claim to be, and in no mean:", "", *(f"- {_plain(mark)}" for mark in item.marks), ""]
     return [*lines, _plain(f"{item.generator[0].upper()}{item.generator[1:]}."), ""]
 
 
 def _contest(contest: views.Contest) -> list[str]:
     first, *more = map(_plain, contest.sentences)
     heading = f"## Which is better: {_plain(contest.workload)}"
-    lines = [heading, "", f"**{first}**", "", *(f"- {words}" for words in more), ""]
+    lines = [heading, "", f"**{first}**", "", *(f"- {sentence}" for sentence in more), ""]
     rows = []
-    for item in contest.differences:
-        factor, unit = (1000, "ms") if item.metric.unit == "s" else (1, item.metric.unit)
-        unsure = "no difference" if item.ratio.alike else "cannot tell"
-        sure = unsure if item.better is None else f"{contest.names[item.better]} is better"
+    for difference in contest.differences:
+        factor, unit = (1000, "ms") if difference.metric.unit == "s" else (1, difference.metric.unit)
+        unsure = "no difference" if difference.ratio.alike else "cannot tell"
+        sure = unsure if difference.better is None else f"{contest.names[difference.better]} is better"
         rows.append((
-            place_words(item.shape), item.metric.words, f"{factor * item.a.value:,.1f} {unit}",
-            f"{factor * item.b.value:,.1f} {unit}", f"{item.percent:+.1f} %", item.interval, sure,
+            place_words(difference.shape), difference.metric.words, f"{factor * difference.a.value:,.1f} {unit}",
+            f"{factor * difference.b.value:,.1f} {unit}", f"{difference.percent:+.1f} %", difference.interval, sure,
         ))  # fmt: skip
     headings = ("where", "what", contest.names["a"], contest.names["b"], "difference", "95 % interval", "verdict")
     return [*lines, *(_table(headings, rows) if rows else []), ""]

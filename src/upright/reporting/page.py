@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from upright import __version__, units
 from upright.benchmarking.comparison import place_words
-from upright.benchmarking.rows import Row, rows
+from upright.benchmarking.rows import ShapeRow, rows
 from upright.benchmarking.statistics import Mean
 from upright.records.base import Record
 from upright.records.benchmark import Benchmark
@@ -46,9 +46,9 @@ class Story:
     """(class, words)."""
     tiles: list[Tile]
     sweeps: list[views.Sweep]
-    ladder: list[views.Rung]
-    groups: list[views.Share]
-    devices: list[tuple[str, int, list[views.Share]]]
+    ladder: list[views.RungView]
+    groups: list[views.BarShare]
+    devices: list[tuple[str, int, list[views.BarShare]]]
     memory_chart: charts.Chart | None
     chain: list[tuple[str, str]]
     guessed: list[Guessed]
@@ -60,8 +60,8 @@ class Story:
 
 def report(*subjects: Subject | Benchmark) -> str:
     """The page of one deployment, or of several compared; benchmarks of others may stand among them."""
-    stories = [_story(each) for each in subjects if isinstance(each, Subject)]
-    loose = [views.sweep(each) for each in subjects if isinstance(each, Benchmark)]
+    stories = [_story(subject) for subject in subjects if isinstance(subject, Subject)]
+    loose = [views.sweep(subject) for subject in subjects if isinstance(subject, Benchmark)]
     environment = Environment(
         loader=PackageLoader("upright.reporting", "."), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -92,34 +92,39 @@ def title(subjects: Sequence[Subject | Benchmark]) -> str:
 def contests(subjects: Sequence[Subject | Benchmark]) -> list[views.Contest]:
     pairs = [
         (name, record)
-        for name, each in _named(subjects)
-        for record in ((each,) if isinstance(each, Benchmark) else each.benchmarks)
+        for name, subject in _named(subjects)
+        for record in ((subject,) if isinstance(subject, Benchmark) else subject.benchmarks)
     ]
     return views.contests(pairs)
 
 
 def differing(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, str, str]]:
-    recipes = [each.recipe for each in subjects if isinstance(each, Subject)]
+    recipes = [subject.recipe for subject in subjects if isinstance(subject, Subject)]
     return views.differing(*recipes) if len(recipes) == 2 else []
 
 
 def _named(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, Subject | Benchmark]]:
     """By name; benchmarks of one name by the occasion too."""
-    names = [each.deployment.name if isinstance(each, Subject) else each.title for each in subjects]
-    same = {name: [each for at, each in enumerate(subjects) if names[at] == name] for name in names}
+    names = [subject.deployment.name if isinstance(subject, Subject) else subject.title for subject in subjects]
+    same = {name: [subject for at, subject in enumerate(subjects) if names[at] == name] for name in names}
     return [
-        (name if len(same[name]) == 1 or isinstance(each, Subject) else f"{name} ({_occasion(each, same[name])})", each)
-        for name, each in zip(names, subjects, strict=True)
+        (
+            name
+            if len(same[name]) == 1 or isinstance(subject, Subject)
+            else f"{name} ({_occasion(subject, same[name])})",
+            subject,
+        )
+        for name, subject in zip(names, subjects, strict=True)
     ]
 
 
 def _occasion(record: Benchmark, beside: Sequence[Subject | Benchmark]) -> str:
     """The day, or as much of the time as tells it from the others; its place among them if nothing does."""
-    others = [each for each in beside if isinstance(each, Benchmark) and each is not record]
+    others = [other for other in beside if isinstance(other, Benchmark) and other is not record]
     for end in (10, 16, 19):
-        if record.at and all(each.at[:end] != record.at[:end] for each in others):
+        if record.at and all(other.at[:end] != record.at[:end] for other in others):
             return record.at[:end].replace("T", " ")
-    return f"no. {next(number for number, each in enumerate(beside, 1) if each is record)}"
+    return f"no. {next(number for number, other in enumerate(beside, 1) if other is record)}"
 
 
 def _story(subject: Subject) -> Story:
@@ -170,8 +175,8 @@ def verdict(subject: Subject) -> tuple[str, str]:
 
 def _passed_words(evidence: Evidence) -> str:
     """How much was seen, where it ended, and what was not seen."""
-    counts = Counter(item.verdict for item in evidence.observations)
-    last = next(item.rung for item in reversed(evidence.observations) if item.verdict == "passed")
+    counts = Counter(observation.verdict for observation in evidence.observations)
+    last = next(observation.rung for observation in reversed(evidence.observations) if observation.verdict == "passed")
     kinds = {"unsupported": counts["unsupported"], "skipped": counts["skipped"] - evidence.not_run()}
     others = [f"{count} {kind}" for kind, count in {**kinds, "not run": evidence.not_run()}.items() if count]
     passed = f"{counts['passed']} of {counts.total()} checks passed, the last of them in {last}"
@@ -181,36 +186,36 @@ def _passed_words(evidence: Evidence) -> str:
 def tiles(subject: Subject) -> list[Tile]:
     """The few figures that people ask for first."""
     plan, evidence = subject.plan, subject.proof
-    found = [Tile(units.tokens(plan.context_tokens), "tokens of context a user", "planned")]
+    figures = [Tile(units.tokens(plan.context_tokens), "tokens of context a user", "planned")]
     if evidence is not None:
-        passed = sum(item.verdict == "passed" for item in evidence.observations)
-        found.append(Tile(f"{passed} of {len(evidence.observations)}", "checks passed", "measured"))
+        passed = sum(observation.verdict == "passed" for observation in evidence.observations)
+        figures.append(Tile(f"{passed} of {len(evidence.observations)}", "checks passed", "measured"))
     ours = (None, subject.recipe.digest)  # an A/B holds cells of another recipe too
     cells = (cell for record in subject.benchmarks for cell in record.cells if cell.recipe in ours)
-    found += _speeds([row for row in rows(cells) if not row.marked])
+    figures += _speeds([row for row in rows(cells) if not row.marked])
     if subject.deployment.ready_seconds is not None:
-        words = "from start to the first real answer"
-        found.append(Tile(units.duration(subject.deployment.ready_seconds), words, "measured"))
-    return found
+        label = "from start to the first real answer"
+        figures.append(Tile(units.duration(subject.deployment.ready_seconds), label, "measured"))
+    return figures
 
 
-def _speeds(clean: list[Row]) -> list[Tile]:
+def _speeds(clean: list[ShapeRow]) -> list[Tile]:
     """Means of the clean repeats, with what was asked; one user's are not averaged over prompts of many lengths."""
-    found = []
+    figures = []
     measured = [(mean, row.shape) for row in clean if (mean := row.mean("output"))]
     if measured:
-        most, shape = max(measured, key=lambda item: item[0].value)
-        found.append(
+        most, shape = max(measured, key=lambda pair: pair[0].value)
+        figures.append(
             Tile(f"{most.value:,.0f}{_sure(most)}", f"output tokens a second: {place_words(shape)}", "measured")
         )
     single = [row for row in clean if row.shape.concurrency == 1 and row.shape.arrival == "closed"]
     alone = sorted((mean for row in single if (mean := row.mean("user"))), key=lambda mean: mean.value)
     if alone:
         prompts = sorted(row.shape.prompt_tokens for row in single)
-        words = f"tokens a second for one user alone: {_range(prompts[0], prompts[-1])} in"
+        label = f"tokens a second for one user alone: {_range(prompts[0], prompts[-1])} in"
         figure = _range(alone[0].value, alone[-1].value) + (_sure(alone[0]) if len(alone) == 1 else "")
-        found.append(Tile(figure, words, "measured"))
-    return found
+        figures.append(Tile(figure, label, "measured"))
+    return figures
 
 
 def _sure(mean: Mean) -> str:

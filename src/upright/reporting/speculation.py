@@ -50,12 +50,12 @@ def _row(cell: SpeculationCell, theirs: bool) -> tuple[str, ...]:
 
 
 def _bars(cells: list[SpeculationCell]) -> list[tuple[str, str, float]]:
-    found = []
+    bar_parts = []
     for cell in cells:
         name = f"{cell.shape.prompt_tokens:,} in, {cell.shape.concurrency:,} at once"
-        found.append(("without", name, cell.base_tokens_per_second or 0.0))
-        found.append(("with", name, cell.tokens_per_second or 0.0))
-    return found
+        bar_parts.append(("without", name, cell.base_tokens_per_second or 0.0))
+        bar_parts.append(("with", name, cell.tokens_per_second or 0.0))
+    return bar_parts
 
 
 def _speed(value: float | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from upright import units
 from upright.benchmarking.comparison import Difference, compare, place_words, verdict
-from upright.benchmarking.rows import Row, rows
+from upright.benchmarking.rows import ShapeRow, rows
 from upright.records.benchmark import Benchmark
 from upright.records.evidence import Evidence, Observation
 from upright.records.model import Model
@@ -19,7 +19,7 @@ from upright.reporting.charts import Chart, Series, curves, heat, over_time
 
 
 @dataclass(frozen=True)
-class Share:
+class BarShare:
     """A named part of a whole, for a bar."""
 
     name: str
@@ -29,7 +29,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A row of a benchmark's table."""
 
     cells: tuple[str, ...]
@@ -42,7 +42,7 @@ class Sweep:
 
     record: Benchmark
     headings: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
     marks: tuple[str, ...]
     notes: tuple[str, ...]
     generator: str
@@ -64,28 +64,28 @@ class Contest:
     charts: list[Chart]
 
 
-def groups(model: Model) -> list[Share]:
+def groups(model: Model) -> list[BarShare]:
     totals: dict[str, int] = defaultdict(int)
     dtypes: dict[str, set[str]] = defaultdict(set)
     for line in model.weights:
         totals[line.group] += line.bytes
         dtypes[line.group].add(line.dtype)
     whole = sum(totals.values()) or 1
-    ordered = sorted(totals.items(), key=lambda item: -item[1])
+    ordered = sorted(totals.items(), key=lambda entry: -entry[1])
     return [
-        Share(name.replace("_", " "), count, 100 * count / whole, ", ".join(sorted(dtypes[name])))
+        BarShare(name.replace("_", " "), count, 100 * count / whole, ", ".join(sorted(dtypes[name])))
         for name, count in ordered
     ]
 
 
-def devices(plan: Plan) -> list[tuple[str, int, list[Share]]]:
+def devices(plan: Plan) -> list[tuple[str, int, list[BarShare]]]:
     """(device, capacity, parts) in the plan's order."""
     return [
         (
             budget.device,
             budget.capacity_bytes,
             [
-                Share(line.term, line.bytes, 100 * line.bytes / max(budget.capacity_bytes, 1))
+                BarShare(line.term, line.bytes, 100 * line.bytes / max(budget.capacity_bytes, 1))
                 for line in plan.ledger
                 if line.device == budget.device
             ],
@@ -95,7 +95,7 @@ def devices(plan: Plan) -> list[tuple[str, int, list[Share]]]:
 
 
 @dataclass(frozen=True)
-class Rung:
+class RungView:
     """A rung of the ladder with its checks."""
 
     name: str
@@ -110,20 +110,22 @@ class Rung:
     charts: list[Chart] = field(default_factory=list)
 
 
-def ladder(evidence: Evidence | None, *, draw: bool = False) -> list[Rung]:
+def ladder(evidence: Evidence | None, *, draw: bool = False) -> list[RungView]:
     if evidence is None:
         return []
-    names = list(dict.fromkeys(item.rung for item in evidence.observations))
-    found = []
+    names = list(dict.fromkeys(observation.rung for observation in evidence.observations))
+    rungs = []
     for name in names:
-        items = [item for item in evidence.observations if item.rung == name]
-        passed = sum(item.verdict == "passed" for item in items)
-        asks = any(item.request.get("messages") for item in items)
-        answers, charts = [_answer(item) for item in items], _over_time(items) if draw else []
-        found.append(
-            Rung(name, evidence.rung_verdict(name), passed, len(items), evidence.not_run(name), answers, asks, charts)
+        items = [observation for observation in evidence.observations if observation.rung == name]
+        passed = sum(observation.verdict == "passed" for observation in items)
+        asks = any(observation.request.get("messages") for observation in items)
+        answers, charts = [_answer(observation) for observation in items], _over_time(items) if draw else []
+        rungs.append(
+            RungView(
+                name, evidence.rung_verdict(name), passed, len(items), evidence.not_run(name), answers, asks, charts
+            )
         )
-    return found
+    return rungs
 
 
 _OVER_TIME = {
@@ -134,25 +136,25 @@ _OVER_TIME = {
 
 def _over_time(items: list[Observation]) -> list[Chart]:
     """What a soak measured, block by block."""
-    found = []
-    for item in items:
-        if item.check in _OVER_TIME and isinstance(seen := (item.response or {}).get("over_time"), list):
-            title, factor = _OVER_TIME[item.check]
-            found.append(over_time([(at, factor * value) for at, value in seen], "seconds of load", title))
-    return [chart for chart in found if chart is not None]
+    drawn = []
+    for observation in items:
+        if observation.check in _OVER_TIME and isinstance(seen := (observation.response or {}).get("over_time"), list):
+            title, factor = _OVER_TIME[observation.check]
+            drawn.append(over_time([(at, factor * level) for at, level in seen], "seconds of load", title))
+    return [chart for chart in drawn if chart is not None]
 
 
 def _answer(item: Observation) -> dict[str, str]:
     messages = item.request.get("messages") or [{}]
     choices = (item.response or {}).get("choices") or [{}]
-    said = str((choices[0].get("message") or {}).get("content") or "(nothing)")
+    answer_text = str((choices[0].get("message") or {}).get("content") or "(nothing)")
     return {
         "check": item.check,
         "verdict": item.verdict,
         "reason": item.reason,
         "seconds": units.duration(item.seconds),
         "asked": _short(str(messages[-1].get("content", ""))),
-        "answered": _short(said),
+        "answered": _short(answer_text),
     }
 
 
@@ -161,9 +163,9 @@ def _short(text: str, limit: int = 300) -> str:
 
 
 def sweep(record: Benchmark, *, draw: bool = True) -> Sweep:
-    found = rows(record.cells)
-    several = len({(row.shape.prompt_tokens, row.shape.output_tokens) for row in found}) > 1
-    is_open = any(row.shape.arrival == "open" for row in found)
+    measured_rows = rows(record.cells)
+    several = len({(row.shape.prompt_tokens, row.shape.output_tokens) for row in measured_rows}) > 1
+    is_open = any(row.shape.arrival == "open" for row in measured_rows)
     before = (*(("recipe",) if record.subjects else ()), *(("in / out",) if several else ()))
     headings = (
         *before, "rate" if is_open else "at once", "output tok/s", "total tok/s", "peak tok/s", "mean TTFT",
@@ -171,29 +173,29 @@ def sweep(record: Benchmark, *, draw: bool = True) -> Sweep:
     )  # fmt: skip
     charts: list[Chart] = []
     if draw:
-        charts = heat(found) or curves(series(record))
+        charts = heat(measured_rows) or curves(series(record))
     return Sweep(
         record=record,
         headings=headings,
-        lines=tuple(Line(_cells(record, row, several, is_open), row.marked) for row in found),
-        marks=tuple(f"{_name(record, row)}: {words}" for row in found for words in row.marks),
-        notes=tuple(f"{_name(record, row)}: {words}" for row in found for words in row.notes),
+        lines=tuple(TableLine(_cells(record, row, several, is_open), row.marked) for row in measured_rows),
+        marks=tuple(f"{_name(record, row)}: {remark}" for row in measured_rows for remark in row.marks),
+        notes=tuple(f"{_name(record, row)}: {remark}" for row in measured_rows for remark in row.notes),
         generator=generator_words(record),
         charts=charts,
     )
 
 
 def series(record: Benchmark, name: str | None = None) -> list[Series]:
-    found = rows(record.cells)
+    measured_rows = rows(record.cells)
     if not record.subjects:
-        return [Series(name or record.title, found)]
+        return [Series(name or record.title, measured_rows)]
     return [
-        Series(f"{letter}: {words}", [row for row in found if row.subject == letter])
-        for letter, words in record.subjects.items()
+        Series(f"{letter}: {label}", [row for row in measured_rows if row.subject == letter])
+        for letter, label in record.subjects.items()
     ]
 
 
-def _cells(record: Benchmark, row: Row, several: bool, is_open: bool) -> tuple[str, ...]:
+def _cells(record: Benchmark, row: ShapeRow, several: bool, is_open: bool) -> tuple[str, ...]:
     shape = row.shape
     before = [row.subject] if record.subjects else []
     before += [f"{shape.prompt_tokens:,} / {shape.output_tokens:,}"] if several else []
@@ -205,27 +207,27 @@ def _cells(record: Benchmark, row: Row, several: bool, is_open: bool) -> tuple[s
     )  # fmt: skip
 
 
-def number(row: Row, metric: str, *, plain: bool = False) -> str:
-    found = row.mean(metric)
-    if found is None:
+def number(row: ShapeRow, metric: str, *, plain: bool = False) -> str:
+    estimate = row.mean(metric)
+    if estimate is None:
         return "–"
-    digits = 1 if found.value < 100 else 0
-    half = "" if plain or found.high is None else f" ±{found.high - found.value:,.{digits}f}"
-    return f"{found.value:,.{digits}f}{half}"
+    digits = 1 if estimate.value < 100 else 0
+    half = "" if plain or estimate.high is None else f" ±{estimate.high - estimate.value:,.{digits}f}"
+    return f"{estimate.value:,.{digits}f}{half}"
 
 
-def _time(row: Row, metric: str) -> str:
-    found = row.mean(metric)
-    return "–" if found is None else milliseconds(found.value)
+def _time(row: ShapeRow, metric: str) -> str:
+    estimate = row.mean(metric)
+    return "–" if estimate is None else milliseconds(estimate.value)
 
 
 def milliseconds(seconds: float) -> str:
     """`12.3 ms`, `123 ms`, `1,234 ms`: one unit down a column."""
-    value = 1000 * seconds
-    return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f} ms"
+    elapsed_ms = 1000 * seconds
+    return f"{elapsed_ms:,.{2 if elapsed_ms < 10 else 1 if elapsed_ms < 100 else 0}f} ms"
 
 
-def _name(record: Benchmark, row: Row) -> str:
+def _name(record: Benchmark, row: ShapeRow) -> str:
     return (f"{row.subject}, " if record.subjects else "") + place_words(row.shape)
 
 
@@ -243,7 +245,7 @@ def generator_words(record: Benchmark) -> str:
 
 def contests(pairs: Sequence[tuple[str, Benchmark]]) -> list[Contest]:
     """The first against each of the others, workload by workload; an A/B against itself."""
-    found = [
+    compared = [
         _contest({"a": record.subjects["a"], "b": name}, record.workload, _of(record, "a"), _of(record, letter))
         for _, record in pairs
         if record.workload != TRIAL
@@ -255,15 +257,15 @@ def contests(pairs: Sequence[tuple[str, Benchmark]]) -> list[Contest]:
         for other_name, other in plain[position + 1 :]:
             if other.workload == record.workload and other.digest != record.digest:
                 names = {"a": name, "b": other_name}
-                found.append(_contest(names, record.workload, rows(record.cells), rows(other.cells)))
-    return found
+                compared.append(_contest(names, record.workload, rows(record.cells), rows(other.cells)))
+    return compared
 
 
-def _of(record: Benchmark, letter: str) -> list[Row]:
+def _of(record: Benchmark, letter: str) -> list[ShapeRow]:
     return [row for row in rows(record.cells) if row.subject == letter]
 
 
-def _contest(names: dict[str, str], workload: str, a: list[Row], b: list[Row]) -> Contest:
+def _contest(names: dict[str, str], workload: str, a: list[ShapeRow], b: list[ShapeRow]) -> Contest:
     differences = compare(a, b)
     charts = curves([Series(names["a"], a), Series(names["b"], b)])
     return Contest(names, workload, verdict(differences, names), differences, charts)
@@ -281,9 +283,9 @@ def differing(a: Recipe, b: Recipe) -> list[tuple[str, str, str]]:
 
 
 def _settings(recipe: Recipe) -> dict[str, str]:
-    found: dict[str, list[str]] = defaultdict(list)
+    setting_values: dict[str, list[str]] = defaultdict(list)
     settings: tuple[Setting, ...] = (*recipe.environment, *recipe.arguments)
     for setting in settings:
-        found[setting.name].append(setting.value if setting.value is not None else "set")
-    joined = {name: " ".join(values) for name, values in found.items()}
+        setting_values[setting.name].append(setting.value if setting.value is not None else "set")
+    joined = {name: " ".join(values) for name, values in setting_values.items()}
     return {"program": recipe.program, "engine": f"{recipe.engine} {recipe.engine_version or ''}".strip(), **joined}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from upright.planning.artifacts import Choice, choice
+from upright.planning.artifacts import ArtifactChoice, choice
 from upright.records.plan import Goal
 from upright.requesting.planned import PlanRequest
 
@@ -52,10 +52,10 @@ def ask(
     return PlanRequest(artifacts_of(model), box_named(named), goal, measured=known, verdicts=verdicts)
 
 
-def artifacts_of(text: str, read: Callable[[str], Model] | None = None) -> Choice:
+def artifacts_of(text: str, read: Callable[[str], Model] | None = None) -> ArtifactChoice:
     """What MODEL may stand for; a file or folder is itself."""
     read = read or _read
-    return Choice(read(text)) if Path(text).exists() else choice(text, read)
+    return ArtifactChoice(read(text)) if Path(text).exists() else choice(text, read)
 
 
 def box_named(named: NamedBox) -> Box:

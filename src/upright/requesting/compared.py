@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from upright.planning.artifacts import Choice
+from upright.planning.artifacts import ArtifactChoice
 from upright.recommending.side_by_side import Prices, column, steps
 from upright.records.box import Box
 from upright.records.compared_plans import Comparison
@@ -46,5 +46,5 @@ def compare_requests(requests: Sequence[PlanRequest], prices: Sequence[Prices]) 
     return Comparison(goal=goal, columns=tuple(columns), steps=tuple(steps(columns)))
 
 
-def _native(choice: Choice) -> Model:
+def _native(choice: ArtifactChoice) -> Model:
     return choice.model

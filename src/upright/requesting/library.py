@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from upright import catalog
 from upright.errors import EngineError, UsageError
-from upright.planning.artifacts import Choice, choice
+from upright.planning.artifacts import ArtifactChoice, choice
 from upright.records.box import Box
 from upright.records.kernel import KernelVerdict
 from upright.records.model import Model
@@ -72,8 +72,8 @@ def render(
     return rendering.render(plan, model, box, model_path=path, port=port, wishes=wanted)
 
 
-def chosen(model: str | Model) -> Choice:
-    return choice(model, _unread) if isinstance(model, str) else Choice(model)
+def chosen(model: str | Model) -> ArtifactChoice:
+    return choice(model, _unread) if isinstance(model, str) else ArtifactChoice(model)
 
 
 def _unread(text: str) -> Model:

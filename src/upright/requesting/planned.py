@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from upright.errors import EngineError
 from upright.planning import plan
-from upright.planning.artifacts import Choice as Choice
+from upright.planning.artifacts import ArtifactChoice as ArtifactChoice
 from upright.planning.artifacts import smaller
 from upright.planning.nearest import ARTIFACT_WISHES, RANK_WISHES
 from upright.records.plan import Goal, Nearest, Plan
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class PlanRequest:
     """What somebody wants planned."""
 
-    choice: Choice
+    choice: ArtifactChoice
     """The model, with the artifacts of it that may be taken or offered instead."""
     box: Box
     goal: Goal = field(default_factory=Goal)

@@ -13,8 +13,8 @@ from upright.errors import UprightError, UsageError
 from upright.records.plan import Parallel, Use
 from upright.records.sizing import Sizing
 from upright.requesting.planned import PlanRequest, plan_request
-from upright.sizing.answer import OnTrial, Serving, best_way, sizing
-from upright.sizing.capacity import Demand, Promise, trial
+from upright.sizing.answer import OnTrial, ServingBox, best_way, sizing
+from upright.sizing.capacity import ServiceDemand, ServicePromise, trial
 from upright.sizing.habits import figures_of, usage_of
 from upright.sizing.planned import takes_what_fits
 from upright.sizing.ways import planned_way
@@ -29,7 +29,7 @@ class SizeRequest:
 
     users: int
     use: Use
-    promise: Promise
+    promise: ServicePromise
     habits: Mapping[str, float] = field(default_factory=dict)
     """What these people do, where it is not what the catalogue's do."""
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -45,8 +45,8 @@ class SizeRequest:
 class Sized:
     """The answer, and the way to serve that it is for."""
 
-    demand: Demand
-    serving: Serving
+    demand: ServiceDemand
+    serving: ServingBox
     sizing: Sizing | None
     """None if one user alone on a box is not served as promised."""
 
@@ -58,7 +58,7 @@ class Sized:
         return outcome.first_token_seconds.quantile(share) or 0.0, rate or 0.0
 
 
-def size_request(request: SizeRequest, ways: Iterable[Serving], *, on_trial: OnTrial | None = None) -> Sized:
+def size_request(request: SizeRequest, ways: Iterable[ServingBox], *, on_trial: OnTrial | None = None) -> Sized:
     """Whichever way needs the fewest boxes."""
     row = get("usages", request.use)
     assert isinstance(row, UsageRow)
@@ -66,7 +66,7 @@ def size_request(request: SizeRequest, ways: Iterable[Serving], *, on_trial: OnT
     remaining = iter(ways)
     first = next(remaining)
     usage = usage_of(row, figures, first.context_tokens)
-    demand = Demand(request.users, usage, request.promise, request.seed, exact=request.exact)
+    demand = ServiceDemand(request.users, usage, request.promise, request.seed, exact=request.exact)
     serving, size = best_way(demand, chain([first], remaining), on_trial=on_trial)
     if size is None:
         return Sized(demand, serving, None)
@@ -84,7 +84,7 @@ def size_request(request: SizeRequest, ways: Iterable[Serving], *, on_trial: OnT
     return Sized(demand, serving, made)
 
 
-def planned_ways(request: PlanRequest, *, streams: int | None = None, as_it_is: bool = False) -> Iterator[Serving]:
+def planned_ways(request: PlanRequest, *, streams: int | None = None, as_it_is: bool = False) -> Iterator[ServingBox]:
     """How one box may serve: planned for one request at once, for two, for four, as far as that fits.
 
     For `streams` at once only, where they are given; `as_it_is` for those of the goal only.

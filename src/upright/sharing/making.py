@@ -16,7 +16,7 @@ from upright import __version__
 from upright.benchmarking.bench import kept
 from upright.bundling.manifest import Redaction
 from upright.bundling.owner import known_of
-from upright.bundling.redacting import Known, Redactor
+from upright.bundling.redacting import KnownIdentities, Redactor
 from upright.endpoint import guards
 from upright.engines import engine_named
 from upright.errors import StoreError
@@ -92,7 +92,9 @@ def share(
     return Shared(statement, content, path, sign(path, key, BUNDLES) if key else None)
 
 
-def make_statement(directory: DeploymentDir, *, known: Known | None = None, replays: tuple[str, ...] = ()) -> Statement:
+def make_statement(
+    directory: DeploymentDir, *, known: KnownIdentities | None = None, replays: tuple[str, ...] = ()
+) -> Statement:
     """What is on the disk of one deployment, as a claim that another can check."""
     known = known or known_of(directory)
     redactor = Redactor(known)
@@ -235,7 +237,7 @@ def _text(directory: DeploymentDir) -> str:
         return ""
 
 
-def _refuse_leaks(content: bytes, known: Known) -> None:
+def _refuse_leaks(content: bytes, known: KnownIdentities) -> None:
     """The last look: none of the secrets that are known is in what would be shared."""
     for secret, what in known.secrets.items():
         if len(secret) >= 6 and secret.encode() in content:

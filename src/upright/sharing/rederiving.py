@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from upright.benchmarking.comparison import place_words
-from upright.benchmarking.rows import METRIC, Row, rows
+from upright.benchmarking.rows import METRIC, ShapeRow, rows
 from upright.records.benchmark import Benchmark, Cell, Samples, Spread
 from upright.records.evidence import Evidence, Verdict
 from upright.records.spreads import spread_of
@@ -70,7 +70,7 @@ def derived_figures(cell: Cell, samples: Samples) -> Iterator[Derived]:
         yield from _spread(name, spread, measured)
 
 
-def _row_headlines(run: str, row: Row) -> Iterator[Headline]:
+def _row_headlines(run: str, row: ShapeRow) -> Iterator[Headline]:
     for metric in CLAIMED:
         if (mean := row.mean(metric)) is not None:
             yield Headline(

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from upright import __version__
 from upright.benchmarking.verdict import marks
-from upright.bundling.redacting import Known, Redactor
+from upright.bundling.redacting import KnownIdentities, Redactor
 from upright.catalog.recorded_flags import recorded_flags, recorded_versions
 from upright.engines import ENGINES, engine_named
 from upright.errors import RecordError, UprightError
@@ -144,7 +144,7 @@ def _chain(statement: Statement, claim: Claim) -> Iterator[Check]:
 
 def _redaction(statement: Statement, claim: Claim) -> Iterator[Check]:
     """What redaction takes out must not be there: by its shape anywhere, and by field in every record."""
-    redactor = Redactor(Known())
+    redactor = Redactor(KnownIdentities())
     if any(redactor.text(text) != text for text in set(_texts(statement.model_dump(mode="json")))):
         yield _REDACTION.broken(f"it holds {', '.join(sorted(redactor.times))}")
         return

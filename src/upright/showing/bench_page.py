@@ -20,9 +20,9 @@ from upright.terminal import door as terminal
 from upright.terminal.talk import say
 
 if TYPE_CHECKING:
-    from upright.benchmarking.cell import Subject
-    from upright.benchmarking.load import Tally
-    from upright.benchmarking.sweep import Asked, Watch
+    from upright.benchmarking.cell import BenchSubject
+    from upright.benchmarking.load import StreamTally
+    from upright.benchmarking.sweep import SweepRequest, SweepWatch
     from upright.records.benchmark import Cell
 
 
@@ -41,35 +41,35 @@ _SHORT = {"total tok/s": "total", "peak tok/s": "peak", "mean TTFT": "TTFT", "me
 
 
 def benchmark_page(console: Console, record: Benchmark) -> None:
-    item = sweep(record, draw=False)
+    view = sweep(record, draw=False)
     console.print(Text.assemble((record.title, "bold"), f"  {record.workload}: {record.about}"))
-    if item.lines:
+    if view.lines:
         table = Table(box=None, pad_edge=False, header_style="dim")
-        for heading in item.headings:
+        for heading in view.headings:
             table.add_column(_SHORT.get(heading, heading), justify="right")
-        for line in item.lines:
-            place = item.headings.index("output tok/s")
+        for line in view.lines:
+            place = view.headings.index("output tok/s")
             cells = [f"{cell}!" if line.marked and at == place else cell for at, cell in enumerate(line.cells)]
             table.add_row(*cells, style="yellow" if line.marked else None)
         console.print(table)
-    for words in item.marks:
-        console.print(Text(f"  ! {words}", style="yellow"))
-    for words in item.notes:
-        console.print(Text(f"    {words}", style="dim"))
+    for remark in view.marks:
+        console.print(Text(f"  ! {remark}", style="yellow"))
+    for remark in view.notes:
+        console.print(Text(f"    {remark}", style="dim"))
     for left_out in record.skipped:
         console.print(Text(f"  not measured, {place_words(left_out.shape)}: {left_out.reason}", style="dim"))
     if record.finding:
         console.print(Text(record.finding, style="bold"))
-    console.print(Text(item.generator, style="dim"))
+    console.print(Text(view.generator, style="dim"))
 
 
 @contextmanager
-def progress(asked: Asked) -> Iterator[Watch]:
+def progress(asked: SweepRequest) -> Iterator[SweepWatch]:
     """A bar on stderr if it is a terminal; otherwise a line for each cell."""
-    from upright.benchmarking.sweep import Watch
+    from upright.benchmarking.sweep import SweepWatch
 
     if not sys.stderr.isatty():
-        yield Watch(on_done=_say_cell, tell=say)
+        yield SweepWatch(on_done=_say_cell, tell=say)
         return
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -84,17 +84,17 @@ def progress(asked: Asked) -> Iterator[Watch]:
         yield _watch(bar, task, asked)
 
 
-def _watch(bar: object, task: object, asked: Asked) -> Watch:
+def _watch(bar: object, task: object, asked: SweepRequest) -> SweepWatch:
     from rich.progress import Progress, TaskID
 
-    from upright.benchmarking.sweep import Watch
+    from upright.benchmarking.sweep import SweepWatch
 
     assert isinstance(bar, Progress)
     number = TaskID(int(str(task)))
     began = time.monotonic()
     place = {"done": 0, "of": 1, "requests": 1}
 
-    def on_cell(subject: Subject, shape: Shape, repeat: int, done: int, of: int) -> None:
+    def on_cell(subject: BenchSubject, shape: Shape, repeat: int, done: int, of: int) -> None:
         place.update(done=done, of=of or done + 1, requests=shape.requests * shape.turns)
         again = f", {repeat} of {asked.repeats}" if asked.repeats > 1 else ""
         bar.update(
@@ -102,20 +102,20 @@ def _watch(bar: object, task: object, asked: Asked) -> Watch:
         )
         bar.refresh()
 
-    def on_tick(tally: Tally, in_flight: int) -> None:
+    def on_tick(tally: StreamTally, in_flight: int) -> None:
         share = tally.succeeded / place["requests"]
         finished = place["done"] + share
         spent = time.monotonic() - began
         left = spent * (place["of"] - finished) / finished if finished > 0.2 else None
-        words = f"{in_flight:,} in flight, {sum(tally.errors.values()):,} failed"
-        words += f", about {units.duration(left)} left" if left is not None and place["of"] > 1 else ""
-        bar.update(number, completed=tally.succeeded, state=words)
+        status = f"{in_flight:,} in flight, {sum(tally.errors.values()):,} failed"
+        status += f", about {units.duration(left)} left" if left is not None and place["of"] > 1 else ""
+        bar.update(number, completed=tally.succeeded, state=status)
         bar.refresh()
 
     def on_done(cell: Cell, remembered: bool) -> None:
         bar.console.print(Text(_cell_words(cell, remembered), style="yellow" if cell.marks else "dim"))
 
-    return Watch(on_cell, on_tick, on_done, lambda words: bar.console.print(Text(words, style="dim")))
+    return SweepWatch(on_cell, on_tick, on_done, lambda sentence: bar.console.print(Text(sentence, style="dim")))
 
 
 def _say_cell(cell: Cell, remembered: bool) -> None:
@@ -123,9 +123,9 @@ def _say_cell(cell: Cell, remembered: bool) -> None:
 
 
 def _cell_words(cell: Cell, remembered: bool) -> str:
-    words = f"{place_words(cell.shape)}: {cell.output_tokens_per_second:,.1f} tok/s"
+    summary = f"{place_words(cell.shape)}: {cell.output_tokens_per_second:,.1f} tok/s"
     if cell.ttft_seconds is not None:
-        words += f", first token {milliseconds(cell.ttft_seconds.mean)}"
+        summary += f", first token {milliseconds(cell.ttft_seconds.mean)}"
     if cell.marks:
-        words += f" ! {cell.marks[0]}"
-    return words + (" (measured before)" if remembered else "")
+        summary += f" ! {cell.marks[0]}"
+    return summary + (" (measured before)" if remembered else "")

@@ -55,10 +55,10 @@ def _labelled(label: str, lines: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 def _system(box: Box) -> Iterator[str]:
     software = box.software
-    words = [software.system, f"kernel {software.kernel}" if software.kernel else None]
-    words.append(f"{box.cpu.hypervisor} guest" if box.cpu.hypervisor else None)
-    if any(words):
-        yield ", ".join(word for word in words if word)
+    parts = [software.system, f"kernel {software.kernel}" if software.kernel else None]
+    parts.append(f"{box.cpu.hypervisor} guest" if box.cpu.hypervisor else None)
+    if any(parts):
+        yield ", ".join(word for word in parts if word)
     elif box.basis == "catalog":
         yield "a description from the catalogue: nobody looked"
     if software.driver:
@@ -102,10 +102,10 @@ def _gpus(box: Box) -> Iterator[str]:
         total = sum(gpu.memory_bytes.value or 0 for gpu in gpus)
         where = f"{first.index}-{gpus[-1].index}" if many else str(first.index)
         yield f"{len(gpus)} x {first.name} ({where})" if many else f"{first.name} ({where})"
-        words = [f"compute capability {first.compute_capability or 'unknown'}", _memory(first.memory_bytes)]
-        words[1] += f" each, {memory(total)} in all" if many and total else ""
-        words.append(_rate(first.memory_bandwidth_bytes_per_second))
-        yield ", ".join(word for word in words if word)
+        parts = [f"compute capability {first.compute_capability or 'unknown'}", _memory(first.memory_bytes)]
+        parts[1] += f" each, {memory(total)} in all" if many and total else ""
+        parts.append(_rate(first.memory_bandwidth_bytes_per_second))
+        yield ", ".join(word for word in parts if word)
         yield from _silicon(first)
     busy = [f"GPU {gpu.index} {memory(used)}" for gpu in box.gpus if (used := _in_use(gpu)) > _IDLE_BYTES]
     if busy:
@@ -118,20 +118,20 @@ def _in_use(gpu: Gpu) -> float:
 
 
 def _silicon(gpu: Gpu) -> Iterator[str]:
-    pcie, words = gpu.pcie, []
+    pcie, parts = gpu.pcie, []
     if pcie.generation_max.value is not None and pcie.width_lanes.value is not None:
         idle = "" if pcie.generation.value == pcie.generation_max.value else f" (resting at {pcie.generation.value})"
-        words.append(f"PCIe {pcie.generation_max.value} x{pcie.width_lanes.value}{idle}")
+        parts.append(f"PCIe {pcie.generation_max.value} x{pcie.width_lanes.value}{idle}")
     if gpu.bar1_bytes.value is not None:
-        words.append(f"BAR1 {memory(gpu.bar1_bytes.value)}")
+        parts.append(f"BAR1 {memory(gpu.bar1_bytes.value)}")
     if gpu.power_limit_watts.value is not None:
         most = gpu.power_limit_max_watts.value
-        words.append(f"{gpu.power_limit_watts.value:.0f} W" + (f" of {most:.0f} W" if most is not None else ""))
+        parts.append(f"{gpu.power_limit_watts.value:.0f} W" + (f" of {most:.0f} W" if most is not None else ""))
     if gpu.shared_memory_block_bytes.value is not None:
         basis = _marked(gpu.shared_memory_block_bytes)
-        words.append(f"{gpu.shared_memory_block_bytes.value // 1024:.0f} KiB shared memory a block{basis}")
-    if words:
-        yield ", ".join(words)
+        parts.append(f"{gpu.shared_memory_block_bytes.value // 1024:.0f} KiB shared memory a block{basis}")
+    if parts:
+        yield ", ".join(parts)
 
 
 def _alike(gpu: Gpu) -> tuple[object, ...]:
@@ -186,8 +186,10 @@ def _engines(box: Box) -> Iterator[str]:
         flags = f", {len(engine.flags)} flags" if engine.flags is not None else ""
         yield f"{engine.engine} {engine.version or '(no version)'}{flags}: {engine.program}"
     if not box.engines and box.basis == "probed":
-        found = (engine.finding for engine in ENGINES.values())
-        variables = dict.fromkeys(each.variable for each in found if isinstance(each, ProgramFinding) and each.variable)
+        findings = (engine.finding for engine in ENGINES.values())
+        variables = dict.fromkeys(
+            finding.variable for finding in findings if isinstance(finding, ProgramFinding) and finding.variable
+        )
         yield ", ".join(("none on PATH", *(f"none in {variable}" for variable in variables)))
 
 

@@ -63,8 +63,8 @@ def exported_page(console: Console, folder: Path, index: dict[str, Any]) -> None
 
 def kinds_page(console: Console, kinds: list[dict[str, str]]) -> None:
     table = _grid()
-    for each in kinds:
-        table.add_row(each["kind"], each["about"])
+    for kind in kinds:
+        table.add_row(kind["kind"], kind["about"])
     console.print(table)
 
 
@@ -95,12 +95,16 @@ def row_page(console: Console, row: Row) -> None:
     left = max((len(name) for name in shown), default=0) + 2
     lines: list[tuple[str, str]] = []
     for name in shown:
-        value = getattr(row, name)
-        lines.append((_hanging(name.ljust(left), _cell(value), console.width), ""))
-        notes = (value.note, f"{value.source} (grade {value.grade})") if isinstance(value, Fact) else ()
+        field_value = getattr(row, name)
+        lines.append((_hanging(name.ljust(left), _cell(field_value), console.width), ""))
+        notes = (
+            (field_value.note, f"{field_value.source} (grade {field_value.grade})")
+            if isinstance(field_value, Fact)
+            else ()
+        )
         lines += [(_hanging(" " * left, line, console.width), "dim") for line in (docs.get(name), *notes) if line]
     lines += [("", ""), *((_hanging("source  ", source, console.width), "dim") for source in row.sources)]
-    console.print(Text("\n").join(Text(words, style=style) for words, style in lines))
+    console.print(Text("\n").join(Text(content, style=style) for content, style in lines))
 
 
 def _hanging(label: str, words: str, width: int) -> str:

@@ -31,30 +31,30 @@ def _lines(comparison: Comparison, width: int) -> Iterator[str]:
     for step in comparison.steps:
         yield from textwrap.wrap(step, width - 1, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
     if any(column.watts is not None and not column.watts_given for column in columns):
-        words = "Watts are the limits of the GPUs, without the host: --watt says what the box takes."
-        yield from textwrap.wrap(words, width - 1)
+        footnote = "Watts are the limits of the GPUs, without the host: --watt says what the box takes."
+        yield from textwrap.wrap(footnote, width - 1)
     if any(column.costs for column in columns):
-        words = "Costs are by your prices at full use, for output tokens alone; a box that idles takes longer."
-        yield from textwrap.wrap(words, width - 1)
+        footnote = "Costs are by your prices at full use, for output tokens alone; a box that idles takes longer."
+        yield from textwrap.wrap(footnote, width - 1)
 
 
 def _block(columns: Sequence[ComparedPlan], width: int) -> Iterator[str]:
-    each = min(30, (width - _LABEL) // len(columns))
+    column_width = min(30, (width - _LABEL) // len(columns))
     for label, cell in (*_ROWS, *(_COST_ROWS if any(column.costs for column in columns) else ())):
         cells = [cell(column) for column in columns]
         if all(text == "" for text in cells):
             continue
-        wrapped = [textwrap.wrap(text, each - 1) or [""] for text in cells]
+        wrapped = [textwrap.wrap(text, column_width - 1) or [""] for text in cells]
         for line in range(max(map(len, wrapped))):
-            texts = "".join(f"{lines[line] if line < len(lines) else '':<{each}}" for lines in wrapped)
+            texts = "".join(f"{lines[line] if line < len(lines) else '':<{column_width}}" for lines in wrapped)
             yield f"{label if line == 0 else '':<{_LABEL}}{texts}".rstrip()
 
 
 def _reasons(columns: Sequence[ComparedPlan], width: int) -> Iterator[str]:
     for column in columns:
         if column.why_not:
-            words = f"{column.model} on {column.box}: {column.why_not}"
-            yield from textwrap.wrap(words, width - 1, initial_indent="no ", subsequent_indent="   ",
+            reason = f"{column.model} on {column.box}: {column.why_not}"
+            yield from textwrap.wrap(reason, width - 1, initial_indent="no ", subsequent_indent="   ",
                                      break_on_hyphens=False)  # fmt: skip
 
 

@@ -64,8 +64,8 @@ def _panel(panel: _Panel, columns: Sequence[ComparedPlan], top: int) -> Iterator
         y = top + _HEAD + index * (_BAR + _GAP)
         yield f'<text x="8" y="{y + 13}" fill="#1c2230">{escape(_name(column))}</text>'
         if amount is None or amount == 0:
-            words = "does not fit" if not column.fits else "not known"
-            yield f'<text x="{_NAMES}" y="{y + 13}" fill="#5d6678">{words}</text>'
+            placeholder = "does not fit" if not column.fits else "not known"
+            yield f'<text x="{_NAMES}" y="{y + 13}" fill="#5d6678">{placeholder}</text>'
             continue
         end, colour = _NAMES + amount * scale, _COLOURS[index % len(_COLOURS)]
         yield f'<rect x="{_NAMES}" y="{y}" width="{amount * scale:.1f}" height="{_BAR}" fill="{colour}"/>'

@@ -138,24 +138,28 @@ def _said(seen: Sighting, width: int) -> Iterator[str]:
 
 def _others(found: Diagnosis, width: int) -> Iterator[str]:
     others = found.findings[1:] if found.cause is not None else found.findings
-    for number, each in enumerate(others):
+    for number, finding in enumerate(others):
         if not number:
             yield ""
-        where = f" (line {each.seen.number:,})" if each.seen.number else ""
-        yield from _wrapped("also" if not number else "", f"{each.code}: {each.title}{where}", width)
+        where = f" (line {finding.seen.number:,})" if finding.seen.number else ""
+        yield from _wrapped("also" if not number else "", f"{finding.code}: {finding.title}{where}", width)
 
 
 def _attempts(way: Attempts, width: int) -> Iterator[str]:
     yield style(f"{len(way.attempts)} attempt{'s' if len(way.attempts) != 1 else ''} of {way.name}", bold=True)
-    for each in way.attempts:
-        result = style("stands", fg="green") if each.result == "ready" else style(each.code or each.result, fg="red")
-        yield f"{each.number:>3}  {each.engine:<13} {duration(each.seconds):>8}  {result}"
-        if each.change is not None:
+    for attempt in way.attempts:
+        outcome = (
+            style("stands", fg="green")
+            if attempt.result == "ready"
+            else style(attempt.code or attempt.result, fg="red")
+        )
+        yield f"{attempt.number:>3}  {attempt.engine:<13} {duration(attempt.seconds):>8}  {outcome}"
+        if attempt.change is not None:
             yield from textwrap.wrap(
-                remedy_words(each.change), width, initial_indent=" " * 5, subsequent_indent=" " * 5
+                remedy_words(attempt.change), width, initial_indent=" " * 5, subsequent_indent=" " * 5
             )
-        if each.result != "ready" and each.code is None and each.said:
-            yield from textwrap.wrap(each.said, width, initial_indent=" " * 5, subsequent_indent=" " * 5)
+        if attempt.result != "ready" and attempt.code is None and attempt.said:
+            yield from textwrap.wrap(attempt.said, width, initial_indent=" " * 5, subsequent_indent=" " * 5)
     if way.stopped:
         yield from textwrap.wrap(way.stopped, width)
 

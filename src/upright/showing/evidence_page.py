@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from upright import units
-from upright.proving.estimating import Chosen, total_seconds
+from upright.proving.estimating import ScheduledGroup, total_seconds
 from upright.records.evidence import Evidence, Observation
 
 _COLOURS = {"passed": "green", "failed": "red", "unsupported": "yellow", "kept": "green", "stepped back": "yellow"}
@@ -38,7 +38,7 @@ def evidence_page(console: Console, evidence: Evidence) -> None:
         table.add_row(*row)
     console.print(table)
     _print_others(console, evidence)
-    _print_each(console, tuple(item for item in evidence.observations if _has_a_line(item)))
+    _print_each(console, tuple(observation for observation in evidence.observations if _has_a_line(observation)))
     for step in evidence.steps:
         setting = " ".join(filter(None, (step.setting, step.after)))
         console.print(Text.assemble((step.outcome, _COLOURS.get(step.outcome, "")), f" {setting}: {step.reason}"))
@@ -46,16 +46,16 @@ def evidence_page(console: Console, evidence: Evidence) -> None:
 
 
 def schedule_page(
-    console: Console, schedule: list[Chosen], budget: float | None, rates: tuple[float, float] | None
+    console: Console, schedule: list[ScheduledGroup], budget: float | None, rates: tuple[float, float] | None
 ) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("rung", "probes", "runs", "takes"):
         table.add_column(heading, no_wrap=True)
     table.add_column("why", overflow="fold")
-    for each in _merged(schedule):
-        takes = "not known" if each.seconds is None else units.duration(each.seconds)
-        runs = Text("yes", style="green") if each.runs else Text("no", style="yellow")
-        table.add_row(each.group.rung, each.group.name, runs, takes, "" if each.runs else each.reason)
+    for choice in _merged(schedule):
+        takes = "not known" if choice.seconds is None else units.duration(choice.seconds)
+        runs = Text("yes", style="green") if choice.runs else Text("no", style="yellow")
+        table.add_row(choice.group.rung, choice.group.name, runs, takes, "" if choice.runs else choice.reason)
     console.print(table)
     total = total_seconds(schedule)
     if total is not None:
@@ -65,38 +65,38 @@ def schedule_page(
         console.print("how long it takes is not known before rates are measured, or given with --rates")
 
 
-def schedule_rows(schedule: list[Chosen]) -> list[dict[str, Any]]:
+def schedule_rows(schedule: list[ScheduledGroup]) -> list[dict[str, Any]]:
     return [
         {
-            "rung": each.group.rung,
-            "group": each.group.name,
-            "probes": each.group.probes,
-            "prompt_tokens": each.group.cost.prompt_tokens,
-            "answer_tokens": each.group.cost.answer_tokens,
-            "seconds": each.seconds,
-            "runs": each.runs,
-            "reason": each.reason,
+            "rung": choice.group.rung,
+            "group": choice.group.name,
+            "probes": choice.group.probes,
+            "prompt_tokens": choice.group.cost.prompt_tokens,
+            "answer_tokens": choice.group.cost.answer_tokens,
+            "seconds": choice.seconds,
+            "runs": choice.runs,
+            "reason": choice.reason,
         }
-        for each in schedule
+        for choice in schedule
     ]
 
 
-def _merged(schedule: list[Chosen]) -> list[Chosen]:
+def _merged(schedule: list[ScheduledGroup]) -> list[ScheduledGroup]:
     """Groups of one question each as one line a rung, if they share their fate."""
     from dataclasses import replace
 
-    lines: list[Chosen] = []
-    for each in schedule:
+    lines: list[ScheduledGroup] = []
+    for choice in schedule:
         last = lines[-1] if lines else None
-        alone = each.group.probes == 1 and each.group.rung in ("arguments", "boot", "smoke", "tools")
-        if last is not None and alone and (last.group.rung, last.runs) == (each.group.rung, each.runs):
-            known = last.seconds is not None and each.seconds is not None
-            group = replace(last.group, cost=last.group.cost + each.group.cost, probes=last.group.probes + 1)
+        alone = choice.group.probes == 1 and choice.group.rung in ("arguments", "boot", "smoke", "tools")
+        if last is not None and alone and (last.group.rung, last.runs) == (choice.group.rung, choice.runs):
+            known = last.seconds is not None and choice.seconds is not None
+            group = replace(last.group, cost=last.group.cost + choice.group.cost, probes=last.group.probes + 1)
             group = replace(group, name=f"{group.probes} questions")
-            seconds = (last.seconds or 0) + (each.seconds or 0) if known else None
+            seconds = (last.seconds or 0) + (choice.seconds or 0) if known else None
             lines[-1] = replace(last, group=group, seconds=seconds)
         else:
-            lines.append(each)
+            lines.append(choice)
     return lines
 
 
@@ -107,8 +107,8 @@ def _reached(evidence: Evidence) -> str:
 
 def _row(evidence: Evidence, rung: str) -> tuple[str, Text, str, str, str]:
     seen, verdict = evidence.of(rung), evidence.rung_verdict(rung)
-    passed = sum(item.verdict == "passed" for item in seen)
-    took = units.duration(sum(item.seconds for item in seen))
+    passed = sum(observation.verdict == "passed" for observation in seen)
+    took = units.duration(sum(observation.seconds for observation in seen))
     count = f"{passed} of {len(seen)}" + (f", {missing} not run" if (missing := evidence.not_run(rung)) else "")
     return rung, Text(verdict, style=_COLOURS.get(verdict, "")), count, took, _telling(seen)
 
@@ -116,9 +116,9 @@ def _row(evidence: Evidence, rung: str) -> tuple[str, Text, str, str, str]:
 def _telling(seen: tuple[Observation, ...]) -> str:
     """The worst that was seen; if all is well, the last, which is the longest or the sum."""
     for verdict in _ORDER:
-        found = [item for item in seen if item.verdict == verdict]
-        if found:
-            return f"{found[0].check}: {found[0].reason}"
+        matching = [observation for observation in seen if observation.verdict == verdict]
+        if matching:
+            return f"{matching[0].check}: {matching[0].reason}"
     return seen[-1].reason
 
 
@@ -135,16 +135,22 @@ def _print_each(console: Console, seen: tuple[Observation, ...]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for item in seen:
-        table.add_row(item.check, Text(item.verdict, style=_COLOURS.get(item.verdict, "")), item.reason)
+    for observation in seen:
+        table.add_row(
+            observation.check,
+            Text(observation.verdict, style=_COLOURS.get(observation.verdict, "")),
+            observation.reason,
+        )
     console.print(table)
 
 
 def _print_others(console: Console, evidence: Evidence) -> None:
     """What was not passed, the worst first; a check once, with its first reason."""
-    told = [item for item in evidence.observations if not _has_a_line(item)]
-    groups = Counter((item.verdict, item.rung, item.check) for item in told)
-    reasons = {(item.verdict, item.rung, item.check): item.reason for item in reversed(told)}
+    told = [observation for observation in evidence.observations if not _has_a_line(observation)]
+    groups = Counter((observation.verdict, observation.rung, observation.check) for observation in told)
+    reasons = {
+        (observation.verdict, observation.rung, observation.check): observation.reason for observation in reversed(told)
+    }
     others = [key for verdict in _ORDER for key in groups if key[0] == verdict]
     for verdict, rung, check in others[:_MOST_LINES]:
         times, reason = groups[verdict, rung, check], reasons[verdict, rung, check]

@@ -13,13 +13,13 @@ from upright.terminal.talk import say
 from upright.units import duration, size
 
 if TYPE_CHECKING:
-    from upright.fetching import Progress
+    from upright.fetching import FetchProgress
 
 _EVERY_SECONDS = 5.0
 
 
 @contextmanager
-def showing(title: str, *, alone: bool = True) -> Iterator[Callable[[Progress], None]]:
+def showing(title: str, *, alone: bool = True) -> Iterator[Callable[[FetchProgress], None]]:
     """What to hand to `fetch` as its `on_progress`; lines where others talk meanwhile."""
     if alone and sys.stderr.isatty():
         with _bar() as shown:
@@ -33,7 +33,7 @@ class _Lines:
         self._title = title
         self._next: float | None = None
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: FetchProgress) -> None:
         now = time.monotonic()
         if self._next is None:
             self._next = now + _EVERY_SECONDS
@@ -42,34 +42,36 @@ class _Lines:
             say(f"fetching {self._title}: {words(progress)}")
 
 
-def words(progress: Progress) -> str:
+def words(progress: FetchProgress) -> str:
     """`12 %, 70.1 GB of 595 GB, 112 MB/s, 1 h 18 min left`."""
     share = progress.done_bytes / progress.total_bytes if progress.total_bytes else 1.0
-    said = [f"{share:.0%}".replace("%", " %"), f"{size(progress.done_bytes)} of {size(progress.total_bytes)}"]
+    parts = [f"{share:.0%}".replace("%", " %"), f"{size(progress.done_bytes)} of {size(progress.total_bytes)}"]
     if progress.done_bytes >= progress.total_bytes:
         left = progress.total_bytes - progress.verified_bytes
-        said.append(f"{size(left)} to verify" if left > 0 else "verified")
+        parts.append(f"{size(left)} to verify" if left > 0 else "verified")
     elif progress.rate_bytes_per_second:
-        said.append(f"{size(progress.rate_bytes_per_second)}/s")
-        said.append(f"{duration(progress.left_seconds or 0)} left")
+        parts.append(f"{size(progress.rate_bytes_per_second)}/s")
+        parts.append(f"{duration(progress.left_seconds or 0)} left")
     else:
-        said.append("waiting for the hub")
+        parts.append("waiting for the hub")
     if progress.retries:
-        said.append(f"{progress.retries} repeated")
-    return ", ".join(said)
+        parts.append(f"{progress.retries} repeated")
+    return ", ".join(parts)
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[Progress], None]]:
+def _bar() -> Iterator[Callable[[FetchProgress], None]]:
     """Drawn from the first progress on: what is here already needs none."""
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bars
 
-    said = TextColumn("{task.fields[said]}", markup=False)
-    bars = Bars(TextColumn("fetching"), BarColumn(bar_width=12), said, console=console(stderr=True), transient=True)
+    status_column = TextColumn("{task.fields[said]}", markup=False)
+    bars = Bars(
+        TextColumn("fetching"), BarColumn(bar_width=12), status_column, console=console(stderr=True), transient=True
+    )
     task = bars.add_task("", total=None, said="")
 
-    def shown(progress: Progress) -> None:
+    def shown(progress: FetchProgress) -> None:
         bars.update(task, total=progress.total_bytes, completed=progress.done_bytes, said=words(progress))
         if not bars.live.is_started:
             bars.start()

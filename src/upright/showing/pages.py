@@ -20,7 +20,7 @@ from upright.records.plan import Plan
 from upright.records.recipe import Recipe
 
 if TYPE_CHECKING:
-    from upright.line import Run
+    from upright.line import LineRun
     from upright.store import Listed
 
 COLOURS = {
@@ -47,7 +47,7 @@ def deployment_page(console: Console, deployment: Deployment) -> None:
         ("restarts", str(deployment.restarts) if deployment.restarts else None),
         ("why", deployment.reason),
     ]
-    _print_pairs(console, [(name, value) for name, value in facts if value is not None])
+    _print_pairs(console, [(name, fact) for name, fact in facts if fact is not None])
 
 
 def ps_page(console: Console, listed: list[Listed]) -> None:
@@ -56,14 +56,16 @@ def ps_page(console: Console, listed: list[Listed]) -> None:
         return
     table = table_of("name", "state", "engine", "endpoint", "why")
     for entry in listed:
-        item = entry.deployment
-        if item is None:
+        deployment = entry.deployment
+        if deployment is None:
             table.add_row(entry.directory.name, Text("unreadable", style="red"), "", "", Text(entry.problem or ""))
             continue
-        endpoint = item.base_url if item.state == "ready" else ""
-        inside = None if item.runtime == "process" else f"in {item.runtime}"
-        engine = " ".join(filter(None, (item.engine, inside, f"on {item.machine}" if item.machine else None)))
-        table.add_row(entry.directory.name, coloured(item.state), engine, endpoint, Text(why(item)))
+        endpoint = deployment.base_url if deployment.state == "ready" else ""
+        inside = None if deployment.runtime == "process" else f"in {deployment.runtime}"
+        engine = " ".join(
+            filter(None, (deployment.engine, inside, f"on {deployment.machine}" if deployment.machine else None))
+        )
+        table.add_row(entry.directory.name, coloured(deployment.state), engine, endpoint, Text(why(deployment)))
     for column in (table.columns[0], table.columns[1], table.columns[3]):  # what is copied is never cut
         column.min_width = max(len(str(cell)) for cell in column.cells)
     console.print(table)
@@ -99,8 +101,8 @@ def recipe_page(console: Console, recipe: Recipe, command: Sequence[str] | None 
     table.columns[0].max_width = 40
     for setting in (*recipe.environment, *recipe.arguments):
         source = f" [{setting.source}]" if setting.source else ""
-        words = " ".join(filter(None, (setting.name, setting.value)))
-        table.add_row(Text(on_one_line(words, LONGEST_NAME)), Text(setting.reason + source))
+        setting_text = " ".join(filter(None, (setting.name, setting.value)))
+        table.add_row(Text(on_one_line(setting_text, LONGEST_NAME)), Text(setting.reason + source))
     console.print(Padding(table, (0, 0, 0, 2)))  # where a value is broken, no line begins with what it says
 
 
@@ -112,12 +114,12 @@ def objections_page(console: Console, plan: Plan) -> None:
             console.print(f"  what would help: {on_one_line(objection.remedy, LONGEST_NAME)}", highlight=False)
 
 
-def run_page(console: Console, run: Run) -> None:
+def run_page(console: Console, run: LineRun) -> None:
     assert run.deployment is not None
     assert run.evidence is not None
     assert run.settings is not None
     plan = run.prepared.plan
-    passed = sum(item.verdict == "passed" for item in run.evidence.observations)
+    passed = sum(observation.verdict == "passed" for observation in run.evidence.observations)
     _print_pairs(
         console,
         [
@@ -140,12 +142,17 @@ def run_page(console: Console, run: Run) -> None:
 def _measured_rates(evidence: Evidence) -> list[tuple[str, str]]:
     """Decode and prefill as the climb's own answers showed them."""
     rates = [
-        item.measured["decode_tokens_per_second"]
-        for item in evidence.observations
-        if "decode_tokens_per_second" in item.measured and item.measured.get("completion_tokens", 0) >= _WITNESS_TOKENS
+        observation.measured["decode_tokens_per_second"]
+        for observation in evidence.observations
+        if "decode_tokens_per_second" in observation.measured
+        and observation.measured.get("completion_tokens", 0) >= _WITNESS_TOKENS
     ]
     read = max(
-        (item.measured for item in evidence.observations if "prefill_tokens_per_second" in item.measured),
+        (
+            observation.measured
+            for observation in evidence.observations
+            if "prefill_tokens_per_second" in observation.measured
+        ),
         key=lambda measured: measured.get("prompt_tokens", 0) - measured.get("cached_tokens", 0),
         default={},
     )
@@ -163,13 +170,20 @@ def _measured_rates(evidence: Evidence) -> list[tuple[str, str]]:
 def _not_passed(evidence: Evidence) -> list[tuple[str, str]]:
     """Every check that was not passed, by name, with its reason."""
     return [
-        ("", on_one_line(f"{item.verdict}: {item.rung} {item.probe or item.check}: {item.reason}", LONGEST_NAME))
-        for item in evidence.observations
-        if item.verdict != "passed"
+        (
+            "",
+            on_one_line(
+                f"{observation.verdict}: {observation.rung} {observation.probe or observation.check}: "
+                f"{observation.reason}",
+                LONGEST_NAME,
+            ),
+        )
+        for observation in evidence.observations
+        if observation.verdict != "passed"
     ]
 
 
-def _client(run: Run) -> list[tuple[str, str]]:
+def _client(run: LineRun) -> list[tuple[str, str]]:
     """The address to connect to, if anything answers there."""
     if run.settings is None or run.deployment is None or run.deployment.state not in RUNNING:
         return []
@@ -204,5 +218,5 @@ def table_of(*headings: str) -> Table:
 def _print_pairs(console: Console, rows: list[tuple[str, str]]) -> None:
     """Names and values, a line each; a value is never folded, so that a path can be copied."""
     width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        console.print(Text.assemble((f"  {name:<{width}}  ", "dim"), value), soft_wrap=True)
+    for name, fact in rows:
+        console.print(Text.assemble((f"  {name:<{width}}  ", "dim"), fact), soft_wrap=True)

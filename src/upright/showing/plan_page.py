@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from upright.engines import engine_named
-from upright.planning.artifacts import Choice
+from upright.planning.artifacts import ArtifactChoice
 from upright.planning.beside import BEST
 from upright.planning.devices import NOT_SPECIFIED
 from upright.planning.ranking import runner_up_words
@@ -45,7 +45,7 @@ PARTS = (
 
 def plan_page(
     plans: Sequence[Plan],
-    chosen: Choice,
+    chosen: ArtifactChoice,
     width: int,
     instead: Sequence[Plan] = (),
     *,
@@ -72,7 +72,7 @@ def verdict(plan: Plan, ram_unknown: bool) -> str:
     return style("not known" if plan.not_understood else "not like this", fg="red", bold=True)
 
 
-def _lines(plans: Sequence[Plan], chosen: Choice, width: int, ram_unknown: bool) -> Iterator[str]:
+def _lines(plans: Sequence[Plan], chosen: ArtifactChoice, width: int, ram_unknown: bool) -> Iterator[str]:
     plan = plans[0]
     yield f"{plan.model}: {verdict(plan, ram_unknown)}"
     yield from textwrap.wrap(f"{plan.box} · {configuration(plan)}", max(20, width))
@@ -80,9 +80,9 @@ def _lines(plans: Sequence[Plan], chosen: Choice, width: int, ram_unknown: bool)
     of_this_box = all(objection.code != "too-few-gpus" for objection in plan.objections)
     if of_this_box:
         yield from _figures(plan, width)
-    for words in (choice_words(plans, chosen), _sentence(runner_up_words(plans)), expert_words(plan.expert_places)):
-        if words is not None:
-            yield from _wrapped(words, width)
+    for sentence in (choice_words(plans, chosen), _sentence(runner_up_words(plans)), expert_words(plan.expert_places)):
+        if sentence is not None:
+            yield from _wrapped(sentence, width)
     for objection in plan.objections:
         yield from _wrapped(objection.message, width, "no   ", "red")
         if objection.remedy:
@@ -156,8 +156,8 @@ def _device(plan: Plan, names: str, device: str, length: int) -> Iterator[str]:
         drawn = end
     bar += "·" * (length - drawn)
     asked = any(objection.code == NOT_SPECIFIED and objection.device == device for objection in plan.objections)
-    words = f"{memory(used)} needed" if asked else f"{memory(used)} of {memory(capacity)}"
-    yield f"  {names:<{_LABEL}}{bar} {style(words, fg='red') if used > capacity else words}"
+    usage = f"{memory(used)} needed" if asked else f"{memory(used)} of {memory(capacity)}"
+    yield f"  {names:<{_LABEL}}{bar} {style(usage, fg='red') if used > capacity else usage}"
 
 
 def part_bytes(plan: Plan, device: str, part: LedgerPart) -> int:
@@ -172,11 +172,11 @@ def _legend(plan: Plan, width: int) -> Iterator[str]:
     plain = [f"{part.mark} {part.name} {count / GIB:.1f}" for part, count in parts if count]
     lead, half = " " * (_LABEL + 2), (len(plain) + 1) // 2
     narrow = len(lead + "  ".join(plain) + where) > width
-    words = [f"{style(part.mark, fg=part.colour)} {part.name} {count / GIB:.1f}" for part, count in parts if count]
+    entries = [f"{style(part.mark, fg=part.colour)} {part.name} {count / GIB:.1f}" for part, count in parts if count]
     if narrow:
-        yield lead + "  ".join(words[:half])
-        words = words[half:]
-    yield lead + "  ".join(words) + where
+        yield lead + "  ".join(entries[:half])
+        entries = entries[half:]
+    yield lead + "  ".join(entries) + where
 
 
 def _decided_by(plan: Plan) -> list[tuple[str, str]]:
@@ -201,8 +201,8 @@ def _cache(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _pairs(pairs: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
-    for name, value in pairs:
-        yield from _wrapped(value, width, f"{name:<{_LABEL}}")
+    for name, fact in pairs:
+        yield from _wrapped(fact, width, f"{name:<{_LABEL}}")
 
 
 def _token_bytes(plan: Plan) -> str:
@@ -225,18 +225,22 @@ def _capacity(plan: Plan) -> str:
 def _nearest(plan: Plan, width: int) -> Iterator[str]:
     if plan.nearest:
         yield "  What would fit, each of them planned:"
-    for found in plan.nearest:
-        cache = f"{tokens(found.context_tokens)} tokens of context, KV cache {tokens(found.capacity_tokens)}"
-        yield from _wrapped(f"{found.change}: {cache}", width, "  - ")
+    for alternative in plan.nearest:
+        cache = (
+            f"{tokens(alternative.context_tokens)} tokens of context, KV cache {tokens(alternative.capacity_tokens)}"
+        )
+        yield from _wrapped(f"{alternative.change}: {cache}", width, "  - ")
 
 
-def _instead(plan: Plan, chosen: Choice, others: Sequence[Plan], width: int, ram_unknown: bool) -> Iterator[str]:
+def _instead(
+    plan: Plan, chosen: ArtifactChoice, others: Sequence[Plan], width: int, ram_unknown: bool
+) -> Iterator[str]:
     if not others and (plan.fits or plan.nearest):
         return
     short = any(objection.short_bytes for objection in plan.objections)
-    if short and all(each.format != "gguf" for each in (chosen.model, *chosen.choose_from, *chosen.others)):
-        words = "Experts of a GGUF can be offloaded to CPU, and the catalogue has no GGUF of this model: "
-        yield from _wrapped(words + "name one, as OWNER/REPO:QUANT.", width)
+    if short and all(artifact.format != "gguf" for artifact in (chosen.model, *chosen.choose_from, *chosen.others)):
+        advice = "Experts of a GGUF can be offloaded to CPU, and the catalogue has no GGUF of this model: "
+        yield from _wrapped(advice + "name one, as OWNER/REPO:QUANT.", width)
     if others:
         yield from _wrapped(_none_of_this(plan, ram_unknown), width)
     elif ram_unknown:

@@ -85,8 +85,8 @@ def _download(offer: ModelOffer) -> str:
 def _context(offer: ModelOffer) -> str:
     """`64k x 2`: tokens for each, and how many can fill that at once."""
     count = offer.context_tokens
-    words = f"{count // 1024}k" if count % 1024 == 0 else f"{count / 1000:.0f}k"
-    return f"{words} x {offer.users_at_context}"
+    tokens_text = f"{count // 1024}k" if count % 1024 == 0 else f"{count / 1000:.0f}k"
+    return f"{tokens_text} x {offer.users_at_context}"
 
 
 def _quality(offer: ModelOffer) -> str:
@@ -106,14 +106,14 @@ def _run(recommendation: Recommendation) -> str:
 
 def _notes(recommendation: Recommendation, width: int) -> Iterator[str]:
     assumed = dict.fromkeys(offer.assumed for offer in recommendation.offers if offer.assumed)
-    for words in assumed:
-        yield from _wrapped(words, width, "note ", "yellow")
+    for note in assumed:
+        yield from _wrapped(note, width, "note ", "yellow")
     fastest = max(recommendation.offers, key=_decode)
     wanted = recommendation.goal.minimum_tokens_per_second
     if wanted is None and _decode(fastest) >= _FAST and _decode(fastest) > 1.5 * _decode(recommendation.offers[0]) > 0:
         fast = f"{_name(fastest)} is the fastest of these, {_decode(fastest):.0f} tok/s"
-        words = f"{fast}; --min-speed {_FAST} leaves slower ones out"
-        yield from _wrapped(words, width, "note ", "yellow")
+        note = f"{fast}; --min-speed {_FAST} leaves slower ones out"
+        yield from _wrapped(note, width, "note ", "yellow")
 
 
 def _why(recommendation: Recommendation, width: int) -> Iterator[str]:

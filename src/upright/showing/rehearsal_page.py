@@ -38,10 +38,10 @@ def _lines(found: Rehearsal, width: int) -> Iterator[str]:
         off = _off(share.bytes, share.planned_bytes)
         yield f"{share.device:<8}{share.what:<12}{memory(share.bytes):>12}{planned:>12}{off:>9}"
     yield ""
-    for words in found.proved:
-        yield from _wrapped("proved", words, width)
-    for words in found.not_proved:
-        yield from _wrapped("not", words, width)
+    for sentence in found.proved:
+        yield from _wrapped("proved", sentence, width)
+    for sentence in found.not_proved:
+        yield from _wrapped("not", sentence, width)
 
 
 def _off(said: int, planned: int | None) -> str:

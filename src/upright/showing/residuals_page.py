@@ -22,8 +22,8 @@ def residuals_page(found: Residuals, width: int) -> str:
 
 def report_page(source: str, engine: str, report: MemoryReport, width: int) -> str:
     """A log alone: what it says, with nothing to compare it with."""
-    ordered = sorted(report.readings, key=lambda each: (each.device or "", each.what))
-    rows = (f"  {each.device or 'engine':<8}{each.what:<18}{_value(each)}" for each in ordered)
+    ordered = sorted(report.readings, key=lambda reading: (reading.device or "", reading.what))
+    rows = (f"  {reading.device or 'engine':<8}{reading.what:<18}{_value(reading)}" for reading in ordered)
     return "\n".join([*_wrapped(f"{source}: what {engine} says about its memory", width), "", *rows])
 
 
@@ -45,8 +45,8 @@ def _page(found: Residuals, width: int) -> Iterator[str]:
             yield from _term(line, width)
     yield from _pool(found)
     yield ""
-    for words in found.unread:
-        yield from _wrapped(f"not read: {words}", width)
+    for reason in found.unread:
+        yield from _wrapped(f"not read: {reason}", width)
     if terms := learned_terms(found):
         yield from _wrapped(
             f"The next plan for this box with {found.engine}{version} uses what was measured of {', '.join(terms)}.",
@@ -110,8 +110,8 @@ def _tokens(figure: Figure) -> str:
 def _difference(line: Residual) -> str:
     if line.difference_bytes is None:
         return ""
-    words = memory(abs(line.difference_bytes))
-    return words if line.difference_bytes == 0 else f"{'+' if line.difference_bytes > 0 else '-'}{words}"
+    amount = memory(abs(line.difference_bytes))
+    return amount if line.difference_bytes == 0 else f"{'+' if line.difference_bytes > 0 else '-'}{amount}"
 
 
 def _value(reading: Reading) -> str:

@@ -35,8 +35,8 @@ def _lines(made: Sizing, width: int) -> Iterator[str]:
     yield from _pair("spares", f"{made.spares}: {made.spares_why}", width)
     yield from _pair("binds", made.binds_why, width)
     for cost in made.costs:
-        value = f"{cost.value / 1000:,.1f} kW" if cost.unit == "W" else f"{cost.value:,.2f}"
-        yield from _pair("", f"{cost.name}: {value} ({cost.why}) [{cost.basis}]", width)
+        amount = f"{cost.value / 1000:,.1f} kW" if cost.unit == "W" else f"{cost.value:,.2f}"
+        yield from _pair("", f"{cost.name}: {amount} ({cost.why}) [{cost.basis}]", width)
     yield ""
     yield f"  {'':<20}{'first token':>22}{'tok/s':>14}{'busy':>7}{'reused':>8}{'again':>7}"
     yield f"  {'':<20}{'p50':>11}{'p95':>11}{'p50':>7}{'p5':>7}"

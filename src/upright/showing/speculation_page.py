@@ -17,19 +17,19 @@ _TO_THE_LEFT = ("cell", "difference", "verdict")
 
 def speculation_page(console: Console, record: Speculation) -> None:
     console.print()
-    for each in guessed(record, draw=False):
-        tried = each.tried
+    for guess in guessed(record, draw=False):
+        tried = guess.tried
         outcome = (tried.outcome, _COLOURS.get(tried.outcome, ""))
         console.print(Text.assemble((tried.name, "bold"), " ", outcome, f": {tried.reason}"))
-        if each.rows:
+        if guess.rows:
             table = Table(box=None, pad_edge=False, header_style="dim")
-            for heading in each.headings:
+            for heading in guess.headings:
                 table.add_column(heading, justify="left" if heading in _TO_THE_LEFT else "right", no_wrap=True)
-            for *cells, verdict in each.rows:
+            for *cells, verdict in guess.rows:
                 table.add_row(*cells, Text(verdict, style=_COLOURS.get(verdict, "")))
             console.print(table)
-        for words in each.notes:
-            console.print(Padding(Text(words, style="dim"), (0, 0, 0, 2)))
+        for note in guess.notes:
+            console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
     console.print(Text(record.recommendation, style="bold"))
 
 

@@ -33,7 +33,7 @@ def why_lines(plan: Plan, width: int) -> Iterator[str]:
     """Every term of memory on the first of each kind of device, and of time."""
     yield "  Every term of memory:"
     for device in _devices(plan):
-        for line in (each for each in plan.ledger if each.device == device):
+        for line in (ledger_line for ledger_line in plan.ledger if ledger_line.device == device):
             band = (
                 "" if line.low_bytes == line.high_bytes else f" ({memory(line.low_bytes)} to {memory(line.high_bytes)})"
             )
@@ -72,25 +72,25 @@ def rate(found: Rate) -> str:
 
 
 def _row(plan: Plan) -> tuple[str, str, str, str, str, str]:
-    found = plan.speed
+    speed = plan.speed
     no = plan.objections[0].message if plan.objections else ""
     cache = tokens(plan.kv.low_tokens) if plan.kv.low_tokens else "none"
     if any(objection.code != "too-slow" for objection in plan.objections):  # such a speed will not be seen
         return way_words(plan), "-", "-", "-", cache, no
-    if found is None:
+    if speed is None:
         return way_words(plan), "?", "?", "?", cache, no
-    best = "?" if found.decode.best is None else _number(found.decode.best)
-    prompt = "?" if found.prompt is None or found.prompt.best is None else _number(found.prompt.best)
-    return way_words(plan), best, _number(found.decode.low), prompt, cache, no
+    best = "?" if speed.decode.best is None else _number(speed.decode.best)
+    prompt = "?" if speed.prompt is None or speed.prompt.best is None else _number(speed.prompt.best)
+    return way_words(plan), best, _number(speed.decode.low), prompt, cache, no
 
 
 def _devices(plan: Plan) -> list[str]:
     """The first of devices with the same ledger."""
-    found: dict[tuple[tuple[str, int], ...], str] = {}
+    by_ledger: dict[tuple[tuple[str, int], ...], str] = {}
     for budget in plan.budgets:
         terms = tuple((line.term, line.bytes) for line in plan.ledger if line.device == budget.device)
-        found.setdefault(terms, budget.device)
-    held = list(found.values())
+        by_ledger.setdefault(terms, budget.device)
+    held = list(by_ledger.values())
     return held if "host" in held else [*held, "host"]
 
 

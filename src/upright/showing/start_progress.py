@@ -43,16 +43,16 @@ def shown(weights_bytes: int | None = None) -> Iterator[Callable[[Deployment], N
     )
     with Bars(*columns, console=console(stderr=True), transient=True) as bars:
         task = bars.add_task("planned", total=None, words="")
-        said: list[str] = []
+        printed: list[str] = []
 
         def on_change(now: Deployment) -> None:
             progress = now.progress
             name = _PHASES[progress.phase] if progress else now.state
             percent = progress.percent if progress else None
-            words = measured(progress, weights_bytes) if progress else ""
+            status = measured(progress, weights_bytes) if progress else ""
             total = None if percent is None else 100
-            bars.update(task, description=name, total=total, completed=percent or 0, words=words)
-            _say_once(state_words(now), said, bars.console.print)
+            bars.update(task, description=name, total=total, completed=percent or 0, words=status)
+            _say_once(state_words(now), printed, bars.console.print)
 
         yield on_change
 
@@ -79,18 +79,18 @@ def measured(progress: Progress, weights_bytes: int | None) -> str:
 
 
 def _lines(weights_bytes: int | None) -> Callable[[Deployment], None]:
-    said: list[str] = []
+    printed: list[str] = []
     step: list[tuple[str, int]] = []
 
     def on_change(now: Deployment) -> None:
-        _say_once(state_words(now), said, say)
+        _say_once(state_words(now), printed, say)
         if now.progress is None:
             return
         here = (now.progress.phase, int((now.progress.percent or 0) // _STEP_PERCENT))
         if step[-1:] != [here]:
             step.append(here)
-            words = measured(now.progress, weights_bytes)
-            say(f"  {_PHASES[now.progress.phase]}" + (f": {words}" if words else ""))
+            status = measured(now.progress, weights_bytes)
+            say(f"  {_PHASES[now.progress.phase]}" + (f": {status}" if status else ""))
 
     return on_change
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.store import DeploymentDir, Finding
+    from upright.store import DeploymentDir, StoreFinding
 
 
 def list_page(console: Console, rows: list[dict[str, Any]]) -> None:
@@ -34,7 +34,7 @@ def list_page(console: Console, rows: list[dict[str, Any]]) -> None:
             console.print(Text(f"{row['name']}: {row['problem']}", "red"))
 
 
-def check_page(console: Console, found: dict[DeploymentDir, list[Finding]]) -> None:
+def check_page(console: Console, found: dict[DeploymentDir, list[StoreFinding]]) -> None:
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text

@@ -54,13 +54,13 @@ def screen(
     lines = [_title(sights, width, clock), Text(), _heading(sights, width)]
     foot = _foot(sights, width, every_seconds)
     room = height - len(lines) - 1
-    each = max(1, room // max(1, len(sights)))
+    lines_per_sight = max(1, room // max(1, len(sights)))
     shown = sights if len(sights) <= room else sights[: max(0, room - 1)]
     for sight in shown:
         state = state_of(sight, silent_seconds)
         block = [_row(sight, state, width, _names_width(sights, width))]
-        block += _below(sight, state, width, each - 1, every_seconds)
-        lines += block[:each]
+        block += _below(sight, state, width, lines_per_sight - 1, every_seconds)
+        lines += block[:lines_per_sight]
     if len(shown) < len(sights):
         lines.append(Text(f"and {len(sights) - len(shown)} more: a taller terminal shows them, or name some"[:width]))
     lines = lines[: height - 1]
@@ -114,8 +114,8 @@ def as_row(sight: Sight, silent_seconds: float) -> dict[str, Any]:
 def _title(sights: Sequence[Sight], width: int, clock: str) -> Text:
     total = sum(sight.output_per_second or 0 for sight in sights)
     count = "1 deployment" if len(sights) == 1 else f"{len(sights)} deployments"
-    words = f"  {count}, {_rate(total)} tokens/s out"
-    left = Text.assemble(("upright top", "bold"), words)
+    summary = f"  {count}, {_rate(total)} tokens/s out"
+    left = Text.assemble(("upright top", "bold"), summary)
     left.truncate(width - len(clock) - 1)
     left.append(" " * (width - len(left.plain) - len(clock)))
     left.append(clock, "dim")
@@ -182,10 +182,10 @@ def _below(sight: Sight, state: str, width: int, room: int, every_seconds: float
 def _trouble(sight: Sight, state: str, width: int) -> list[Text]:
     if state in _ANSWERING:
         return []
-    words = sight.problem if state == "silent" else sight.look.reason
+    reason = sight.problem if state == "silent" else sight.look.reason
     if state == "silent" and sight.age_seconds is not None:
-        words = f"no answer for {units.duration(sight.age_seconds)}" + (f": {words}" if words else "")
-    lines = [Text(f"  {line}") for line in textwrap.wrap(words or "", width - 2)[:3]]
+        reason = f"no answer for {units.duration(sight.age_seconds)}" + (f": {reason}" if reason else "")
+    lines = [Text(f"  {line}") for line in textwrap.wrap(reason or "", width - 2)[:3]]
     if sight.look.next:
         lines.append(Text(f"  next: {sight.look.next}"[:width], "bold"))
     return lines
@@ -198,7 +198,7 @@ def _chart(name: str, values: Sequence[float], width: int, tall: int, every_seco
     most = max(drawn, default=0.0)
     lines = []
     for line in range(tall - 1, -1, -1):
-        blocks = "".join(_BLOCKS[_eighths(value, most, line, tall)] for value in drawn)
+        blocks = "".join(_BLOCKS[_eighths(level, most, line, tall)] for level in drawn)
         mark = f"{name} {_rate(most)}" if line == tall - 1 else ""
         span = units.duration(len(drawn) * every_seconds) if line == 0 and tall > 1 and drawn else ""
         text = Text.assemble(((mark or span)[: label - 1].ljust(label), "dim"))
@@ -216,12 +216,12 @@ def _eighths(value: float, most: float, line: int, tall: int) -> int:
 
 
 def _foot(sights: Sequence[Sight], width: int, every_seconds: float) -> Text:
-    words = [f"every {units.duration(every_seconds)}", "q leaves"]
+    hints = [f"every {units.duration(every_seconds)}", "q leaves"]
     basis = next((sight.watts_basis for sight in sights if sight.watts_basis), None)
     if basis:
-        words.append(f"W: its whole machine's {basis}")
-    words.append("hits, acc, err: since it is watched")
-    return Text(" · ".join(words)[:width], "dim")
+        hints.append(f"W: its whole machine's {basis}")
+    hints.append("hits, acc, err: since it is watched")
+    return Text(" · ".join(hints)[:width], "dim")
 
 
 def _rate(value: float | None) -> str:

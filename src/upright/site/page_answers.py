@@ -191,10 +191,10 @@ def _request(question: PageCase) -> PlanRequest:
 
 
 def _chosen(model: str) -> Any:
-    from upright.planning.artifacts import Choice
+    from upright.planning.artifacts import ArtifactChoice
     from upright.reading import read
 
-    return Choice(read(model)) if model.startswith(DROPPED) else choice(model, _unknown)
+    return ArtifactChoice(read(model)) if model.startswith(DROPPED) else choice(model, _unknown)
 
 
 def _unknown(model: str) -> Model:

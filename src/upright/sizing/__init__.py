@@ -1,7 +1,7 @@
 """Users + how one box serves -> how many boxes, by simulating them."""
 
-from upright.sizing.capacity import Demand as Demand
-from upright.sizing.capacity import Promise as Promise
+from upright.sizing.capacity import ServiceDemand as ServiceDemand
+from upright.sizing.capacity import ServicePromise as ServicePromise
 from upright.sizing.capacity import size as size
-from upright.sizing.setting import Setting as Setting
+from upright.sizing.setting import SimulationSetting as SimulationSetting
 from upright.sizing.simulation import simulate as simulate

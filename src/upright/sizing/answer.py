@@ -10,9 +10,18 @@ from upright.records.base import Figure
 from upright.records.box import Box
 from upright.records.plan import Use
 from upright.records.sizing import Binds, Curve, Promised, Seen, Sizing
-from upright.sizing.capacity import Demand, Size, down_share, roughly, sampling_error, size, spares, trial_of_failure
+from upright.sizing.capacity import (
+    ServiceDemand,
+    Size,
+    down_share,
+    roughly,
+    sampling_error,
+    size,
+    spares,
+    trial_of_failure,
+)
 from upright.sizing.costs import costs
-from upright.sizing.outcome import Outcome
+from upright.sizing.outcome import SimulationOutcome
 from upright.sizing.service import Service
 
 OnTrial = Callable[[str, int, bool], None]
@@ -23,7 +32,7 @@ _MUCH, _MOST = 0.05, 0.4
 
 
 @dataclass(frozen=True)
-class Serving:
+class ServingBox:
     """One box, and what is known of it."""
 
     service: Service
@@ -41,13 +50,13 @@ class Serving:
 
 
 def best_way(
-    demand: Demand, ways: Iterable[Serving], *, on_trial: OnTrial | None = None
-) -> tuple[Serving, Size | None]:
+    demand: ServiceDemand, ways: Iterable[ServingBox], *, on_trial: OnTrial | None = None
+) -> tuple[ServingBox, Size | None]:
     """The way to serve that needs the fewest boxes, and how many: the first of them, unless a later one saves a box.
 
     Ways come in order of room for people; two in a row that save none end the search.
     """
-    chosen: Serving | None = None
+    chosen: ServingBox | None = None
     fewest: int | None = None
     in_vain = 0
     for way in ways:
@@ -79,9 +88,9 @@ def curve_of(service: Service, **rest: object) -> Curve:
 
 
 def sizing(
-    demand: Demand,
+    demand: ServiceDemand,
     use: Use,
-    serving: Serving,
+    serving: ServingBox,
     figures: Mapping[str, Figure],
     *,
     prices: Mapping[str, float] | None = None,
@@ -132,7 +141,7 @@ def sizing(
     )
 
 
-def _end(demand: Demand, service: Service, best: Size, what: str, on_trial: OnTrial | None) -> Size | None:
+def _end(demand: ServiceDemand, service: Service, best: Size, what: str, on_trial: OnTrial | None) -> Size | None:
     """At one end of the band."""
     near = roughly(demand, service, near=best.boxes)
     return size(demand, service, near=near or best.boxes, on_trial=_heard(on_trial, what))
@@ -148,7 +157,7 @@ def _spares_why(boxes: int, more: int, down: float, asked: int | None) -> str:
     return f"{average}; more than {more:,} at once for less than a thousandth of the time, and a roll takes one"
 
 
-def _planned_words(serving: Serving) -> str:
+def _planned_words(serving: ServingBox) -> str:
     return "as measured" if serving.at_once is None else f"planned for {serving.at_once:,} at once"
 
 
@@ -156,7 +165,7 @@ def _heard(on_trial: OnTrial | None, what: str) -> Callable[[int, bool], None] |
     return None if on_trial is None else partial(on_trial, what)
 
 
-def _binds(found: Size, demand: Demand) -> tuple[Binds, str]:
+def _binds(found: Size, demand: ServiceDemand) -> tuple[Binds, str]:
     fewer, promise = found.fewer, demand.promise
     if fewer is None:
         return "nothing", "one box is enough"
@@ -179,7 +188,7 @@ def _binds(found: Size, demand: Demand) -> tuple[Binds, str]:
     )
 
 
-def _seen(boxes: int, outcome: Outcome) -> Seen:
+def _seen(boxes: int, outcome: SimulationOutcome) -> Seen:
     first, rate = outcome.first_token_seconds, outcome.tokens_per_second
     turns, prompt = max(1, outcome.turns), max(1, outcome.prompt_tokens)
     whole = boxes / outcome.boxes if outcome.boxes else 1.0

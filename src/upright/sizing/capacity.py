@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from upright.sizing.outcome import Outcome
+from upright.sizing.outcome import SimulationOutcome
 from upright.sizing.service import Service
-from upright.sizing.setting import Setting
+from upright.sizing.setting import SimulationSetting
 from upright.sizing.simulation import simulate
 from upright.sizing.usage import Usage
 
@@ -40,7 +40,7 @@ OnTrial = Callable[[int, bool], None]
 
 
 @dataclass(frozen=True)
-class Promise:
+class ServicePromise:
     """What counts as served."""
 
     first_token_seconds: float = 5.0
@@ -48,7 +48,7 @@ class Promise:
     share: float = 0.95
     """Of turns that must keep the first, and of streams that must keep the second."""
 
-    def broken(self, outcome: Outcome) -> tuple[str, ...]:
+    def broken(self, outcome: SimulationOutcome) -> tuple[str, ...]:
         """Of `first-token` and `rate` what is not kept; both if nobody was answered."""
         first = outcome.first_token_seconds.quantile(self.share)
         rate = outcome.tokens_per_second.quantile(1 - self.share)
@@ -62,22 +62,22 @@ class Size:
     """The fewest boxes, what their users see, and what fewer would break."""
 
     boxes: int
-    outcome: Outcome
+    outcome: SimulationOutcome
     fewer_boxes: int
     """The most of those tried that are too few; 0 if one box is enough."""
-    fewer: Outcome | None
+    fewer: SimulationOutcome | None
     """None if one box is enough."""
     broken: tuple[str, ...]
     simulated_boxes: int
 
 
 @dataclass(frozen=True)
-class Demand:
+class ServiceDemand:
     """So many people, what they do, what they are promised."""
 
     users: int
     usage: Usage
-    promise: Promise
+    promise: ServicePromise
     seed: int = 0
     turns: int = 8_000
     """Turns that a trial counts at least."""
@@ -88,9 +88,9 @@ class Demand:
 class _Search:
     """Trials of one demand on one kind of box."""
 
-    def __init__(self, demand: Demand, service: Service, on_trial: OnTrial | None) -> None:
+    def __init__(self, demand: ServiceDemand, service: Service, on_trial: OnTrial | None) -> None:
         self.demand, self.service, self.on_trial = demand, service, on_trial
-        self.seen: dict[int, Outcome] = {}
+        self.seen: dict[int, SimulationOutcome] = {}
 
     def kept(self, boxes: int) -> bool:
         if boxes not in self.seen:
@@ -120,7 +120,9 @@ class _Search:
         return bad, good
 
 
-def size(demand: Demand, service: Service, *, near: int | None = None, on_trial: OnTrial | None = None) -> Size | None:
+def size(
+    demand: ServiceDemand, service: Service, *, near: int | None = None, on_trial: OnTrial | None = None
+) -> Size | None:
     """From a guess up or down, then by halves; None if one user alone on a box already breaks the promise."""
     search = _Search(demand, service, on_trial)
     ends = search.fewest(near or _least(demand, service))
@@ -132,13 +134,13 @@ def size(demand: Demand, service: Service, *, near: int | None = None, on_trial:
     return Size(good, search.seen[good], bad, fewer, broken, search.seen[good].boxes)
 
 
-def roughly(demand: Demand, service: Service, *, near: int | None = None) -> int | None:
+def roughly(demand: ServiceDemand, service: Service, *, near: int | None = None) -> int | None:
     """The fewest by short trials: enough to tell one way to serve from another, and where to look closely."""
     rough = size(replace(demand, turns=demand.turns // _ROUGH, exact=False), service, near=near)
     return rough.boxes if rough else None
 
 
-def sampling_error(demand: Demand, service: Service, size_found: Size) -> int:
+def sampling_error(demand: ServiceDemand, service: Service, size_found: Size) -> int:
     """By how many boxes the answer differs where other turns are drawn; 0 where every box is simulated."""
     if size_found.simulated_boxes >= size_found.boxes:
         return 0
@@ -150,11 +152,11 @@ def sampling_error(demand: Demand, service: Service, size_found: Size) -> int:
     return max(error, size_found.boxes - size_found.fewer_boxes - 1)
 
 
-def trial(demand: Demand, service: Service, boxes: int) -> Outcome:
+def trial(demand: ServiceDemand, service: Service, boxes: int) -> SimulationOutcome:
     return simulate(_setting(demand, service, boxes))
 
 
-def trial_of_failure(demand: Demand, service: Service, boxes: int, repair_seconds: float) -> Outcome:
+def trial_of_failure(demand: ServiceDemand, service: Service, boxes: int, repair_seconds: float) -> SimulationOutcome:
     """One of the boxes fails, so early that most of what is counted comes after."""
     setting = _setting(demand, service, boxes, least_part=_FAILING_PART)
     fails_at = _FAILS_AFTER * setting.seconds
@@ -180,15 +182,17 @@ def spares(boxes: int, hours_between_failures: float, repair_seconds: float) -> 
     return more
 
 
-def in_parts(setting: Setting, parts: int, run: Callable[[Iterable[Setting]], Iterable[Outcome]]) -> Outcome:
+def in_parts(
+    setting: SimulationSetting, parts: int, run: Callable[[Iterable[SimulationSetting]], Iterable[SimulationOutcome]]
+) -> SimulationOutcome:
     """A large fleet, its boxes and users dealt out; a conversation stays within its part. `run` may use processes."""
-    whole = Outcome()
+    whole = SimulationOutcome()
     for outcome in run(_dealt(setting, parts)):
         whole.merge(outcome)
     return whole
 
 
-def _dealt(setting: Setting, parts: int) -> list[Setting]:
+def _dealt(setting: SimulationSetting, parts: int) -> list[SimulationSetting]:
     def share(of: int, part: int) -> int:
         return of * (part + 1) // parts - of * part // parts
 
@@ -198,14 +202,14 @@ def _dealt(setting: Setting, parts: int) -> list[Setting]:
     ]
 
 
-def _setting(demand: Demand, service: Service, boxes: int, *, least_part: int = _PART) -> Setting:
+def _setting(demand: ServiceDemand, service: Service, boxes: int, *, least_part: int = _PART) -> SimulationSetting:
     users_of_a_box = demand.users / boxes
     part = (
         boxes if demand.exact else min(boxes, max(least_part, math.ceil(demand.turns / _TURNS_EACH / users_of_a_box)))
     )
     users = max(1, round(users_of_a_box * part))
     cycle = _cycle_seconds(demand.usage, service)
-    return Setting(
+    return SimulationSetting(
         service,
         demand.usage,
         boxes=part,
@@ -217,7 +221,7 @@ def _setting(demand: Demand, service: Service, boxes: int, *, least_part: int = 
     )
 
 
-def _least(demand: Demand, service: Service) -> int:
+def _least(demand: ServiceDemand, service: Service) -> int:
     """Fewer could not do the work if every step were as full as can be."""
     usage = demand.usage
     work = usage.answer_tokens.mean * service.decode_seconds(service.streams) / service.streams
@@ -236,8 +240,8 @@ def _more_than(count: int, boxes: int, down: float) -> float:
     if down == 0:
         return 0.0
     logs = (
-        math.lgamma(boxes + 1) - math.lgamma(each + 1) - math.lgamma(boxes - each + 1)
-        + each * math.log(down) + (boxes - each) * math.log1p(-down)
-        for each in range(count + 1)
+        math.lgamma(boxes + 1) - math.lgamma(down_count + 1) - math.lgamma(boxes - down_count + 1)
+        + down_count * math.log(down) + (boxes - down_count) * math.log1p(-down)
+        for down_count in range(count + 1)
     )  # fmt: skip
     return 1 - sum(map(math.exp, logs))

@@ -16,29 +16,31 @@ HOURS = 730
 
 def costs(boxes: int, users: int, box: Box | None, prices: Mapping[str, float], host_watts: float | None) -> list[Cost]:
     """Of boxes and spares together."""
-    found = list(_watts(boxes, box, host_watts))
-    total = sum(cost.value for cost in found if cost.unit == "W")
-    found += _money(boxes, users, prices, total, hosts_too=host_watts is not None)
-    return found
+    fleet_costs = list(_watts(boxes, box, host_watts))
+    total = sum(cost.value for cost in fleet_costs if cost.unit == "W")
+    fleet_costs += _money(boxes, users, prices, total, hosts_too=host_watts is not None)
+    return fleet_costs
 
 
 def unused(box: Box | None, prices: Mapping[str, float], host_watts: float | None) -> tuple[str, ...]:
     """What was said and is in no cost, since nobody knows what the GPUs take."""
     if box is not None and _gpu_watts(box)[0] is not None:
         return ()
-    said = {"--price kwh": "kwh" in prices, "--host-watts": host_watts is not None}
-    return tuple(name for name, is_said in said.items() if is_said)
+    given = {"--price kwh": "kwh" in prices, "--host-watts": host_watts is not None}
+    return tuple(name for name, is_said in given.items() if is_said)
 
 
 def _watts(boxes: int, box: Box | None, host_watts: float | None) -> Iterator[Cost]:
-    each, why, basis = _gpu_watts(box) if box else (None, "", "assumed")
-    if each is None or box is None:
+    box_watts, why, basis = _gpu_watts(box) if box else (None, "", "assumed")
+    if box_watts is None or box is None:
         return
     host = "hosts, fans and network not counted (--host-watts)"
     if host_watts is not None:
-        each += host_watts
+        box_watts += host_watts
         host = f"and {host_watts:g} W for the rest of each, as you say"
-    yield Cost(name="watts at full load", value=boxes * each, unit="W", why=f"{boxes:,} x {why}; {host}", basis=basis)
+    yield Cost(
+        name="watts at full load", value=boxes * box_watts, unit="W", why=f"{boxes:,} x {why}; {host}", basis=basis
+    )
 
 
 def _gpu_watts(box: Box) -> tuple[float | None, str, Basis]:

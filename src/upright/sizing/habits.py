@@ -22,14 +22,14 @@ _WIDEST = 4.0
 
 def figures_of(row: UsageRow, said: Mapping[str, float]) -> dict[str, Figure]:
     """The means, by name."""
-    for name, value in said.items():
+    for name, figure in said.items():
         if name not in NAMES:
             near = get_close_matches(name, NAMES, n=1, cutoff=0.4)
             raise UsageError(
                 f"no habit named {name}", hint=f"did you mean {near[0]}?" if near else f"one of {', '.join(NAMES)}"
             )
-        if value < 0 or (value == 0 and not name.endswith("_seconds") and name != "shared_tokens"):
-            raise UsageError(f"{name} cannot be {value:g}")
+        if figure < 0 or (figure == 0 and not name.endswith("_seconds") and name != "shared_tokens"):
+            raise UsageError(f"{name} cannot be {figure:g}")
     return {name: _figure(row, name, said) for name in NAMES}
 
 
@@ -77,6 +77,6 @@ def _figure(row: UsageRow, name: str, said: Mapping[str, float]) -> Figure:
 
 
 def _value(figures: Mapping[str, Figure], name: str) -> float:
-    value = figures[name].value
-    assert value is not None
-    return float(value)
+    number = figures[name].value
+    assert number is not None
+    return float(number)

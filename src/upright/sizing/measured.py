@@ -105,8 +105,8 @@ def _first_token(alone: Sequence[Cell], notes: list[str]) -> _Reading:
     shapes = [(1, 1, 1), (0, 1, 1)] if len(lengths) >= _BENDS else []
     for shape in (*shapes, (1, 1, 0), (0, 1, 0)):
         rows = [[part for part, there in zip((1.0, x, x * x / 2), shape, strict=True) if there] for x, _ in points]
-        found = iter(_least_squares(rows, [seconds for _, seconds in points]))
-        parts = [next(found) if there else 0.0 for there in shape]
+        coefficients = iter(_least_squares(rows, [seconds for _, seconds in points]))
+        parts = [next(coefficients) if there else 0.0 for there in shape]
         if min(parts) >= 0:
             break
     return _Reading(*parts)
@@ -128,20 +128,23 @@ def _steps(
         by_streams[round(point.streams)].append(point)
     slopes = []
     for group in by_streams.values():
-        short, long = min(group, key=lambda each: each.context), max(group, key=lambda each: each.context)
+        short, long = (
+            min(group, key=lambda measured_point: measured_point.context),
+            max(group, key=lambda measured_point: measured_point.context),
+        )
         if long.context > _APART * short.context:
             streams = fmean((short.streams, long.streams))
             slopes.append((long.seconds - short.seconds) / ((long.context - short.context) * streams))
     if not slopes:
         notes.append("one length of context was measured: longer ones are taken to decode as fast")
     cached = max(0.0, fmean(slopes)) if slopes else 0.0
-    found: list[tuple[float, float]] = []
+    step_seconds: list[tuple[float, float]] = []
     for _, group in sorted(by_streams.items()):
         seconds = fmean(point.seconds - cached * point.streams * point.context for point in group)
         streams = fmean(point.streams for point in group)
-        least = found[-1][1] if found else 1e-9  # more streams never take less time
-        found.append((streams, max(seconds, least)))
-    return tuple(found), cached
+        least = step_seconds[-1][1] if step_seconds else 1e-9  # more streams never take less time
+        step_seconds.append((streams, max(seconds, least)))
+    return tuple(step_seconds), cached
 
 
 def _point(cell: Cell, reading: _Reading, step_prompt_tokens: int) -> _Point:
@@ -168,7 +171,7 @@ def _point(cell: Cell, reading: _Reading, step_prompt_tokens: int) -> _Point:
 
 def _least_squares(rows: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
     """Relative errors count: a short prompt's milliseconds as much as a long one's seconds."""
-    weighed = [[each / value for each in row] for row, value in zip(rows, right, strict=True)]
+    weighed = [[term / target for term in row] for row, target in zip(rows, right, strict=True)]
     width = range(len(rows[0]))
     matrix = [[sum(row[i] * row[j] for row in weighed) for j in width] for i in width]
     return solve(matrix, [sum(row[i] for row in weighed) for i in width])

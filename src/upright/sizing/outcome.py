@@ -8,7 +8,7 @@ from upright.sizing.histogram import Histogram
 
 
 @dataclass
-class Outcome:
+class SimulationOutcome:
     """Turns that were asked after the warm-up and answered before the end."""
 
     boxes: int = 0
@@ -40,7 +40,7 @@ class Outcome:
     """When the last of these answers ended."""
     events: int = 0
 
-    def merge(self, other: Outcome) -> None:
+    def merge(self, other: SimulationOutcome) -> None:
         """Another part of the same fleet over the same time."""
         self.first_token_seconds.merge(other.first_token_seconds)
         self.tokens_per_second.merge(other.tokens_per_second)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from upright.engines import knowledge
 from upright.errors import UprightError
 from upright.planning.speed.decode import total
-from upright.planning.speed.predict import Case, case_of, constants, load_of
+from upright.planning.speed.predict import SpeedCase, case_of, constants, load_of
 from upright.planning.speed.prompt import CHUNK_TOKENS
 from upright.planning.speed.provenance import band
 from upright.records.box import Box
@@ -52,8 +52,8 @@ def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
     notes: tuple[str, ...] = ()
     if not takes_what_fits(plan):
         least = best = most = kv.planned_tokens
-        each = f"{tokens(plan.context_tokens)} tokens for each stream"
-        notes = (f"{plan.engine} is started with {each}, whatever else would fit",)
+        stream_context = f"{tokens(plan.context_tokens)} tokens for each stream"
+        notes = (f"{plan.engine} is started with {stream_context}, whatever else would fit",)
     if plan.parallel.decode_context > 1 and not chosen.row.sharing_measured:
         notes = (
             *notes,
@@ -77,7 +77,7 @@ def takes_what_fits(plan: Plan) -> bool:
     return plan.memory_fraction is not None
 
 
-def _service(plan: Plan, case: Case) -> Service:
+def _service(plan: Plan, case: SpeedCase) -> Service:
     streams = knowledge.sequences(plan) if takes_what_fits(plan) else max(1, plan.goal.users)
     half = max(1, plan.context_tokens // 2)
     counts = sorted({count for count in (1, 2, 4, 8, 16, 32, 64, 128) if count < streams} | {streams})
@@ -102,16 +102,16 @@ def _with_pool(service: Service, pool_tokens: int) -> Service:
     return replace(service, pool_tokens=max(1, pool_tokens))
 
 
-def _step(case: Case, streams: int, context: int) -> float:
+def _step(case: SpeedCase, streams: int, context: int) -> float:
     row = case.row.constants
     return total(case.amounts(streams, context, row.expert_skew), row).seconds
 
 
-def _read(case: Case, prompt_tokens: int) -> float:
-    found = case.prompt(prompt_tokens)
-    if found is None:
+def _read(case: SpeedCase, prompt_tokens: int) -> float:
+    step = case.prompt(prompt_tokens)
+    if step is None:
         raise UprightError(
             f"no measurement of {case.plan.engine} prefill on such a box",
             hint="measure it: upright bench, then upright fleet size --evidence DEPLOYMENT",
         )
-    return found.seconds
+    return step.seconds

@@ -12,7 +12,7 @@ Routing = Literal["affinity", "round-robin", "random"]
 
 
 @dataclass(frozen=True)
-class Setting:
+class SimulationSetting:
     """What is simulated."""
 
     service: Service

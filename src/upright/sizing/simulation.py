@@ -15,15 +15,15 @@ from typing import Any
 
 from upright.sizing.deck import DECK, Deck, at_least_one
 from upright.sizing.in_service import answering_of
-from upright.sizing.outcome import Outcome
-from upright.sizing.setting import Setting
+from upright.sizing.outcome import SimulationOutcome
+from upright.sizing.setting import SimulationSetting
 from upright.sizing.settling import Settling
 
 _RETRY_SECONDS = 5.0
 _FREE, _NO_STREAM, _NO_ROOM = range(3)
 
 
-def simulate(setting: Setting) -> Outcome:
+def simulate(setting: SimulationSetting) -> SimulationOutcome:
     return _Run(setting).run()
 
 
@@ -76,7 +76,7 @@ class _Box:
 
 
 class _Run:
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: SimulationSetting) -> None:
         self.setting = setting
         self.service = setting.service
         self.usage = setting.usage
@@ -96,9 +96,9 @@ class _Run:
         self.counts_from = math.inf if setting.settle_seconds else setting.warm_up_seconds
         self.end = self.counts_from + setting.seconds
         self.warm = Settling()
-        self.outcome = Outcome(simulated_seconds=setting.seconds, boxes=setting.boxes)
+        self.outcome = SimulationOutcome(simulated_seconds=setting.seconds, boxes=setting.boxes)
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationOutcome:
         setting = self.setting
         self._meet_users()
         if setting.arrivals_per_second is not None:

@@ -10,7 +10,7 @@ from upright.records.benchmark import Benchmark
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Plan
-from upright.sizing.answer import Serving, curve_of
+from upright.sizing.answer import ServingBox, curve_of
 from upright.sizing.measured import measured_service
 from upright.sizing.planned import planned_service
 
@@ -39,7 +39,7 @@ class BoxEvidence:
         )
 
 
-def planned_way(plan: Plan, artifact: Model, box: Box, at_once: int, why: str) -> Serving:
+def planned_way(plan: Plan, artifact: Model, box: Box, at_once: int, why: str) -> ServingBox:
     """By arithmetic, planned for so many requests at once."""
     planned = planned_service(plan, artifact, box)
     more = (f"each box as upright plan --users {at_once} has it, {why}",) if at_once > 1 else ()
@@ -51,7 +51,7 @@ def planned_way(plan: Plan, artifact: Model, box: Box, at_once: int, why: str) -
         high_factor=planned.high_factor,
         notes=(*planned.notes, *more),
     )
-    return Serving(
+    return ServingBox(
         planned.service,
         curve,
         plan.context_tokens,
@@ -65,7 +65,7 @@ def planned_way(plan: Plan, artifact: Model, box: Box, at_once: int, why: str) -
     )
 
 
-def measured_way(evidence: BoxEvidence) -> Serving:
+def measured_way(evidence: BoxEvidence) -> ServingBox:
     """By measurement."""
     models: Sequence[str] = sorted({benchmark.model for benchmark in evidence.benchmarks})
     if len(models) > 1:
@@ -78,7 +78,7 @@ def measured_way(evidence: BoxEvidence) -> Serving:
         streams=evidence.streams,
         step_prompt_tokens=CHUNK_TOKENS,
     )
-    return Serving(
+    return ServingBox(
         measured.service,
         curve_of(measured.service, basis="measured", why=measured.why, notes=measured.notes),
         evidence.context_tokens or measured.service.pool_tokens,

@@ -8,7 +8,7 @@ HOME/servers/NAME/      evidence of a server that somebody else started
 """
 
 from upright.home import home as home
-from upright.store.checking import Finding as Finding
+from upright.store.checking import StoreFinding as StoreFinding
 from upright.store.checking import check as check
 from upright.store.directories import DeploymentDir as DeploymentDir
 from upright.store.directories import Listed as Listed

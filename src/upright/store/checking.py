@@ -13,7 +13,7 @@ from typing import Literal
 from upright.errors import RecordError, UsageError
 from upright.records.loading import KINDS, load, parse
 from upright.store.files import leftovers
-from upright.store.journal import NO_DIGEST, DamageError, Head, Line, head_file, parse_line, read_head
+from upright.store.journal import NO_DIGEST, DamageError, Head, JournalLine, head_file, parse_line, read_head
 
 Severity = Literal["problem", "note"]
 _LINKED = ("box", "model", "plan", "recipe")
@@ -21,7 +21,7 @@ _LINKED = ("box", "model", "plan", "recipe")
 
 
 @dataclass(frozen=True)
-class Finding:
+class StoreFinding:
     """Something about a directory that a person should know."""
 
     severity: Severity
@@ -31,14 +31,14 @@ class Finding:
     message: str
 
 
-def check(directory: Path) -> list[Finding]:
+def check(directory: Path) -> list[StoreFinding]:
     """Everything found; no finding of severity `problem` means that the directory is sound."""
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory")
     return [*_records(directory), *_evidence(directory / "evidence.jsonl"), *_left_behind(directory)]
 
 
-def _records(directory: Path) -> Iterator[Finding]:
+def _records(directory: Path) -> Iterator[StoreFinding]:
     digests: dict[str, str] = {}
     parents: dict[str, list[str]] = {}
     for kind in KINDS:
@@ -47,28 +47,28 @@ def _records(directory: Path) -> Iterator[Finding]:
             continue
         try:
             load(file)
-            data = parse(file.read_bytes(), where=str(file))
+            payload = parse(file.read_bytes(), where=str(file))
         except RecordError as error:
-            yield Finding("problem", "unreadable", file.name, None, error.message.removeprefix(f"{file} "))
+            yield StoreFinding("problem", "unreadable", file.name, None, error.message.removeprefix(f"{file} "))
             continue
-        if "digest" not in data:
-            yield Finding("note", "no-digest", file.name, None, "has no digest: it was written or edited by hand")
-        if kind == "deployment" and data.get("name") != directory.name:
-            words = f"is that of {data.get('name')}: this directory is a copy, or was renamed"
-            yield Finding("note", "renamed", file.name, None, words)
-        digests[kind] = str(data.get("digest"))
-        parents[kind] = [str(reference) for reference in data.get("made_from", ())]
+        if "digest" not in payload:
+            yield StoreFinding("note", "no-digest", file.name, None, "has no digest: it was written or edited by hand")
+        if kind == "deployment" and payload.get("name") != directory.name:
+            message = f"is that of {payload.get('name')}: this directory is a copy, or was renamed"
+            yield StoreFinding("note", "renamed", file.name, None, message)
+        digests[kind] = str(payload.get("digest"))
+        parents[kind] = [str(reference) for reference in payload.get("made_from", ())]
     for kind, references in parents.items():
         for reference in references:
             parent, _, digest = reference.partition(":")
             if parent in _LINKED and digests.get(parent, digest) != digest:
-                words = f"was made from {parent} {digest[:12]}, but {parent}.json here is {digests[parent][:12]}"
-                yield Finding("problem", "other-parent", f"{kind}.json", None, words)
+                message = f"was made from {parent} {digest[:12]}, but {parent}.json here is {digests[parent][:12]}"
+                yield StoreFinding("problem", "other-parent", f"{kind}.json", None, message)
     if not (directory / "deployment.json").exists():
-        yield Finding("problem", "no-deployment", "deployment.json", None, "is missing: this is no deployment")
+        yield StoreFinding("problem", "no-deployment", "deployment.json", None, "is missing: this is no deployment")
 
 
-def _evidence(path: Path) -> Iterator[Finding]:
+def _evidence(path: Path) -> Iterator[StoreFinding]:
     chain = _Chain(path.name)
     torn_bytes = 0
     if path.exists():
@@ -82,8 +82,8 @@ def _evidence(path: Path) -> Iterator[Finding]:
     head = read_head(path)
     yield from chain.end(head, torn_bytes)
     if head is None and chain.places:
-        words = "is missing or unreadable: lines removed from the end could not be noticed"
-        yield Finding("note", "no-head", head_file(path).name, None, words)
+        message = "is missing or unreadable: lines removed from the end could not be noticed"
+        yield StoreFinding("note", "no-head", head_file(path).name, None, message)
 
 
 class _Chain:
@@ -95,7 +95,7 @@ class _Chain:
         self.digests: dict[int, str] = {0: NO_DIGEST}
         self.newest = 0
 
-    def take(self, number: int, raw: bytes, path: Path) -> Iterator[Finding]:
+    def take(self, number: int, raw: bytes, path: Path) -> Iterator[StoreFinding]:
         try:
             line = parse_line(raw, path, f"line {number}")
         except DamageError as error:
@@ -116,49 +116,51 @@ class _Chain:
         self.places[line.seq], self.digests[line.seq] = number, line.digest
         self.newest = max(self.newest, line.seq)
 
-    def _link(self, number: int, line: Line) -> Iterator[Finding]:
+    def _link(self, number: int, line: JournalLine) -> Iterator[StoreFinding]:
         before = self.digests.get(line.seq - 1)
         if before is not None and before != line.previous:
             place = self.places.get(line.seq - 1, 0)
-            words = f"was not written after line {place}" if place else "does not begin a log"
-            yield self._found("replaced", number, f"{words}: one of them was replaced")
+            problem = f"was not written after line {place}" if place else "does not begin a log"
+            yield self._found("replaced", number, f"{problem}: one of them was replaced")
 
-    def gaps(self) -> Iterator[Finding]:
+    def gaps(self) -> Iterator[StoreFinding]:
         ordered = sorted(self.places)
         for before, after in zip([0, *ordered], ordered, strict=False):
             if after - before > 1:
                 number = self.places[after]
                 yield self._found("missing", number, f"{_entries(before + 1, after - 1)} missing before it")
 
-    def end(self, head: Head | None, torn_bytes: int) -> Iterator[Finding]:
+    def end(self, head: Head | None, torn_bytes: int) -> Iterator[StoreFinding]:
         acknowledged = head.entries if head else 0
         if acknowledged > self.newest:
-            words = f"{_entries(self.newest + 1, acknowledged)} missing after it: {acknowledged} were acknowledged"
+            message = f"{_entries(self.newest + 1, acknowledged)} missing after it: {acknowledged} were acknowledged"
             if torn_bytes:
-                words += f", and the last line is cut to {torn_bytes:,} bytes"
-            yield self._found("truncated" if torn_bytes else "missing", self.places.get(self.newest), words)
+                message += f", and the last line is cut to {torn_bytes:,} bytes"
+            yield self._found("truncated" if torn_bytes else "missing", self.places.get(self.newest), message)
         elif torn_bytes:
-            words = f"the last {torn_bytes:,} bytes are a torn line, never acknowledged; the next append sets it aside"
-            yield Finding("note", "torn", self.name, None, words)
+            message = (
+                f"the last {torn_bytes:,} bytes are a torn line, never acknowledged; the next append sets it aside"
+            )
+            yield StoreFinding("note", "torn", self.name, None, message)
         if head is not None and head.entries in self.places:
             digest = self.digests.get(head.entries)
             if digest is not None and digest != head.digest:
-                words = f"is not the entry {head.entries} that was acknowledged: it was replaced"
-                yield self._found("replaced", self.places[head.entries], words)
+                message = f"is not the entry {head.entries} that was acknowledged: it was replaced"
+                yield self._found("replaced", self.places[head.entries], message)
 
-    def _found(self, code: str, number: int | None, message: str) -> Finding:
-        return Finding("problem", code, self.name, number, message)
+    def _found(self, code: str, number: int | None, message: str) -> StoreFinding:
+        return StoreFinding("problem", code, self.name, number, message)
 
 
-def _left_behind(directory: Path) -> Iterator[Finding]:
+def _left_behind(directory: Path) -> Iterator[StoreFinding]:
     for torn in sorted(directory.glob("evidence.torn-*")):
-        words = f"{torn.stat().st_size:,} bytes of a line that was never acknowledged, set aside after a crash"
-        yield Finding("note", "torn-kept", torn.name, None, words)
+        message = f"{torn.stat().st_size:,} bytes of a line that was never acknowledged, set aside after a crash"
+        yield StoreFinding("note", "torn-kept", torn.name, None, message)
     for damaged in sorted(directory.glob("evidence.damaged-*.jsonl")):
-        yield Finding("note", "damaged-kept", damaged.name, None, "an older log that no longer fitted its chain")
+        yield StoreFinding("note", "damaged-kept", damaged.name, None, "an older log that no longer fitted its chain")
     for leftover in leftovers(directory):
-        words = "was left by a writer that was killed; it is removed in time"
-        yield Finding("note", "leftover", leftover.name, None, words)
+        message = "was left by a writer that was killed; it is removed in time"
+        yield StoreFinding("note", "leftover", leftover.name, None, message)
 
 
 def _entries(first: int, final: int) -> str:

@@ -23,7 +23,7 @@ from upright.records.deployment import Deployment
 from upright.records.evidence import Observation
 from upright.records.residuals import Residuals
 from upright.store.files import cannot_write, sweep, sync_directory, write_atomically
-from upright.store.journal import Journal, Line, last, lines
+from upright.store.journal import Journal, JournalLine, last, lines
 
 R = TypeVar("R", bound=Record)
 E = TypeVar("E", bound=Entry)
@@ -87,7 +87,7 @@ class DeploymentDir:
         """The evidence, opened for many appends by one writer; use it in a `with`."""
         return Journal(self.evidence_file, patience_seconds=patience_seconds)
 
-    def append(self, entry: Entry) -> Line:
+    def append(self, entry: Entry) -> JournalLine:
         """One entry; it is on the disk when this returns."""
         with self.writer(patience_seconds=_PATIENCE_SECONDS) as journal:
             return journal.append(entry)
@@ -101,7 +101,7 @@ class DeploymentDir:
     def observations(self) -> Iterator[Observation]:
         return self.entries(Observation)
 
-    def last(self) -> Line | None:
+    def last(self) -> JournalLine | None:
         """The last line of evidence, found without reading the others."""
         return last(self.evidence_file)
 
@@ -118,8 +118,8 @@ class Listed:
 def deployments() -> list[DeploymentDir]:
     """All of them, the newest last; reads no evidence."""
     folder = home() / "deployments"
-    found = [DeploymentDir(path.parent) for path in folder.glob("*/deployment.json")]
-    return sorted(found, key=lambda item: (_created_at(item.file(Deployment)), item.name))
+    directories = [DeploymentDir(path.parent) for path in folder.glob("*/deployment.json")]
+    return sorted(directories, key=lambda directory: (_created_at(directory.file(Deployment)), directory.name))
 
 
 def listing() -> list[Listed]:
@@ -130,13 +130,13 @@ def listing() -> list[Listed]:
 def measured() -> tuple[Residuals, ...]:
     """The newest starts that were measured; a record that cannot be read teaches nothing."""
     files = sorted((home() / "deployments").glob(f"*/{Residuals.kind}.json"), key=_written_at, reverse=True)
-    found = []
+    residuals = []
     for file in files[:_TEACHERS]:
         try:
-            found.append(DeploymentDir(file.parent).read(Residuals))
+            residuals.append(DeploymentDir(file.parent).read(Residuals))
         except UprightError:
             continue
-    return tuple(found)
+    return tuple(residuals)
 
 
 def create(name: str) -> DeploymentDir:
@@ -179,7 +179,7 @@ def find(name: str | None) -> DeploymentDir:
     path = Path(name) if os.sep in name else home() / "deployments" / name
     if (path / "deployment.json").exists():
         return DeploymentDir(path.resolve())
-    names = [item.name for item in reversed(deployments())]
+    names = [directory.name for directory in reversed(deployments())]
     near = get_close_matches(name, names, n=1)
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     hint = f"did you mean {near[0]}?" if near else f"known: {shown}" if names else "upright up MODEL"

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Line:
+class JournalLine:
     """One entry as it stands in the file."""
 
     seq: int
@@ -88,7 +88,7 @@ class Journal:
                 raise cannot_write(path, error) from None
             raise
 
-    def append(self, entry: Entry) -> Line:
+    def append(self, entry: Entry) -> JournalLine:
         """On the disk when this returns. If it raises, the log is as it was."""
         seq, previous = self._seq + 1, self._digest
         content = entry.model_dump(mode="json")
@@ -96,7 +96,7 @@ class Journal:
         self._write(line)
         self._seq, self._digest = seq, digest
         self._write_head()
-        return Line(seq, previous, entry.kind, entry.schema_version, content, digest)
+        return JournalLine(seq, previous, entry.kind, entry.schema_version, content, digest)
 
     def close(self) -> None:
         for descriptor in (self._file, self._lock):
@@ -209,7 +209,7 @@ def lock(path: Path, *, patience_seconds: float = 0) -> int:
         time.sleep(0.02)
 
 
-def lines(path: Path) -> Iterator[Line]:
+def lines(path: Path) -> Iterator[JournalLine]:
     """Every acknowledged line, each held against its digest and the line before it. A torn tail is not a line yet."""
     previous = NO_DIGEST
     for number, raw in enumerate(whole_lines(path), start=1):
@@ -220,7 +220,7 @@ def lines(path: Path) -> Iterator[Line]:
         yield line
 
 
-def last(path: Path) -> Line | None:
+def last(path: Path) -> JournalLine | None:
     """The last acknowledged line; the time it takes does not depend on how many there are."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -245,7 +245,7 @@ def whole_lines(path: Path) -> Iterator[bytes]:
                 yield raw[:-1]
 
 
-def parse_line(raw: bytes, path: Path, place: str) -> Line:
+def parse_line(raw: bytes, path: Path, place: str) -> JournalLine:
     body, seal = raw[:-_SEAL_BYTES], raw[-_SEAL_BYTES:]
     if not (seal.startswith(_SEAL) and seal.endswith(b'"}')):
         raise DamageError(path, place, "is not a whole entry", whole=False)
@@ -253,8 +253,8 @@ def parse_line(raw: bytes, path: Path, place: str) -> Line:
     if hashlib.sha256(body).hexdigest() != digest:
         raise DamageError(path, place, "was changed: it does not fit its digest")
     try:
-        data = decoded(body + b"}")
-        return Line(data["seq"], data["previous"], data["record"], data["schema"], data["content"], digest)
+        entry = decoded(body + b"}")
+        return JournalLine(entry["seq"], entry["previous"], entry["record"], entry["schema"], entry["content"], digest)
     except (ValueError, KeyError, TypeError) as error:
         raise DamageError(path, place, f"is not an entry: {error!r}") from None
 
@@ -266,8 +266,8 @@ def head_file(path: Path) -> Path:
 def read_head(path: Path) -> Head | None:
     """None if there is none, or it cannot be read: the log itself is the truth, the head only a witness."""
     try:
-        data = decoded(head_file(path).read_bytes())
-        return Head(int(data["entries"]), str(data["digest"]), data.get("writer"))
+        payload = decoded(head_file(path).read_bytes())
+        return Head(int(payload["entries"]), str(payload["digest"]), payload.get("writer"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

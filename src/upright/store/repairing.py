@@ -16,10 +16,10 @@ from upright.store.journal import Journal, head_file, lock
 def repair(directory: Path, *, dry_run: bool = False) -> list[str]:
     """What was done (or would be), in words; what it cannot put right, `check` still finds afterwards."""
     log = directory / "evidence.jsonl"
-    found = [finding for finding in check(directory) if finding.file in (log.name, head_file(log).name)]
-    if any(finding.severity == "problem" for finding in found):
+    findings = [finding for finding in check(directory) if finding.file in (log.name, head_file(log).name)]
+    if any(finding.severity == "problem" for finding in findings):
         return [_set_aside(log, dry_run=dry_run)]
-    if any(finding.code == "torn" for finding in found):
+    if any(finding.code == "torn" for finding in findings):
         return [_mend_tail(log, dry_run=dry_run)]
     return []
 
@@ -28,9 +28,9 @@ def _set_aside(log: Path, *, dry_run: bool) -> str:
     number = 1
     while (kept := log.with_name(f"{log.stem}.damaged-{number}.jsonl")).exists():
         number += 1
-    words = f"the evidence no longer fits its chain: kept in {kept.name}, and a new log begins"
+    message = f"the evidence no longer fits its chain: kept in {kept.name}, and a new log begins"
     if dry_run:
-        return words
+        return message
     descriptor = lock(log)
     try:
         if log.exists():
@@ -39,7 +39,7 @@ def _set_aside(log: Path, *, dry_run: bool) -> str:
         sync_directory(log.parent)
     finally:
         os.close(descriptor)
-    return words
+    return message
 
 
 def _mend_tail(log: Path, *, dry_run: bool) -> str:

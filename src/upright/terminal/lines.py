@@ -31,7 +31,7 @@ def line(console: Console, text: str, indent: int = 0) -> None:
 def fitted(head: str, text: str) -> str:
     """For stderr, with the head hanging out: a line feed in another's words begins no line that looks like ours."""
     first, *more = text.split("\n")
-    more = [f"{' ' * len(head)}{words}" for words in more]
+    more = [f"{' ' * len(head)}{text_line}" for text_line in more]
     if not sys.stderr.isatty():
         return "\n".join((head + first, *more))
     width = max(40, os.get_terminal_size(sys.stderr.fileno()).columns or 80)

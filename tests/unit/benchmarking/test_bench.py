@@ -20,11 +20,11 @@ from tests.ports import free_port
 from tests.scripted.schedule import Faults, faulty
 from upright.benchmarking.bench import bench, kept
 from upright.benchmarking.cell import FellError
-from upright.benchmarking.known import Known
-from upright.benchmarking.load import Tally, Target
+from upright.benchmarking.known import KnownEndpoint
+from upright.benchmarking.load import LoadTarget, StreamTally
 from upright.benchmarking.schedule import Schedule, command
 from upright.benchmarking.selftest import scheduled
-from upright.benchmarking.sweep import Asked, Watch
+from upright.benchmarking.sweep import SweepRequest, SweepWatch
 from upright.benchmarking.workload import workload, workloads
 from upright.cli.main import cli
 from upright.errors import UprightError
@@ -34,14 +34,16 @@ from upright.store import DeploymentDir
 QUICK = Schedule(ttft_seconds=0.05, itl_seconds=0.005)
 
 
-def asked(name: str = "short", *, concurrency: tuple[int, ...] = (2, 4), repeats: int = 2, tokens: int = 10) -> Asked:
+def asked(
+    name: str = "short", *, concurrency: tuple[int, ...] = (2, 4), repeats: int = 2, tokens: int = 10
+) -> SweepRequest:
     row = workload(name).model_copy(update={"concurrency": concurrency, "output_tokens": tokens})
-    return Asked(row, tuple(row.shapes()), repeats, budget_seconds=60)
+    return SweepRequest(row, tuple(row.shapes()), repeats, budget_seconds=60)
 
 
-def measured(url: str, place: DeploymentDir, what: Asked, said: list[str] | None = None) -> Benchmark:
-    known = Known(Target(url, "scheduled"), "scheduled", metrics_path="/metrics")
-    watch = Watch(tell=(said if said is not None else []).append)
+def measured(url: str, place: DeploymentDir, what: SweepRequest, said: list[str] | None = None) -> Benchmark:
+    known = KnownEndpoint(LoadTarget(url, "scheduled"), "scheduled", metrics_path="/metrics")
+    watch = SweepWatch(tell=(said if said is not None else []).append)
     return bench([known], what, place, watch, test=False)
 
 
@@ -104,13 +106,13 @@ def test_a_reader_that_stands_still_is_marked(url: str, place: DeploymentDir):
     """The server wrote in time, and nobody was there to read: that is no latency of the server's."""
     slow = [0.8]
 
-    def on_tick(tally: Tally, in_flight: int) -> None:
+    def on_tick(tally: StreamTally, in_flight: int) -> None:
         if in_flight and slow:
             time.sleep(slow.pop())
 
-    known = Known(Target(url, "scheduled"), "scheduled", metrics_path="/metrics")
+    known = KnownEndpoint(LoadTarget(url, "scheduled"), "scheduled", metrics_path="/metrics")
     what = asked(concurrency=(2,), repeats=2, tokens=200)
-    first, second = bench([known], what, place, Watch(on_tick=on_tick), test=False).cells
+    first, second = bench([known], what, place, SweepWatch(on_tick=on_tick), test=False).cells
     assert [mark for mark in first.marks if mark.startswith("the generator stood still for 0.")]
     assert not [mark for mark in second.marks if "stood still" in mark]
 
@@ -140,11 +142,11 @@ def test_the_first_stands_around_the_others_and_one_that_falls_is_left_out(url: 
         entered.append("c")
         raise FellError("no such draft")
 
-    target = Target(url, "scheduled", "chat")
-    first = Known(target, name="as it is", enter=lambda: entered.append("a"))
-    other = Known(target, name="with b", enter=lambda: entered.append("b"))
+    target = LoadTarget(url, "scheduled", "chat")
+    first = KnownEndpoint(target, name="as it is", enter=lambda: entered.append("a"))
+    other = KnownEndpoint(target, name="with b", enter=lambda: entered.append("b"))
     shape = Shape(prompt_tokens=32, output_tokens=4, concurrency=1, requests=1)
-    wanted = Asked(workload("short"), (shape,), repeats=4, around=True)
+    wanted = SweepRequest(workload("short"), (shape,), repeats=4, around=True)
     record = bench([first, other, replace(other, name="with c", enter=falling)], wanted, place, test=False)
     assert [(cell.subject, cell.repeat) for cell in record.cells] == [
         ("a", 1), ("a", 2), ("b", 1), ("b", 2), ("b", 3), ("b", 4), ("a", 3), ("a", 4),
@@ -161,10 +163,10 @@ def test_starts_take_what_they_take_and_none_of_the_budget(
     started: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(started))
     monkeypatch.setattr("upright.benchmarking.sweep.time", clock)
-    target = Target(url, "scheduled", "chat")
+    target = LoadTarget(url, "scheduled", "chat")
     shape = Shape(prompt_tokens=32, output_tokens=4, concurrency=1, requests=4)
-    known = [Known(target, name=name, enter=lambda: started.append(900)) for name in "ab"]
-    wanted = Asked(workload("short"), (shape,), repeats=2, budget_seconds=60)
+    known = [KnownEndpoint(target, name=name, enter=lambda: started.append(900)) for name in "ab"]
+    wanted = SweepRequest(workload("short"), (shape,), repeats=2, budget_seconds=60)
     record = bench(known, wanted, place, test=False)
     assert [(cell.subject, cell.succeeded) for cell in record.cells] == [("a", 4), ("b", 4), ("b", 4), ("a", 4)]
     assert not record.skipped
@@ -180,8 +182,8 @@ def test_the_knee_is_where_the_slots_are(place: DeploymentDir):
 
 def test_a_matrix_is_bounded_by_the_cache(url: str, place: DeploymentDir):
     row = workload("matrix").model_copy(update={"contexts": (64, 512), "concurrency": (1, 8), "output_tokens": 4})
-    known = Known(Target(url, "scheduled"), "scheduled", pool_tokens=1000)
-    record = bench([known], Asked(row, tuple(row.shapes()), budget_seconds=30), place, test=False)
+    known = KnownEndpoint(LoadTarget(url, "scheduled"), "scheduled", pool_tokens=1000)
+    record = bench([known], SweepRequest(row, tuple(row.shapes()), budget_seconds=30), place, test=False)
     assert [(cell.shape.prompt_tokens, cell.shape.concurrency) for cell in record.cells] == [(64, 1), (64, 8), (512, 1)]
     assert [item.reason for item in record.skipped] == [
         "8 x 516 = 4,128 tokens, and the cache holds 1,000: requests would wait"

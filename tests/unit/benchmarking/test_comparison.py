@@ -6,13 +6,13 @@ import random
 
 from tests.scripted.cells import cell
 from upright.benchmarking.comparison import compare, verdict
-from upright.benchmarking.rows import Row, rows
+from upright.benchmarking.rows import ShapeRow, rows
 from upright.records.benchmark import Spread
 
 NAMES = {"a": "plain", "b": "draft"}
 
 
-def table(subject: str, gain: float, *, run: str = "r", noise: float = 0.01, drift: float = 1.0) -> list[Row]:
+def table(subject: str, gain: float, *, run: str = "r", noise: float = 0.01, drift: float = 1.0) -> list[ShapeRow]:
     rng = random.Random(f"{subject} {run}")
     return rows(
         cell(subject, streams, repeat, 50 * streams * gain * drift**repeat * rng.uniform(1 - noise, 1 + noise), run)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT, Upright
 from upright.benchmarking.drivers import drive, drivers, imported
-from upright.benchmarking.load import Target
+from upright.benchmarking.load import LoadTarget
 from upright.errors import EngineError, ReadError
 from upright.records.benchmark import Shape
 
@@ -76,7 +76,7 @@ def test_a_published_table():
 @pytest.mark.parametrize("name", list(drivers()))
 def test_the_words_hold_the_shape_and_not_the_key(name: str, tmp_path: Path):
     driver = drivers()[name]
-    target = Target("http://127.0.0.1:9", "kimi", key="sk-secret")
+    target = LoadTarget("http://127.0.0.1:9", "kimi", key="sk-secret")
     words = driver.argv("program", target, SHAPE, tmp_path, None, 1)
     assert any("256" in word for word in words)
     assert any("100" in word for word in words)
@@ -114,12 +114,12 @@ def test_a_table_without_its_source_is_refused(tmp_path: Path):
 
 def test_a_tool_that_is_not_there_or_fails(tmp_path: Path):
     with pytest.raises(EngineError, match="is not on the PATH"):
-        drive("guidellm", Target("http://127.0.0.1:9", "m"), SHAPE)
+        drive("guidellm", LoadTarget("http://127.0.0.1:9", "m"), SHAPE)
     broken = tmp_path / "vllm"
     broken.write_text("#!/bin/sh\necho no such flag >&2\nexit 3\n")
     broken.chmod(0o755)
     with pytest.raises(EngineError, match="vllm ended with code 3: no such flag"):
-        drive("vllm", Target("http://127.0.0.1:9", "m"), SHAPE, program=str(broken))
+        drive("vllm", LoadTarget("http://127.0.0.1:9", "m"), SHAPE, program=str(broken))
 
 
 def test_import_and_report(upright: Upright, tmp_path: Path):

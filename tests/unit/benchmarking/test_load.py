@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tests.scripted.schedule import Faults, faulty
-from upright.benchmarking.load import Load, Request, Tally, Target, run
+from upright.benchmarking.load import Arrivals, LoadTarget, Request, StreamTally, run
 from upright.benchmarking.schedule import Schedule, command
 from upright.benchmarking.selftest import Repeated, scheduled, self_test
 from upright.records.benchmark import Api
@@ -20,14 +20,14 @@ from upright.records.spreads import spread_of
 QUICK = Schedule(ttft_seconds=0.05, itl_seconds=0.005)
 
 
-def load(url: str, requests: int, tokens: int, how: Load, api: Api = "chat") -> Tally:
-    target = Target(url, "scheduled", api)
+def load(url: str, requests: int, tokens: int, how: Arrivals, api: Api = "chat") -> StreamTally:
+    target = LoadTarget(url, "scheduled", api)
     return run(target, Repeated(target, requests, tokens, "one two three"), how)[0]
 
 
 @pytest.mark.parametrize("api", ["chat", "completions", "messages"])
 def test_every_api_gives_the_same_figures(url: str, api: Api):
-    tally = load(url, 12, 20, Load(4), api)
+    tally = load(url, 12, 20, Arrivals(4), api)
     assert (tally.succeeded, dict(tally.errors)) == (12, {})
     assert list(tally.prompt) == [3] * 12
     assert list(tally.output) == [20] * 12
@@ -51,7 +51,7 @@ FAULTS = {
 @pytest.mark.parametrize(("fault", "kind"), FAULTS.items())
 def test_a_fault_is_counted_by_its_kind_and_never_as_success(fault: str, kind: str):
     with scheduled(faulty(QUICK, Faults(fault))) as url:
-        tally = load(url, 30, 8, Load(5, patience_seconds=1.5))
+        tally = load(url, 30, 8, Arrivals(5, patience_seconds=1.5))
     assert dict(tally.errors) == {kind: 6}
     assert tally.succeeded == 24 == len(tally.ttft) == len(tally.output)
     assert tally.sent == 30
@@ -60,34 +60,34 @@ def test_a_fault_is_counted_by_its_kind_and_never_as_success(fault: str, kind: s
 
 def test_bytes_that_come_one_by_one_are_an_answer_all_the_same():
     with scheduled(faulty(QUICK, Faults("dribble", every=1))) as url:
-        tally = load(url, 6, 4, Load(3))
+        tally = load(url, 6, 4, Arrivals(3))
     assert (tally.succeeded, dict(tally.errors)) == (6, {})
 
 
 def test_a_server_that_dies_ends_the_load_and_all_is_counted():
     with scheduled(faulty(QUICK, Faults("die", every=1000, after=10))) as url:
-        target = Target(url, "scheduled")
-        tally, flight = run(target, Repeated(target, 10_000, 8), Load(4))
+        target = LoadTarget(url, "scheduled")
+        tally, flight = run(target, Repeated(target, 10_000, 8), Arrivals(4))
         assert flight.gone
         assert tally.succeeded + sum(tally.errors.values()) == tally.sent < 100
         assert tally.succeeded <= 10
         assert set(tally.errors) <= {"reset", "cut", "refused"}
-        nobody, flight = run(target, Repeated(target, 100, 8), Load(4))
+        nobody, flight = run(target, Repeated(target, 100, 8), Arrivals(4))
     assert flight.gone
     assert (nobody.succeeded, set(nobody.errors)) == (0, {"refused"})
 
 
 def test_a_time_box_cuts_what_does_not_end():
     with scheduled(command(Schedule(ttft_seconds=0.05, itl_seconds=0.2))) as url:
-        target = Target(url, "scheduled")
-        tally, _ = run(target, Repeated(target, 100, 50), Load(2, seconds=0.3, grace_seconds=0.3))
+        target = LoadTarget(url, "scheduled")
+        tally, _ = run(target, Repeated(target, 100, 50), Arrivals(2, seconds=0.3, grace_seconds=0.3))
     assert (tally.sent, tally.unfinished, tally.succeeded, dict(tally.errors)) == (2, 2, 0, {})
 
 
 def test_open_arrival_keeps_its_rate_whatever_is_running():
     with scheduled(command(Schedule(ttft_seconds=0.5, itl_seconds=0.01))) as url:
-        target = Target(url, "scheduled")
-        tally, flight = run(target, Repeated(target, 60, 4), Load(2, requests_per_second=60, seed=1))
+        target = LoadTarget(url, "scheduled")
+        tally, flight = run(target, Repeated(target, 60, 4), Arrivals(2, requests_per_second=60, seed=1))
     assert tally.succeeded == 60
     assert flight.in_flight_peak > 15
     assert 0.8 < tally.seconds < 60 / 2 * 0.53 / 2, "about 1.5 s; one after the other on two streams it would be 16 s"
@@ -102,8 +102,8 @@ class _Talks(Repeated):
 
 def test_conversations_that_began_at_random_times_go_on_to_their_end():
     with scheduled(command(Schedule(ttft_seconds=0.3, itl_seconds=0.01))) as url:
-        target = Target(url, "scheduled")
-        tally, _ = run(target, _Talks(target, 6, 4), Load(2, requests_per_second=200, seed=1))
+        target = LoadTarget(url, "scheduled")
+        tally, _ = run(target, _Talks(target, 6, 4), Arrivals(2, requests_per_second=200, seed=1))
     assert tally.succeeded == 12
 
 

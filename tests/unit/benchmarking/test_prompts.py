@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from upright.benchmarking.load import Message, Target
+from upright.benchmarking.load import LoadTarget, Message
 from upright.benchmarking.prompts import Prompts, gauge
 from upright.errors import EndpointError
 from upright.records.benchmark import Shape
 
-TARGET = Target("http://127.0.0.1:9", "m")
+TARGET = LoadTarget("http://127.0.0.1:9", "m")
 
 
 def words(messages: list[Message]) -> int:
@@ -112,6 +112,6 @@ def test_a_conversation_holds_all_that_was_said():
 
 
 def test_the_key_is_in_the_header_and_in_no_words():
-    target = Target("http://h:1", "m", key="sk-secret")
+    target = LoadTarget("http://h:1", "m", key="sk-secret")
     assert "sk-secret" not in repr(target)
     assert b"Authorization: Bearer sk-secret\r\n" in target.request([], 1)

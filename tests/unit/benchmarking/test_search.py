@@ -9,18 +9,18 @@ import pytest
 
 from tests.scripted.cells import cell
 from upright.benchmarking import sweep
-from upright.benchmarking.cell import FellError, Place, Promise, Subject, _good_percent, open_shape
-from upright.benchmarking.load import Tally, Target
-from upright.benchmarking.prompts import Gauge, Prompts
+from upright.benchmarking.cell import BenchSubject, CellPlace, FellError, RequestPromise, _good_percent, open_shape
+from upright.benchmarking.load import LoadTarget, StreamTally
+from upright.benchmarking.prompts import Prompts, TokenGauge
 from upright.benchmarking.search import search
-from upright.benchmarking.sweep import Asked, Watch, begin
+from upright.benchmarking.sweep import SweepRequest, SweepWatch, begin
 from upright.benchmarking.workload import workload
 from upright.records.benchmark import Cell, Shape
 from upright.store import DeploymentDir
 
 Happened = Callable[[Shape, int], dict[str, Any]]
 FAILED = ("4 of 16 requests failed: HTTP 429 (4)",)
-PROMISE = Promise(2.0, 0.05)
+PROMISE = RequestPromise(2.0, 0.05)
 
 
 @pytest.fixture
@@ -28,16 +28,16 @@ def found(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     """The finding of a search whose cells are what a function of shape and repeat says."""
 
     def run(name: str, happened: Happened, *, repeats: int = 3, concurrency: tuple[int, ...] = (2, 4, 8)) -> str | None:
-        def measure(subject: Subject, shape: Shape, where: Place, **_: object) -> Cell:
+        def measure(subject: BenchSubject, shape: Shape, where: CellPlace, **_: object) -> Cell:
             made = cell(subject.letter, shape.concurrency, where.repeat, 100.0, where.run)
             return made.model_copy(update={"shape": shape, "workload": where.workload, **happened(shape, where.repeat)})
 
         monkeypatch.setattr(sweep, "measure", measure)
         monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: None)
         row = workload(name).model_copy(update={"concurrency": concurrency})
-        asked = Asked(row, tuple(row.shapes()), repeats, promise=PROMISE, fresh=True)
-        subject = Subject(Target("http://127.0.0.1:9", "m"), Gauge(1, ("a",), 1))
-        whole, findings = search(begin(asked, place, (), Watch()), [subject])
+        asked = SweepRequest(row, tuple(row.shapes()), repeats, promise=PROMISE, fresh=True)
+        subject = BenchSubject(LoadTarget("http://127.0.0.1:9", "m"), TokenGauge(1, ("a",), 1))
+        whole, findings = search(begin(asked, place, (), SweepWatch()), [subject])
         assert whole
         return findings.get("a")
 
@@ -51,7 +51,7 @@ def test_both_sides_of_a_comparison_are_searched_in_turns(
     """The default workload looks for a knee: a's is at 2 at once, b's at 4."""
     taken: list[tuple[str, int, int]] = []
 
-    def measure(subject: Subject, shape: Shape, where: Place, **_: object) -> Cell:
+    def measure(subject: BenchSubject, shape: Shape, where: CellPlace, **_: object) -> Cell:
         taken.append((subject.letter, shape.concurrency, where.repeat))
         speed = 100.0 * min(shape.concurrency, 2 if subject.letter == "a" else 4)
         made = cell(subject.letter, shape.concurrency, where.repeat, speed, where.run)
@@ -60,9 +60,11 @@ def test_both_sides_of_a_comparison_are_searched_in_turns(
     monkeypatch.setattr(sweep, "measure", measure)
     monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: None)
     row = workload(name).model_copy(update={"concurrency": (1, 2, 4, 8)})
-    asked = Asked(row, tuple(row.shapes()), 2, promise=PROMISE, fresh=True)
-    subjects = [Subject(Target("http://127.0.0.1:9", "m"), Gauge(1, ("a",), 1), letter=letter) for letter in "ab"]
-    whole, findings = search(begin(asked, place, (), Watch()), subjects)
+    asked = SweepRequest(row, tuple(row.shapes()), 2, promise=PROMISE, fresh=True)
+    subjects = [
+        BenchSubject(LoadTarget("http://127.0.0.1:9", "m"), TokenGauge(1, ("a",), 1), letter=letter) for letter in "ab"
+    ]
+    whole, findings = search(begin(asked, place, (), SweepWatch()), subjects)
     assert whole
     assert set(findings) == {"a", "b"}
     assert taken[:4] == [("a", taken[0][1], 1), ("b", taken[0][1], 1), ("b", taken[0][1], 2), ("a", taken[0][1], 2)]
@@ -72,7 +74,7 @@ def test_both_sides_of_a_comparison_are_searched_in_turns(
 
 
 def test_one_that_cannot_be_started_ends_its_own_search_alone(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch):
-    def measure(subject: Subject, shape: Shape, where: Place, **_: object) -> Cell:
+    def measure(subject: BenchSubject, shape: Shape, where: CellPlace, **_: object) -> Cell:
         made = cell(subject.letter, shape.concurrency, where.repeat, 100.0, where.run)
         return made.model_copy(update={"shape": shape, "workload": where.workload})
 
@@ -82,9 +84,9 @@ def test_one_that_cannot_be_started_ends_its_own_search_alone(place: DeploymentD
     monkeypatch.setattr(sweep, "measure", measure)
     monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: None)
     row = workload("knee").model_copy(update={"concurrency": (1, 2)})
-    target, gauge = Target("http://127.0.0.1:9", "m"), Gauge(1, ("a",), 1)
-    subjects = [Subject(target, gauge, enter=lambda: None), Subject(target, gauge, letter="b", enter=falls)]
-    course = begin(Asked(row, tuple(row.shapes()), 2, fresh=True), place, (), Watch())
+    target, gauge = LoadTarget("http://127.0.0.1:9", "m"), TokenGauge(1, ("a",), 1)
+    subjects = [BenchSubject(target, gauge, enter=lambda: None), BenchSubject(target, gauge, letter="b", enter=falls)]
+    course = begin(SweepRequest(row, tuple(row.shapes()), 2, fresh=True), place, (), SweepWatch())
     whole, findings = search(course, subjects)
     assert whole
     assert findings["a"].startswith("the knee is at 1 at once")
@@ -161,30 +163,30 @@ def test_goodput_is_the_mean_of_the_clean_repeats(found: Callable[..., str]):
 
 
 def test_one_answer_of_one_token_does_not_lift_the_promise_for_all():
-    tally = Tally()
+    tally = StreamTally()
     tally.began = 0.0
     for pieces in [[0.1, 0.2, 0.3]] * 99 + [[0.1]]:
         tally.sent += 1
         usage = {"prompt": 1, "output": len(pieces)}
         tally.succeed(pieces, 0.0, pieces[-1], usage, "length", asked_prompt=None, text="a")
-    assert _good_percent(tally, Promise(1.0, 0.05)) == 1.0
-    assert _good_percent(tally, Promise(1.0, 0.2)) == 100.0
+    assert _good_percent(tally, RequestPromise(1.0, 0.05)) == 1.0
+    assert _good_percent(tally, RequestPromise(1.0, 0.2)) == 100.0
     assert len(tally.tpot) == 99
 
 
 def test_cells_judged_by_another_promise_are_not_taken_up(place: DeploymentDir):
     row = workload("goodput")
-    one, other = (Asked(row, tuple(row.shapes()), promise=Promise(ttft, 0.05)) for ttft in (1.0, 2.0))
-    first = begin(one, place, (), Watch())
-    assert begin(one, place, (), Watch()).run == first.run
-    assert begin(other, place, (), Watch()).run != first.run
+    one, other = (SweepRequest(row, tuple(row.shapes()), promise=RequestPromise(ttft, 0.05)) for ttft in (1.0, 2.0))
+    first = begin(one, place, (), SweepWatch())
+    assert begin(one, place, (), SweepWatch()).run == first.run
+    assert begin(other, place, (), SweepWatch()).run != first.run
 
 
 def test_no_prompt_is_sent_twice(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch):
     """Not at another rate, not by a cell that was cut off and is tried again: the engine's cache would hold them."""
     sent: list[bytes] = []
 
-    def run(target: Target, source: Prompts, *_: object, **__: object) -> None:
+    def run(target: LoadTarget, source: Prompts, *_: object, **__: object) -> None:
         sent.append(source.first().payload)
         raise KeyboardInterrupt
 
@@ -192,9 +194,9 @@ def test_no_prompt_is_sent_twice(place: DeploymentDir, monkeypatch: pytest.Monke
     monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: None)
     row = workload("goodput").model_copy(update={"concurrency": (2,)})
     (closed,) = row.shapes()
-    subject = Subject(Target("http://127.0.0.1:9", "m"), Gauge(1, ("a", "b"), 1))
-    asked = Asked(row, (closed,))
-    for course in (begin(asked, place, (), Watch()), begin(asked, place, (), Watch())):
+    subject = BenchSubject(LoadTarget("http://127.0.0.1:9", "m"), TokenGauge(1, ("a", "b"), 1))
+    asked = SweepRequest(row, (closed,))
+    for course in (begin(asked, place, (), SweepWatch()), begin(asked, place, (), SweepWatch())):
         for shape in (closed, open_shape(closed, 2.0, 4), open_shape(closed, 4.0, 4)):
             with pytest.raises(KeyboardInterrupt):
                 course.take(subject, shape, 1, left=1)
@@ -204,7 +206,7 @@ def test_no_prompt_is_sent_twice(place: DeploymentDir, monkeypatch: pytest.Monke
 def test_a_cell_has_a_least_length_whatever_its_warm_up_took(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch):
     boxes: list[float | None] = []
 
-    def measure(subject: Subject, shape: Shape, where: Place, *, seconds: float | None, **_: object) -> Cell:
+    def measure(subject: BenchSubject, shape: Shape, where: CellPlace, *, seconds: float | None, **_: object) -> Cell:
         boxes.append(seconds)
         now[0] += seconds or 0.0
         made = cell(subject.letter, shape.concurrency, where.repeat, 100.0, where.run)
@@ -215,10 +217,10 @@ def test_a_cell_has_a_least_length_whatever_its_warm_up_took(place: DeploymentDi
     now = [0.0]
     monkeypatch.setattr(sweep.time, "monotonic", lambda: now[0])
     row = workload("short").model_copy(update={"concurrency": (1, 2, 4)})
-    asked = Asked(row, tuple(row.shapes()), 1, budget_seconds=13.0, fresh=True)
-    course = begin(asked, place, (), Watch())
+    asked = SweepRequest(row, tuple(row.shapes()), 1, budget_seconds=13.0, fresh=True)
+    course = begin(asked, place, (), SweepWatch())
     course.began = 0.0
-    whole = sweep.sweep(course, [Subject(Target("http://127.0.0.1:9", "m"), Gauge(1, ("a",), 1))])
+    whole = sweep.sweep(course, [BenchSubject(LoadTarget("http://127.0.0.1:9", "m"), TokenGauge(1, ("a",), 1))])
     assert not whole
     assert boxes == [2.0, 2.0]
     assert [left_out.shape.concurrency for left_out in course.skipped] == [4], "no time is left for it: it is not begun"

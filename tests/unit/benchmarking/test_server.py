@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from upright.benchmarking.load import Target
+from upright.benchmarking.load import LoadTarget
 from upright.benchmarking.server import Server
 
 
@@ -46,5 +46,5 @@ def closing() -> Iterator[str]:
 
 
 def test_a_connection_closed_between_two_questions_is_no_failure(closing: str):
-    with Server(Target(closing, "tiny-kimi")) as server:
+    with Server(LoadTarget(closing, "tiny-kimi")) as server:
         assert [server.prompt_tokens([{"role": "user", "content": "a"}]) for _ in range(3)] == [7, 7, 7]

@@ -15,7 +15,7 @@ from tests.golden.deployments import recipe
 from tests.unit.store.samples import deployment, observation
 from upright import store
 from upright.bundling import Manifest, bundle, bundle_contents, packing, read_bundle
-from upright.bundling.redacting import Known
+from upright.bundling.redacting import KnownIdentities
 from upright.errors import RecordError, StoreError
 from upright.records.deployment import Deployment
 from upright.records.recipe import Recipe
@@ -108,7 +108,7 @@ def test_a_torn_record_and_a_broken_chain_are_packed_as_text(directory: Deployme
 
 
 def test_a_secret_that_would_stay_is_refused(directory: DeploymentDir) -> None:
-    secret = Known(secrets={"manifest": "a word that the archive itself needs", '"format"': "another"})
+    secret = KnownIdentities(secrets={"manifest": "a word that the archive itself needs", '"format"': "another"})
     with pytest.raises(StoreError, match="nothing was written"):
         bundle_contents(directory, secret)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from upright.bundling.redacting import Known, Redactor
+from upright.bundling.redacting import KnownIdentities, Redactor
 
-KNOWN = Known(
+KNOWN = KnownIdentities(
     secrets={"correct-horse-battery": "the value of DEPLOY_TOKEN", "abc": "too short to be one"},
     folders={"/home/margaret": "~", "/data/upright": "$UPRIGHT_HOME"},
     users=frozenset({"margaret", "root"}),

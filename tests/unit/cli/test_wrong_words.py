@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.conftest import Upright
-from upright.benchmarking.load import Target
+from upright.benchmarking.load import LoadTarget
 from upright.cli.main import cli
 from upright.endpoint.client import Endpoint
 from upright.errors import UsageError
@@ -81,7 +81,7 @@ def test_a_password_in_an_address_is_refused_and_never_repeated(verb: str, addre
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("made", [lambda url: Endpoint(url, "m"), lambda url: Target(url, "m")])
+@pytest.mark.parametrize("made", [lambda url: Endpoint(url, "m"), lambda url: LoadTarget(url, "m")])
 def test_nor_does_a_program_get_it_into_a_record(made: Callable[[str], object]) -> None:
     with pytest.raises(UsageError, match="password"):
         made("https://bob:s3cret@example.org")

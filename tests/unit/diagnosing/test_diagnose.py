@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.diagnosing.noise import NOISE, sglang, vllm
 from upright import catalog
-from upright.catalog.rows.failure import FailureRow, Seen
+from upright.catalog.rows.failure import FailureRow, SeenLine
 from upright.diagnosing import Around, cause_in, diagnose
 from upright.records.diagnosis import Diagnosis, Sighting
 
@@ -27,7 +27,7 @@ def told(*lines: str, around: Around | None = None, end: str = "\n") -> Diagnosi
 
 
 @pytest.mark.parametrize(("row", "seen"), SEEN, ids=[f"{row.id}-{number}" for number, (row, _) in enumerate(SEEN)])
-def test_every_pattern_is_found_among_five_thousand_lines(row: FailureRow, seen: Seen):
+def test_every_pattern_is_found_among_five_thousand_lines(row: FailureRow, seen: SeenLine):
     """With colours, ranks in turn, progress bars that go back, and a last line that was never finished."""
     line = seen.line
     dice = random.Random(line)

@@ -37,11 +37,11 @@ class Said:
 
 
 def told(host: Said, *, died: bool = True, pids: tuple[int, ...] = ()) -> list[str]:
-    return [each.text for each in machine.ask(host, machine.Question(since=NOW, pids=pids, port=8000, died=died))]
+    return [each.text for each in machine.ask(host, machine.RunQuestion(since=NOW, pids=pids, port=8000, died=died))]
 
 
 def code(host: Said, exit_code: int | None = 1, *, died: bool = True) -> str | None:
-    said = machine.ask(host, machine.Question(since=NOW, port=8000, died=died))
+    said = machine.ask(host, machine.RunQuestion(since=NOW, port=8000, died=died))
     around = Around(exit_code=exit_code, failed=died, machine=said)
     return diagnose(io.BytesIO(b"loading\n"), subject="log", around=around).code
 
@@ -72,7 +72,7 @@ def test_a_run_that_died_is_told_by_the_numbers_of_its_processes():
     journal = Said(journalctl=Result(0, f"{KILLED}\n", ""))
 
     def of(workers: tuple[int, ...]) -> list[str]:
-        question = machine.Question(since=NOW, pids=(4711,), workers=workers, port=8000)
+        question = machine.RunQuestion(since=NOW, pids=(4711,), workers=workers, port=8000)
         return [sighting.text for sighting in machine.ask(journal, question)]
 
     assert of((4711, 15883)) == [KILLED]
@@ -82,7 +82,7 @@ def test_a_run_that_died_is_told_by_the_numbers_of_its_processes():
 
 def test_a_kill_that_names_nobody_may_be_anybodys():
     line = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)"
-    question = machine.Question(since=NOW, pids=(4711,), workers=(4712,), port=8000)
+    question = machine.RunQuestion(since=NOW, pids=(4711,), workers=(4712,), port=8000)
     assert [sighting.text for sighting in machine.ask(Said(journalctl=Result(0, f"{line}\n", "")), question)] == [line]
 
 

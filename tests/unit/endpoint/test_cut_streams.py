@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from upright.benchmarking.load.apis import Target
+from upright.benchmarking.load.apis import LoadTarget
 from upright.benchmarking.load.exchange import Exchange
 from upright.benchmarking.load.requests import Request
 from upright.benchmarking.load.wire import Response
@@ -81,7 +81,7 @@ def test_our_client_calls_it_cut_without_the_error_too():
     ],
 )
 def test_the_load_generator_counts_it_as_a_fault(api: Api, change: Callable[[bytes], bytes], kind: str):
-    target = Target("http://127.0.0.1:1", "tiny-kimi", api)
+    target = LoadTarget("http://127.0.0.1:1", "tiny-kimi", api)
     exchange = Exchange(Request(b"", None))
     fault = exchange.take(change(raw(api)), 1.0, target.read) or exchange.fault()
     assert fault is not None

@@ -10,7 +10,7 @@ from tests.golden.deployments import recipe
 from upright import catalog
 from upright.catalog.rows.advisory import AdvisoryRow
 from upright.checking import check
-from upright.engines.advisories import Run, holes, notes, refuse
+from upright.engines.advisories import EngineRun, holes, notes, refuse
 from upright.errors import EngineError
 from upright.launching import launch
 from upright.records.recipe import Recipe, Setting
@@ -20,7 +20,7 @@ VLLM = recipe("kimi-k26-vllm")
 SGLANG = recipe("kimi-k26-sglang")
 
 
-def open_in(run: Run) -> dict[str, bool]:
+def open_in(run: EngineRun) -> dict[str, bool]:
     return {hole.row.id: hole.refused for hole in holes(run)}
 
 
@@ -32,27 +32,27 @@ def with_flag(of: Recipe, name: str) -> Recipe:
     ("version", "refused"), [("0.10.0", False), ("0.10.1", True), ("0.13.9", True), ("0.14.0", False)]
 )
 def test_auto_map_code_is_refused_in_exactly_these_versions(version: str, refused: bool):
-    assert open_in(Run("vllm", version)).get("CVE-2026-22807", False) is refused
+    assert open_in(EngineRun("vllm", version)).get("CVE-2026-22807", False) is refused
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "box.lan"])
 def test_a_key_that_does_not_hold_is_refused_on_a_network_and_told_on_loopback(host: str):
-    assert open_in(Run("vllm", "0.21.0", host=host))["CVE-2026-48746"] is True
-    assert open_in(Run("vllm", "0.21.0"))["CVE-2026-48746"] is False
-    assert open_in(Run("vllm", "0.21.0", host="localhost"))["CVE-2026-48746"] is False
-    assert "CVE-2026-48746" not in open_in(Run("vllm", "0.22.0", host=host))
+    assert open_in(EngineRun("vllm", "0.21.0", host=host))["CVE-2026-48746"] is True
+    assert open_in(EngineRun("vllm", "0.21.0"))["CVE-2026-48746"] is False
+    assert open_in(EngineRun("vllm", "0.21.0", host="localhost"))["CVE-2026-48746"] is False
+    assert "CVE-2026-48746" not in open_in(EngineRun("vllm", "0.22.0", host=host))
 
 
 def test_what_has_no_better_is_told_and_not_refused():
-    assert open_in(Run("vllm", "0.32.0", host="0.0.0.0")) == {"vllm-invocations-without-key": False}
-    assert open_in(Run("vllm", "0.32.0")) == {}
-    assert open_in(Run("ik_llama.cpp", "8337e4cd")) == {"CVE-2026-27940": False}
-    assert open_in(Run("llama.cpp", "b11669", host="0.0.0.0")) == {}
+    assert open_in(EngineRun("vllm", "0.32.0", host="0.0.0.0")) == {"vllm-invocations-without-key": False}
+    assert open_in(EngineRun("vllm", "0.32.0")) == {}
+    assert open_in(EngineRun("ik_llama.cpp", "8337e4cd")) == {"CVE-2026-27940": False}
+    assert open_in(EngineRun("llama.cpp", "b11669", host="0.0.0.0")) == {}
 
 
 def test_holes_between_boxes_count_with_several_boxes():
-    assert open_in(Run("vllm", "0.8.4", nodes=2))["CVE-2025-30165"] is True
-    assert "CVE-2025-30165" not in open_in(Run("vllm", "0.8.4"))
+    assert open_in(EngineRun("vllm", "0.8.4", nodes=2))["CVE-2025-30165"] is True
+    assert "CVE-2025-30165" not in open_in(EngineRun("vllm", "0.8.4"))
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_holes_between_boxes_count_with_several_boxes():
 )
 def test_a_flag_that_opens_the_machine_is_refused_and_without_it_nothing_is_said(flag: str, host: str, code: str):
     plain = SGLANG.model_copy(update={"host": host, "engine_version": "0.5.14"})
-    assert open_in(Run.of(with_flag(plain, flag)))[code] is True
-    assert code not in open_in(Run.of(plain))
+    assert open_in(EngineRun.of(with_flag(plain, flag)))[code] is True
+    assert code not in open_in(EngineRun.of(plain))
 
 
 def test_a_build_between_releases_and_an_unknown_version_are_not_judged():
-    assert holes(Run("vllm", "0.1.dev1+g0123456", host="0.0.0.0")) == ()
-    assert holes(Run("vllm", None)) == ()
-    assert open_in(Run("vllm", "0.13.0+cpu"))["CVE-2026-22807"] is True
+    assert holes(EngineRun("vllm", "0.1.dev1+g0123456", host="0.0.0.0")) == ()
+    assert holes(EngineRun("vllm", None)) == ()
+    assert open_in(EngineRun("vllm", "0.13.0+cpu"))["CVE-2026-22807"] is True
 
 
 def test_check_refuses_what_the_parser_would_take():

@@ -12,7 +12,7 @@ import pytest
 from tests.loopback_hub import COMMIT, LoopbackHub, sha256
 from tests.unit.fetching.conftest import CHUNK_BYTES, REPO, client
 from upright.errors import FetchError, ReadError, UsageError
-from upright.fetching import Progress, fetch, find_weights, need
+from upright.fetching import FetchProgress, fetch, find_weights, need
 from upright.fetching.layout import cache_layout
 from upright.fetching.partial import Partial
 from upright.reading.cache import repository_folder
@@ -152,7 +152,7 @@ def test_a_connection_that_falls_silent_is_dropped_and_asked_again(hub: Loopback
 def test_a_hub_that_is_always_busy_is_given_up_and_what_came_stays(hub: LoopbackHub) -> None:
     fetched = threading.Event()
 
-    def busy_from_now_on(progress: Progress) -> None:
+    def busy_from_now_on(progress: FetchProgress) -> None:
         if progress.done_bytes > 0 and not fetched.is_set():
             hub.bytes_per_second, hub.busy_first = None, 10**6
             fetched.set()
@@ -197,7 +197,7 @@ def test_two_fetches_of_the_same(hub: LoopbackHub) -> None:
     hub.bytes_per_second = 300_000
     begun, seen = threading.Event(), list[str]()
 
-    def second(progress: Progress) -> None:
+    def second(progress: FetchProgress) -> None:
         if progress.done_bytes and not begun.is_set():
             begun.set()
             with pytest.raises(FetchError, match="is being fetched by another process") as told:
@@ -227,7 +227,7 @@ def test_stopped_twenty_times_and_no_byte_twice(hub: LoopbackHub, repository: Pa
     while True:
         began = need(REPO, hub=client(hub)).here_bytes
 
-        def stop(progress: Progress, began: int = began) -> None:
+        def stop(progress: FetchProgress, began: int = began) -> None:
             if progress.done_bytes > began + 20_000:
                 raise KeyboardInterrupt
 

@@ -14,7 +14,7 @@ from upright.errors import HostError, LaunchError
 from upright.fleet import boxes, starting
 from upright.fleet.directory import FleetDir
 from upright.fleet.rolling import roll
-from upright.fleet.starting import Started, down, up
+from upright.fleet.starting import FleetStart, down, up
 from upright.records.deployment import Deployment, State
 from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState
 from upright.rendering.router import router_recipe
@@ -95,7 +95,7 @@ class Pair:
         here = store.find(f"pair-{name}")
         here.write(here.read(Deployment).model_copy(update={"state": state, **more}))
 
-    def up(self) -> Started:
+    def up(self) -> FleetStart:
         return up(self.fleet, Path("fleet.yaml"), tell=self.said.append)
 
     def admitted(self) -> list[str]:

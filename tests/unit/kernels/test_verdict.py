@@ -7,18 +7,18 @@ from pathlib import Path
 
 from upright.engines.facets.kernels import FP8, Shapes
 from upright.kernels.capture import way
-from upright.kernels.compile import Outcome
+from upright.kernels.compile import CompileOutcome
 from upright.kernels.judging import judged as verdict
 from upright.kernels.sources import EngineSource
-from upright.kernels.targets import Target
+from upright.kernels.targets import CompileTarget
 from upright.records.kernel import KernelCheck, KernelVerdict
 
 SOURCE = EngineSource("vllm", "0.32.0", Path("nowhere"), "a test")
-SM120 = Target(120, 101376, "a test")
+SM120 = CompileTarget(120, 101376, "a test")
 SHAPES = Shapes(8, 1, 576, 512)
 
 
-def judged(outcome: Outcome, target: Target = SM120) -> KernelVerdict:
+def judged(outcome: CompileOutcome, target: CompileTarget = SM120) -> KernelVerdict:
     return verdict(outcome, way("vllm", "mla-decode"), SHAPES, SOURCE, target)
 
 
@@ -28,27 +28,27 @@ def checked(*verdicts: KernelVerdict) -> KernelCheck:
 
 
 def test_the_limit_itself_fits_and_one_byte_more_does_not() -> None:
-    assert judged(Outcome("k", shared_bytes=101376)).verdict == "fits"
-    over = judged(Outcome("k", shared_bytes=101377))
+    assert judged(CompileOutcome("k", shared_bytes=101376)).verdict == "fits"
+    over = judged(CompileOutcome("k", shared_bytes=101377))
     assert (over.verdict, over.short_bytes) == ("does-not-fit", 1)
 
 
 def test_what_is_unknown_is_never_fits() -> None:
-    failed = judged(Outcome("k", error="the compiler crashed (SIGABRT)"))
+    failed = judged(CompileOutcome("k", error="the compiler crashed (SIGABRT)"))
     assert (failed.verdict, failed.why) == ("could-not-determine", "the compiler crashed (SIGABRT)")
-    assert judged(Outcome("k")).verdict == "could-not-determine"
-    nowhere = judged(Outcome("k", shared_bytes=1), Target(95, None, "no catalogue row knows it"))
+    assert judged(CompileOutcome("k")).verdict == "could-not-determine"
+    nowhere = judged(CompileOutcome("k", shared_bytes=1), CompileTarget(95, None, "no catalogue row knows it"))
     assert (nowhere.verdict, nowhere.why) == ("could-not-determine", "no catalogue row knows it")
 
 
 def test_tensor_memory_counts_too() -> None:
-    over = judged(Outcome("k", shared_bytes=1024, tensor_memory_columns=1024))
+    over = judged(CompileOutcome("k", shared_bytes=1024, tensor_memory_columns=1024))
     assert over.verdict == "does-not-fit"
     assert "tensor memory" in over.why
 
 
 def test_the_worst_verdict_is_the_answer() -> None:
-    fits, not_, unknown = (judged(Outcome("k", shared_bytes=n)) for n in (1, 200000, None))
+    fits, not_, unknown = (judged(CompileOutcome("k", shared_bytes=n)) for n in (1, 200000, None))
     assert checked(fits, fits).answer == "fits"
     assert checked(fits, unknown).answer == "could-not-determine"
     assert checked(fits, unknown, not_).answer == "does-not-fit"
@@ -56,7 +56,7 @@ def test_the_worst_verdict_is_the_answer() -> None:
 
 
 def test_a_plan_takes_a_no_as_an_objection_with_its_remedy() -> None:
-    refused = judged(Outcome("k", shared_bytes=102400)).model_copy(update={"remedy": "--kv-dtype bfloat16"})
+    refused = judged(CompileOutcome("k", shared_bytes=102400)).model_copy(update={"remedy": "--kv-dtype bfloat16"})
     objection = refused.objection()
     assert objection is not None
     assert (objection.code, objection.short_bytes, objection.remedy) == (
@@ -64,18 +64,20 @@ def test_a_plan_takes_a_no_as_an_objection_with_its_remedy() -> None:
         1024,
         "--kv-dtype bfloat16",
     )
-    assert judged(Outcome("k", shared_bytes=1)).objection() is None
-    assert judged(Outcome("k", error="crashed")).objection() is None
+    assert judged(CompileOutcome("k", shared_bytes=1)).objection() is None
+    assert judged(CompileOutcome("k", error="crashed")).objection() is None
 
 
 def test_a_verdict_concerns_its_engine_version_and_cache_type() -> None:
-    fp8 = verdict(Outcome("k", shared_bytes=1), way("vllm", "mla-decode"), replace(SHAPES, kv_dtype=FP8), SOURCE, SM120)
+    fp8 = verdict(
+        CompileOutcome("k", shared_bytes=1), way("vllm", "mla-decode"), replace(SHAPES, kv_dtype=FP8), SOURCE, SM120
+    )
     assert fp8.concerns("vllm", "0.32.0", "fp8")
     assert fp8.concerns("vllm", None, "fp8_e4m3")
     assert not fp8.concerns("vllm", "0.33.0", "fp8")
     assert not fp8.concerns("sglang", "0.32.0", "fp8")
     assert not fp8.concerns("vllm", "0.32.0", "bf16")
-    assert judged(Outcome("k", shared_bytes=1)).concerns("vllm", "0.32.0", "auto")
+    assert judged(CompileOutcome("k", shared_bytes=1)).concerns("vllm", "0.32.0", "auto")
 
 
 def test_a_backend_that_was_not_judged_is_named() -> None:
@@ -85,7 +87,7 @@ def test_a_backend_that_was_not_judged_is_named() -> None:
 
     shape = model("kimi-k2.6").shape
     assert shape is not None
-    here, there = (list(_not_judged(shape.attention, SOURCE, Target(sm, 101376, "a test"))) for sm in (120, 100))
+    here, there = (list(_not_judged(shape.attention, SOURCE, CompileTarget(sm, 101376, "a test"))) for sm in (120, 100))
     assert not [line for line in here if line.startswith("MLA decode")]
     assert [line for line in there if line.startswith("MLA decode: which backend vllm takes on SM 10.0 is not known")]
 
@@ -97,7 +99,7 @@ def test_the_page_does_not_say_fits_of_what_was_not_judged() -> None:
 
     from upright.showing.kernels_page import check_page
 
-    whole = checked(judged(Outcome("k", shared_bytes=1)))
+    whole = checked(judged(CompileOutcome("k", shared_bytes=1)))
     for found, words in (
         (whole, ": fits"),
         (whole.model_copy(update={"not_judged": ("x",)}), "what was judged fits"),

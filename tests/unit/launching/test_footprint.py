@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from upright.launching.footprint import Meter, read_footprint
+from upright.launching.footprint import FootprintMeter, read_footprint
 from upright.launching.processes import leader
 from upright.records.deployment import Deployment
 
@@ -53,7 +53,7 @@ def test_a_group_and_the_children_that_left_it_are_counted():
     ) as engine:
         assert engine.stdout is not None
         engine.stdout.readline()
-        meter = Meter(deployment(engine.pid))
+        meter = FootprintMeter(deployment(engine.pid))
         found = meter.read()
         assert found is not None
         assert found.processes == 2

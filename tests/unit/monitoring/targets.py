@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from upright.catalog.recorded_metrics import recorded_versions
-from upright.monitoring.target import ROUTER, Target
+from upright.monitoring.target import ROUTER, MetricsTarget
 
 ENGINES = ("vllm", "sglang", "llama.cpp", "ik_llama.cpp")
 KEY = Path(__file__)
 """Prometheus wants the file to be there."""
 
 
-def target(software: str, version: str | None = None, *, speculates: bool = False, name: str | None = None) -> Target:
+def target(
+    software: str, version: str | None = None, *, speculates: bool = False, name: str | None = None
+) -> MetricsTarget:
     guarded = software in ("llama.cpp", "ik_llama.cpp")
-    return Target(
+    return MetricsTarget(
         name=name or software.replace(".", "-"),
         software=software,
         version=version or recorded_versions(software)[-1],
@@ -25,7 +27,7 @@ def target(software: str, version: str | None = None, *, speculates: bool = Fals
     )
 
 
-def everything() -> list[Target]:
+def everything() -> list[MetricsTarget]:
     """Every recorded version of every engine, with and without speculation, and the router."""
     return [
         target(software, version, speculates=speculates, name=f"{software}-{version}-{speculates}")

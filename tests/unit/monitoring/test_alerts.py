@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from tests.unit.monitoring.targets import target
-from upright.monitoring.files import Wishes, monitoring_files
-from upright.monitoring.target import Target
+from upright.monitoring.files import MonitorWishes, monitoring_files
+from upright.monitoring.target import MetricsTarget
 
 VLLM = target("vllm", "0.32.0", speculates=True, name="kimi")
 LLAMA = target("llama.cpp", "b11669", name="kimi")
@@ -58,7 +58,7 @@ def broken(healthy: dict[str, str], **faults: str) -> dict[str, str]:
 FIRST = 'vllm:time_to_first_token_seconds_bucket{{{},le="0.5"}}'
 LATER = 'vllm:inter_token_latency_seconds_bucket{{{},le="0.02"}}'
 FAILED = 'http_requests_total{{{},status="5xx"}}'
-CASES: list[tuple[str, Target, dict[str, str], set[str]]] = [
+CASES: list[tuple[str, MetricsTarget, dict[str, str], set[str]]] = [
     ("a healthy vLLM", VLLM, HEALTHY_VLLM, set()),
     ("a healthy llama.cpp in a long answer", LLAMA, HEALTHY_LLAMA, set()),
     ("a healthy router", ROUTER, HEALTHY_ROUTER, set()),
@@ -91,7 +91,7 @@ CASES: list[tuple[str, Target, dict[str, str], set[str]]] = [
     ("subject", "series", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 def test_the_alert_for_the_fault_and_no_other(
-    subject: Target, series: dict[str, str], expected: set[str], tmp_path: Path
+    subject: MetricsTarget, series: dict[str, str], expected: set[str], tmp_path: Path
 ) -> None:
     minutes = 15 if "UprightAcceptanceCollapse" in expected else 9
     labels = _written(subject, tmp_path)
@@ -132,9 +132,9 @@ def test_ranks_of_a_replica_are_one_and_replicas_add_up(tmp_path: Path) -> None:
           "tests": [{"interval": "15s", "input_series": given, "promql_expr_test": tests}]}, tmp_path)  # fmt: skip
 
 
-def _written(subject: Target, folder: Path) -> str:
+def _written(subject: MetricsTarget, folder: Path) -> str:
     """Its files are in the folder; the labels of its series."""
-    for path, text in monitoring_files([subject], Wishes(), folder).items():
+    for path, text in monitoring_files([subject], MonitorWishes(), folder).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     return ",".join(f'{name}="{value}"' for name, value in subject.labels.items())

@@ -19,18 +19,18 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from tests.unit.monitoring.targets import ENGINES, KEY, everything, target
 from upright.catalog.recorded_metrics import nearest_metrics, recorded_versions
 from upright.errors import UsageError
-from upright.monitoring.alerts import Limits
-from upright.monitoring.files import DASHBOARD, Wishes, monitoring_files
+from upright.monitoring.alerts import AlertLimits
+from upright.monitoring.files import DASHBOARD, MonitorWishes, monitoring_files
 from upright.monitoring.measures import rules_for
-from upright.monitoring.target import Target
+from upright.monitoring.target import MetricsTarget
 
 RECORDED = Path(__file__).parents[2] / "recordings/metrics"
 METRIC = re.compile(r"\b(?:vllm:|sglang:|llamacpp:|smg_|http_requests)\w+")
 register_default_plugins()
 
 
-def write(targets: list[Target], folder: Path, wishes: Wishes | None = None) -> None:
-    _write(monitoring_files(targets, wishes or Wishes(), folder), folder)
+def write(targets: list[MetricsTarget], folder: Path, wishes: MonitorWishes | None = None) -> None:
+    _write(monitoring_files(targets, wishes or MonitorWishes(), folder), folder)
 
 
 def _write(files: dict[str, str], folder: Path) -> None:
@@ -41,7 +41,7 @@ def _write(files: dict[str, str], folder: Path) -> None:
 
 @cache
 def mixed() -> dict[str, str]:
-    return monitoring_files(everything(), Wishes(alertmanagers=("127.0.0.1:9093",)), Path("/monitoring"))
+    return monitoring_files(everything(), MonitorWishes(alertmanagers=("127.0.0.1:9093",)), Path("/monitoring"))
 
 
 def promtool(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -63,22 +63,22 @@ def test_promtool_accepts_a_mixed_fleet_of_every_version(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("each", everything(), ids=lambda each: each.name)
-def test_a_rule_uses_only_what_that_version_exports(each: Target) -> None:
+def test_a_rule_uses_only_what_that_version_exports(each: MetricsTarget) -> None:
     used = {name for rule in rules_for(each, "60s") for name in METRIC.findall(rule.expression)}
     assert used
     assert all(name in each.metrics for name in used), sorted(name for name in used if name not in each.metrics)
 
 
 def test_one_set_of_rules_however_many_boxes(tmp_path: Path) -> None:
-    few = monitoring_files([target("vllm", name=f"box-{n}") for n in range(2)], Wishes(), tmp_path)
-    many = monitoring_files([target("vllm", name=f"box-{n}") for n in range(500)], Wishes(), tmp_path)
+    few = monitoring_files([target("vllm", name=f"box-{n}") for n in range(2)], MonitorWishes(), tmp_path)
+    many = monitoring_files([target("vllm", name=f"box-{n}") for n in range(500)], MonitorWishes(), tmp_path)
     assert {path for path in few if few[path] != many[path]} == {"targets/upright.json"}
     assert len(json.loads(many["targets/upright.json"])) == 500
 
 
 def test_no_panel_for_a_figure_that_is_not_there(tmp_path: Path) -> None:
-    def titles(*targets: Target) -> set[str]:
-        files = monitoring_files(list(targets), Wishes(), tmp_path)
+    def titles(*targets: MetricsTarget) -> set[str]:
+        files = monitoring_files(list(targets), MonitorWishes(), tmp_path)
         return {panel["title"] for panel in json.loads(files[DASHBOARD])["panels"]}
 
     llama, vllm = titles(target("llama.cpp")), titles(target("vllm"))
@@ -91,8 +91,8 @@ def test_no_panel_for_a_figure_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_no_alert_on_a_figure_that_is_not_there(tmp_path: Path) -> None:
-    def names(*targets: Target) -> set[str]:
-        rules = yaml.safe_load(monitoring_files(list(targets), Wishes(), tmp_path)["rules/alerts.yml"])
+    def names(*targets: MetricsTarget) -> set[str]:
+        rules = yaml.safe_load(monitoring_files(list(targets), MonitorWishes(), tmp_path)["rules/alerts.yml"])
         return {rule["alert"] for rule in rules["groups"][0]["rules"]}
 
     assert names(target("llama.cpp")) == {"UprightDown", "UprightMetricsMissing", "UprightStuck", "UprightQueueGrowing"}
@@ -125,7 +125,7 @@ def test_panels_do_not_overlap() -> None:
 
 def test_keys_are_named_by_their_file_and_only_where_the_engine_wants_one(tmp_path: Path) -> None:
     targets = [target("vllm"), target("sglang"), target("smg"), target("llama.cpp"), target("ik_llama.cpp")]
-    jobs = yaml.safe_load(monitoring_files(targets, Wishes(), tmp_path)["prometheus.yml"])["scrape_configs"]
+    jobs = yaml.safe_load(monitoring_files(targets, MonitorWishes(), tmp_path)["prometheus.yml"])["scrape_configs"]
     assert [(job["job_name"], job.get("authorization")) for job in jobs] == [
         ("upright", None),
         ("upright-llama-cpp", {"credentials_file": str(KEY)}),
@@ -133,7 +133,7 @@ def test_keys_are_named_by_their_file_and_only_where_the_engine_wants_one(tmp_pa
 
 
 def test_limits_and_patience_reach_the_rules(tmp_path: Path) -> None:
-    wishes = Wishes(0.5, Limits(patience_seconds=1.5, first_token_seconds=3.25))
+    wishes = MonitorWishes(0.5, AlertLimits(patience_seconds=1.5, first_token_seconds=3.25))
     write([target("vllm")], tmp_path, wishes)
     rules = {
         each["alert"]: each
@@ -164,7 +164,7 @@ def test_versions_differ_as_their_sources_do() -> None:
     assert "vllm:time_to_first_token_seconds_bucket" in old
     assert "vllm:time_to_first_token_seconds" not in old, "a histogram has no series of its own name"
     with pytest.raises(UsageError, match="nobody recorded"):
-        _ = Target("x", "no-engine", None, "m", "127.0.0.1:1").metrics
+        _ = MetricsTarget("x", "no-engine", None, "m", "127.0.0.1:1").metrics
 
 
 def _lost(ours: Any, back: Any, path: str = "") -> Any:

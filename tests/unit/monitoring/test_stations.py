@@ -15,7 +15,7 @@ from upright.endpoint.slots import read_slots
 from upright.errors import EndpointError, HostError
 from upright.host import Result
 from upright.monitoring import power, stations
-from upright.monitoring.stations import EngineSource, Look, Station
+from upright.monitoring.stations import DeploymentSource, Look, Station
 from upright.showing.top_page import state_of
 
 LOOK = Look("kimi", "ready", next="upright diagnose kimi")
@@ -102,7 +102,7 @@ def test_an_endpoint_that_accepts_and_says_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(stations, "PATIENCE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with Station(EngineSource(lambda: LOOK, url, None), 0.05, nothing) as station:
+        with Station(DeploymentSource(lambda: LOOK, url, None), 0.05, nothing) as station:
             until(lambda: station.settled)
             sight = station.sight()
     assert sight.problem == f"{url}/metrics did not answer in time"
@@ -124,7 +124,7 @@ def test_slots_say_what_the_metrics_of_llama_cpp_do_not() -> None:
 
 
 def test_one_whose_metrics_cannot_be_reached_is_as_its_state_says() -> None:
-    with Station(EngineSource(lambda: LOOK, "http://127.0.0.1:1", None, path=None), 0.05, nothing) as station:
+    with Station(DeploymentSource(lambda: LOOK, "http://127.0.0.1:1", None, path=None), 0.05, nothing) as station:
         until(lambda: station.settled)
         sight = station.sight()
     assert sight.problem is None
@@ -145,15 +145,15 @@ class PoweredHost:
 
 
 def test_watts_of_gpus_of_processors_or_of_nobody() -> None:
-    assert power.Meter(PoweredHost("301.5\n298.5\n", [])).read() == (600, "GPUs, nvidia-smi")
+    assert power.PowerMeter(PoweredHost("301.5\n298.5\n", [])).read() == (600, "GPUs, nvidia-smi")
     assert power.gpu_watts(PoweredHost("301.5\n[N/A]\n", [])) is None, "a part is not the whole"
-    meter = power.Meter(PoweredHost(None, ["intel-rapl:0 900 1000\n", "intel-rapl:0 400 1000\n"]))
+    meter = power.PowerMeter(PoweredHost(None, ["intel-rapl:0 900 1000\n", "intel-rapl:0 400 1000\n"]))
     assert meter.read() is None, "energy is counted: one reading is no power"
     watts = meter.read()
     assert watts is not None
     assert watts[1] == "processors, RAPL"
     assert power.mean_watts((0.0, {"a": (900, 1000)}), (2.0, {"a": (400, 1000)})) == 250e-6, "the counter began anew"
-    assert power.Meter(PoweredHost(None, [])).read() is None
+    assert power.PowerMeter(PoweredHost(None, [])).read() is None
 
 
 def test_a_meter_outlives_what_fails_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,10 +170,10 @@ def test_a_meter_outlives_what_fails_in_between(monkeypatch: pytest.MonkeyPatch)
                     raise HostError("box did not answer within 20 s")
             return super().run(argv)
 
-    with power.Meter(Shaky(None, [])) as meter:
+    with power.PowerMeter(Shaky(None, [])) as meter:
         until(lambda: (meter.watts() or (0, ""))[0] == 100)
 
 
 def test_a_machine_without_either_is_not_asked_for_ever() -> None:
-    with power.Meter(PoweredHost(None, [])) as meter:
+    with power.PowerMeter(PoweredHost(None, [])) as meter:
         until(lambda: not meter._thread.is_alive())

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.planning.planning_examples import box, model
 from upright.engines import engine_named
 from upright.planning import plan
-from upright.planning.comparing import Seen, compare
+from upright.planning.comparing import StartReading, compare
 from upright.records.base import Figure
 from upright.records.box import Box
 from upright.records.model import Model
@@ -40,7 +40,7 @@ def llama_plan(measured=(), artifact: Model | None = None, context: int = 4096, 
 
 def started(found: Plan, log: str, machine: Box = GPUS, at: str = "2026-11-15T10:00:00", **seen: object) -> Residuals:
     report = engine_named(found.engine).log.memory(log)
-    return compare(found, Seen(report, **seen), deployment="first", at=at, box_identity=machine.identity)
+    return compare(found, StartReading(report, **seen), deployment="first", at=at, box_identity=machine.identity)
 
 
 def vllm_log(found: Plan, runtime_gib: float, graphs_gib: float | None = None) -> str:

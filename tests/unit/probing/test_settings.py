@@ -4,7 +4,7 @@ import pytest
 
 from upright import catalog
 from upright.host import Result
-from upright.probing.settings import READERS, Seen, read_settings
+from upright.probing.settings import READERS, ProbedHost, read_settings
 from upright.records.base import Figure, unknown
 from upright.records.box import Gpu, Link, NumaNode, PcieLink
 
@@ -33,7 +33,7 @@ def _setting(name, gpus=(), links=(), nodes=2, **texts):
     answers = {key.replace("_", "-"): Result(0, text, "") for key, text in texts.items()}
     numa = [NumaNode(index=n, cpus="0-1", memory_bytes=_figure(GIB)) for n in range(nodes)]
     gpus = gpus or (_gpu(0), _gpu(1))
-    found = {setting.name: setting for setting in read_settings(Seen(answers, gpus, links, numa))}
+    found = {setting.name: setting for setting in read_settings(ProbedHost(answers, gpus, links, numa))}
     return found[name]
 
 

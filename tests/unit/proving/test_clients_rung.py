@@ -10,7 +10,7 @@ from upright.connecting import CLIENTS
 from upright.endpoint.client import Endpoint
 from upright.proving import prove
 from upright.proving.prompts import prompt_set
-from upright.proving.rung import Stand, Target
+from upright.proving.rung import ProofTarget, Stand
 from upright.proving.rungs.clients import CHECKS
 from upright.records.evidence import Evidence
 
@@ -25,7 +25,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 
 def climbed(fault: Fault | None) -> Evidence:
     with serving(fault) as url, Endpoint(url, MODEL, key=KEY, timeout_seconds=10) as endpoint:
-        target = Target("scripted", "server:0", context_tokens=4096)
+        target = ProofTarget("scripted", "server:0", context_tokens=4096)
         return prove(target, endpoint, prompt_set("tiny"), rungs=["clients"])
 
 
@@ -52,7 +52,7 @@ def test_a_planted_fault_is_named(fault: Fault) -> None:
 
 def test_a_key_that_is_read_from_one_header_alone_is_a_setting() -> None:
     with serving(headers=("Authorization",)) as url, Endpoint(url, MODEL, key=KEY, timeout_seconds=10) as endpoint:
-        target = Target("scripted", "server:0", context_tokens=4096)
+        target = ProofTarget("scripted", "server:0", context_tokens=4096)
         evidence = prove(target, endpoint, prompt_set("tiny"), rungs=["clients"])
     seen = {item.check: item for item in evidence.observations}
     assert evidence.passed
@@ -70,6 +70,6 @@ def test_keys_are_judged_where_there_is_no_messages_api(judges: bool, verdict: s
         return httpx2.Response(401 if wrong else 200, json={})
 
     with Endpoint("http://scripted", MODEL, key=KEY, transport=httpx2.MockTransport(answer)) as endpoint:
-        stand = Stand(Target("scripted", "server:0", context_tokens=4096), endpoint, prompt_set("tiny"))
+        stand = Stand(ProofTarget("scripted", "server:0", context_tokens=4096), endpoint, prompt_set("tiny"))
         found = [CHECKS[check](stand) for check in ("bearer key", "x-api-key")]
     assert [each[0] for each in found] == [verdict] * 2, found

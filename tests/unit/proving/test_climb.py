@@ -14,7 +14,7 @@ from upright.proving import sandbox
 from upright.proving.ladder import _Climb, prove
 from upright.proving.power import samples_to_see
 from upright.proving.prompts import prompt_set
-from upright.proving.rung import Rung, Stand, Target
+from upright.proving.rung import LadderRung, ProofTarget, Stand
 from upright.proving.rungs import clients, tools
 from upright.records.evidence import Evidence, Observation
 from upright.reporting.page import _passed_words
@@ -23,7 +23,7 @@ from upright.showing.evidence_page import evidence_page
 
 
 def climb(engine: ScriptedEngine, to: str = "task", samples: int = 1, **options: object) -> Evidence:
-    target = Target("scripted", "server:scripted", engine.context_tokens, engine="scripted")
+    target = ProofTarget("scripted", "server:scripted", engine.context_tokens, engine="scripted")
     with Endpoint("http://scripted", engine.model, transport=engine.transport()) as endpoint:
         return prove(target, endpoint, engine.prompts, to=to, samples=samples, **options)  # type: ignore[arg-type]
 
@@ -214,9 +214,11 @@ def test_clean_engines_raise_no_alarm(count: int) -> None:
         (clients.RUNG, "for curl", "not known: the budget left out chat, chat errors, bearer key"),
     ],
 )
-def test_what_sums_up_questions_that_were_left_out_says_nothing_of_them(rung: Rung, summary: str, reason: str) -> None:
+def test_what_sums_up_questions_that_were_left_out_says_nothing_of_them(
+    rung: LadderRung, summary: str, reason: str
+) -> None:
     """Sums cost nothing, so they fit whatever is left."""
-    stand = Stand(Target("slow", "server:slow", 4_096), Endpoint("http://nobody", "tiny"), prompt_set("tiny"))
+    stand = Stand(ProofTarget("slow", "server:slow", 4_096), Endpoint("http://nobody", "tiny"), prompt_set("tiny"))
     stand.rates.learn(prefill=1_000, decode=0.1)
     ended = _Climb(stand, [rung], budget_seconds=10, seen=[], on_observation=None, on_schedule=None).run()
     assert {item.verdict for item in stand.observations} == {"skipped"}

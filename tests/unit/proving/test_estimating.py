@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upright.proving.estimating import Cost, Group, Rates, Timed, choose, told_total
+from upright.proving.estimating import Group, ProbeCost, Rates, Timed, choose, told_total
 from upright.proving.ladder import planned
 from upright.proving.power import rate_ruled_out, samples_to_see
 from upright.proving.prompts import prompt_set
@@ -41,7 +41,7 @@ def test_without_rates_nothing_is_claimed() -> None:
 
 
 def test_a_dear_group_leaves_room_for_a_cheap_one() -> None:
-    groups = [Group("a", "dear", Cost(seconds=50)), Group("a", "cheap", Cost(seconds=5))]
+    groups = [Group("a", "dear", ProbeCost(seconds=50)), Group("a", "cheap", ProbeCost(seconds=5))]
     assert [each.runs for each in choose(groups, Rates(), 10)] == [False, True]
     assert [each.runs for each in choose(groups, Rates(), None)] == [True, True]
 
@@ -57,8 +57,8 @@ def test_a_person_is_told_only_what_has_a_basis() -> None:
     """An answer's length is nobody's to know; a prompt at a measured rate is."""
     rates = Rates()
     rates.learn(prefill=1000, decode=20, prompt_tokens=20_000)
-    read, write = Group("context", "65,536 tokens", Cost(65_536, 16)), Group("smoke", "code", Cost(64, 400))
-    far = Group("context", "262,144 tokens", Cost(262_144, 16))
+    read, write = Group("context", "65,536 tokens", ProbeCost(65_536, 16)), Group("smoke", "code", ProbeCost(64, 400))
+    far = Group("context", "262,144 tokens", ProbeCost(262_144, 16))
     assert [each.told_seconds for each in choose([read, write, far], rates, None)] == [
         pytest.approx(66.3, abs=0.1),
         None,
@@ -72,12 +72,12 @@ def test_what_a_rung_took_here_before_is_the_estimate() -> None:
     """A soak said 8 min 44 s and took 22; smoke said 10 min for 23 s."""
     rates = Rates()
     rates.learn(prefill=1000, decode=2, prompt_tokens=2_000)
-    smoke = [Group("smoke", "language", Cost(64, 400), 3), Group("smoke", "json", Cost(64, 400), 2)]
-    soak = [Group("soak", "load", Cost(seconds=600), 6)]
+    smoke = [Group("smoke", "language", ProbeCost(64, 400), 3), Group("smoke", "json", ProbeCost(64, 400), 2)]
+    soak = [Group("soak", "load", ProbeCost(seconds=600), 6)]
     known = {"smoke": Timed(5, 23.0), "soak": Timed(6, 1320.0, 600.0)}
     assert told_total(choose(smoke, rates, None, known)) == 23
     assert told_total(choose([*smoke, *soak], rates, None, known)) == 1343
-    longer = [Group("soak", "load", Cost(seconds=3600), 6)]
+    longer = [Group("soak", "load", ProbeCost(seconds=3600), 6)]
     assert told_total(choose(longer, rates, None, known)) is None
-    assert told_total(choose([*smoke, Group("smoke", "more", Cost(64, 400))], rates, None, known)) is None
+    assert told_total(choose([*smoke, Group("smoke", "more", ProbeCost(64, 400))], rates, None, known)) is None
     assert told_total([]) is None

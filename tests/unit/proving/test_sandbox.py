@@ -19,7 +19,7 @@ from tests.hostile import sandboxed
 from upright.proving import sandbox
 from upright.proving.confining import syscalls
 from upright.proving.confining.ways import ENVIRONMENT, interpreters, place_for, ways
-from upright.proving.sandbox import Limits, NotIsolatedError, contained, isolation, tried
+from upright.proving.sandbox import NotIsolatedError, SandboxLimits, contained, isolation, tried
 
 TWICE = "def twice(n):\n    return 2 * n"
 HEADERS = {
@@ -81,7 +81,9 @@ def test_a_right_answer_holds_and_nothing_is_left(way: str, started: set[int]) -
 
 def test_what_does_not_end_is_ended_and_nothing_is_left(way: str, started: set[int]) -> None:
     sleeps = "import time\ntime.sleep(60)"
-    outcome = tried({"answer.py": sleeps}, "assert twice(4) == 8", about="answer", limits=Limits(wall_seconds=0.5))
+    outcome = tried(
+        {"answer.py": sleeps}, "assert twice(4) == 8", about="answer", limits=SandboxLimits(wall_seconds=0.5)
+    )
     assert outcome.reason == "did not end within 0.5 s"
     assert left(started) == []
 

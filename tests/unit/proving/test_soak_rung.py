@@ -14,16 +14,16 @@ from typing import Any, cast
 import pytest
 
 from tests.scripted.engine import Fault, ScriptedEngine
-from upright.benchmarking.load import Load
+from upright.benchmarking.load import Arrivals
 from upright.endpoint.client import Endpoint
 from upright.errors import LaunchError
-from upright.launching.footprint import Footprint, Meter
+from upright.launching.footprint import Footprint, FootprintMeter
 from upright.proving import prove
 from upright.proving.ladder import planned
 from upright.proving.prompts import prompt_set
-from upright.proving.rung import Keeper, SoakWish, Stand, Target
+from upright.proving.rung import Keeper, ProofTarget, SoakWish, Stand
 from upright.proving.rungs.soak import RUNG
-from upright.proving.soaking import Seen, Soaked
+from upright.proving.soaking import Soaked, SoakedRequest
 from upright.records.evidence import Observation
 
 TINY = prompt_set("tiny")
@@ -57,7 +57,7 @@ def judged(made: Soaked) -> dict[str, Observation]:
     """What the rung says of a load that was seen."""
     keeper = Keeper(lambda: pytest.fail("it was looked at"), lambda: pytest.fail("it was restarted"))
     stand = Stand(
-        Target("scripted", "server:0", context_tokens=1024, keeper=keeper), Endpoint("http://nobody", "x"), TINY
+        ProofTarget("scripted", "server:0", context_tokens=1024, keeper=keeper), Endpoint("http://nobody", "x"), TINY
     )
     stand.notes["soak"] = made
     return {probe.name: probe.ask(stand) for probe in RUNG.probes(stand)}
@@ -70,7 +70,7 @@ def minutes(count: int = 1, *, slower: float = 0.0, wrong_after: float = 1e9, **
     for number in range(600 * count):
         at = number / 10
         seconds = 0.1 * (1 + slower * at / 60) * chance.lognormvariate(0, 0.2)
-        made.steady.append(Seen(at, f"{number % 14}", seconds, 0.05, None, None, at > wrong_after))
+        made.steady.append(SoakedRequest(at, f"{number % 14}", seconds, 0.05, None, None, at > wrong_after))
     made.warm = [each._replace(wrong=False) for each in made.steady[:28]]
     made.looks = [(look / 2, machine(look / 2, **grown)) for look in range(120 * count)]  # type: ignore[arg-type]
     return made
@@ -134,9 +134,9 @@ def soaked(
     engine: ScriptedEngine, restart: Callable[[], None] | None = None, seconds: float = 1.5, users: int = 2
 ) -> dict[str, Observation]:
     meter = SimpleNamespace(read=lambda: machine(time.perf_counter()))
-    keeper = Keeper(lambda: cast(Meter, meter), restart) if restart else None
+    keeper = Keeper(lambda: cast(FootprintMeter, meter), restart) if restart else None
     with engine.serving() as url, Endpoint(url, engine.model) as endpoint:
-        target = Target("scripted", "server:0", context_tokens=1024, users=users, keeper=keeper)
+        target = ProofTarget("scripted", "server:0", context_tokens=1024, users=users, keeper=keeper)
         evidence = prove(target, endpoint, TINY, rungs=["soak"], soak=SoakWish(seconds))
     return {seen.check: seen for seen in evidence.observations}
 
@@ -190,7 +190,7 @@ class _Hangs(ScriptedEngine):
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short texts, and times as they are to one another: patience is four times what a load allows by itself."""
-    loads = partial(Load, grace_seconds=0.125)
+    loads = partial(Arrivals, grace_seconds=0.125)
     for name, value in (("_PATIENCE_SECONDS", 0.5), ("_TEXT_SHARE", 0.0), ("Load", loads)):
         monkeypatch.setattr(f"upright.proving.soaking.{name}", value)
 

@@ -14,7 +14,7 @@ from upright.proving import climbing, stepping
 from upright.proving.estimating import AFTER_LEFT_OUT, unaffordable
 from upright.proving.journaled import Wish, unfinished_step
 from upright.proving.prompts import prompt_set
-from upright.proving.stepping import Change, context_change, on_trial, step, undo_interrupted
+from upright.proving.stepping import TrialChange, context_change, on_trial, step, undo_interrupted
 from upright.records.evidence import Evidence, Observation
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
@@ -69,7 +69,7 @@ def test_a_trial_that_still_runs_is_let_run(place: DeploymentDir) -> None:
         with pytest.raises(LaunchError, match=f"by process {os.getpid()}$"):
             undo_interrupted(place, said.append)
         with pytest.raises(LaunchError, match="another recipe is being tried"):
-            step(place, Change("--flag", "2", "to be tried"), evidence(PROVED), pytest.fail, said.append)
+            step(place, TrialChange("--flag", "2", "to be tried"), evidence(PROVED), pytest.fail, said.append)
         assert (place.read(Recipe), said) == (OTHER, [])
     assert undo_interrupted(place, said.append) is None
 
@@ -130,6 +130,6 @@ def test_no_restart_is_spent_on_a_change_when_the_budget_is_used_up(
     monkeypatch.setattr(climbing, "_climb_once", lambda directory, wish, tell: evidence(PROVED))
     said: list[str] = []
     wish = Wish("soak", prompt_set("tiny"), budget_seconds=0.0)
-    proved = climbing.climb_deployment(place, wish, said.append, [Change("--flag", "2", "to be tried")])
+    proved = climbing.climb_deployment(place, wish, said.append, [TrialChange("--flag", "2", "to be tried")])
     assert (said, proved.steps) == (["not tried, the budget is used up: --flag 2"], ())
     assert place.read(Recipe) == OWN

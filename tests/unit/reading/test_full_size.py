@@ -14,7 +14,7 @@ from safetensors import safe_open
 from tests.conftest import TINY_MODEL
 from tests.sparse_models import K2_KEYS, k2_gguf_tensors, k2_vocabulary, write_gguf, write_k2_gguf, write_safetensors
 from upright.reading import gguf, read, safetensors
-from upright.reading.blobs import LocalBlob, Window
+from upright.reading.blobs import BlobWindow, LocalBlob
 from upright.records.model import Model
 
 GIB = 2**30
@@ -60,7 +60,7 @@ def test_the_published_mix_of_iq3_k_and_iq4_k(tmp_path: Path) -> None:
 def test_the_gguf_library_agrees_on_the_full_size_file(tmp_path: Path, version: int) -> None:
     path = tmp_path / "k2.gguf"
     write_gguf(path, K2_KEYS | k2_vocabulary(1024), k2_gguf_tensors("Q4_0", "Q6_K"), version=version)
-    ours = gguf.parse(Window(LocalBlob(path), 1 << 16)).tensors
+    ours = gguf.parse(BlobWindow(LocalBlob(path), 1 << 16)).tensors
     theirs = library.GGUFReader(path).tensors
     assert [(t.name, t.shape, t.dtype, t.start, t.end - t.start) for t in ours] == [
         (t.name, tuple(map(int, t.shape)), t.tensor_type.name, int(t.data_offset), int(t.n_bytes)) for t in theirs
@@ -77,7 +77,7 @@ def test_the_safetensors_library_agrees_tensor_by_tensor(tmp_path: Path) -> None
         *((f"model.layers.0.mlp.experts.{n}.up_proj.weight_packed", "I32", (16, 4)) for n in range(50)),
     ]
     write_safetensors(path, tensors, {"format": "pt", "note": 'a "quoted" text'})
-    header = safetensors.parse(Window(LocalBlob(path), 8))
+    header = safetensors.parse(BlobWindow(LocalBlob(path), 8))
     with safe_open(path, "np") as theirs:
         assert theirs.metadata() == header.metadata
         listed = {name: theirs.get_slice(name) for name in theirs.keys()}  # noqa: SIM118
@@ -101,7 +101,7 @@ def test_header_spelling_does_not_matter(tmp_path: Path) -> None:
         path = tmp_path / f"{number}.safetensors"
         path.write_bytes(len(text).to_bytes(8, "little") + text.encode())
         os.truncate(path, 8 + len(text) + 80)
-        headers.append([t[:3] for t in safetensors.parse(Window(LocalBlob(path), 64)).tensors])
+        headers.append([t[:3] for t in safetensors.parse(BlobWindow(LocalBlob(path), 64)).tensors])
     assert all(header == headers[0] for header in headers)
 
 
@@ -114,7 +114,7 @@ def test_a_vocabulary_of_163840_tokens_is_read_5_times_faster_than_by_the_gguf_l
     ratios = []
     for _ in range(3):
         started = time.process_time()
-        ours = gguf.parse(Window(LocalBlob(path), 1 << 20))
+        ours = gguf.parse(BlobWindow(LocalBlob(path), 1 << 20))
         mine = time.process_time() - started
         started = time.process_time()
         theirs = library.GGUFReader(path)

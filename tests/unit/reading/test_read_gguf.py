@@ -12,7 +12,7 @@ from tests.conftest import Upright
 from tests.sparse_models import HIDDEN, K2_KEYS, VOCABULARY, write_gguf
 from upright.errors import ReadError
 from upright.reading import read
-from upright.reading.blobs import LocalBlob, Window
+from upright.reading.blobs import BlobWindow, LocalBlob
 from upright.reading.gguf import parse
 
 
@@ -35,7 +35,7 @@ def test_every_byte_of_the_file_is_accounted_for(tiny_model: Path) -> None:
 
 
 def test_the_gguf_library_agrees_tensor_by_tensor(tiny_model: Path) -> None:
-    ours = parse(Window(LocalBlob(tiny_model), 4096)).tensors
+    ours = parse(BlobWindow(LocalBlob(tiny_model), 4096)).tensors
     theirs = library.GGUFReader(tiny_model).tensors
     assert [(t.name, t.shape, t.dtype, t.start, t.end - t.start) for t in ours] == [
         (t.name, tuple(int(n) for n in t.shape), t.tensor_type.name, int(t.data_offset), int(t.n_bytes)) for t in theirs
@@ -43,9 +43,9 @@ def test_the_gguf_library_agrees_tensor_by_tensor(tiny_model: Path) -> None:
 
 
 def test_the_first_read_may_be_of_any_size(tiny_model: Path) -> None:
-    whole = parse(Window(LocalBlob(tiny_model), 1 << 20))
+    whole = parse(BlobWindow(LocalBlob(tiny_model), 1 << 20))
     for first_bytes in (1, 7, 24, 1000):
-        assert parse(Window(LocalBlob(tiny_model), first_bytes)) == whole
+        assert parse(BlobWindow(LocalBlob(tiny_model), first_bytes)) == whole
 
 
 @pytest.mark.parametrize("kept", [0, 3, 10, 100, 20_000, 34_303, 34_304, 500_000])

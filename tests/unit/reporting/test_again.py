@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.scripted.cells import cell
-from upright.benchmarking.sweep import Asked
+from upright.benchmarking.sweep import SweepRequest
 from upright.cli.bench import _asked, command
 from upright.records.benchmark import Benchmark
 from upright.reporting.again import bench_command, reproduce
 from upright.reporting.page import tiles
 
 
-def asked(words: list[str]) -> Asked:
+def asked(words: list[str]) -> SweepRequest:
     given = dict(command.make_context("bench", list(words)).params)
     names = (
         "workload", "concurrency", "prompt_tokens", "output_tokens", "requests", "rate", "repeats", "budget", "ttft",

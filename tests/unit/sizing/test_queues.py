@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from upright.sizing.service import Service
-from upright.sizing.setting import Setting
+from upright.sizing.setting import SimulationSetting
 from upright.sizing.simulation import simulate
 from upright.sizing.usage import Habit, Usage
 
@@ -41,7 +41,9 @@ def _wait(work: Habit, load: float, seconds: float = 40_000.0) -> float:
     """Mean wait before one's own second of work."""
     usage = replace(ONCE, opening_tokens=work)
     outcome = simulate(
-        Setting(READER, usage, boxes=1, users=0, arrivals_per_second=load, seconds=seconds, warm_up_seconds=500.0)
+        SimulationSetting(
+            READER, usage, boxes=1, users=0, arrivals_per_second=load, seconds=seconds, warm_up_seconds=500.0
+        )
     )
     assert outcome.busy == pytest.approx(load, rel=0.03)
     return (outcome.first_token_seconds.mean or 0.0) - 1.0
@@ -65,7 +67,7 @@ def test_m_g_1() -> None:
 
 def test_m_m_1_has_an_exponential_tail() -> None:
     usage = replace(ONCE, opening_tokens=Exponential(SECOND))
-    outcome = simulate(Setting(READER, usage, 1, 0, 40_000.0, 500.0, arrivals_per_second=0.6))
+    outcome = simulate(SimulationSetting(READER, usage, 1, 0, 40_000.0, 500.0, arrivals_per_second=0.6))
     for share in (0.5, 0.95):
         assert outcome.first_token_seconds.quantile(share) == pytest.approx(-math.log(1 - share) / 0.4, rel=0.08)
 
@@ -75,7 +77,9 @@ def test_m_m_c(servers: int, load: float) -> None:
     """An engine of c streams whose steps take as long however many they carry: Erlang's second formula."""
     engine = Service(((1, 1 / SECOND),), 0.0, 10**9, 10**12, servers)
     usage = replace(ONCE, answer_tokens=Exponential(SECOND))
-    outcome = simulate(Setting(engine, usage, 1, 0, 80_000.0 / servers, 500.0, arrivals_per_second=load * servers))
+    outcome = simulate(
+        SimulationSetting(engine, usage, 1, 0, 80_000.0 / servers, 500.0, arrivals_per_second=load * servers)
+    )
     offered = load * servers
     top = offered**servers / math.factorial(servers) / (1 - load)
     waits = top / (sum(offered**count / math.factorial(count) for count in range(servers)) + top)
@@ -91,7 +95,7 @@ def test_processor_sharing() -> None:
     engine = Service(((1, 1 / SECOND), (1000, 1000 / SECOND)), 0.0, 10**9, 10**12, 1000)
     for work in (Habit(SECOND), Exponential(SECOND)):
         usage = replace(ONCE, answer_tokens=work)
-        outcome = simulate(Setting(engine, usage, 1, 0, 20_000.0, 500.0, arrivals_per_second=0.6))
+        outcome = simulate(SimulationSetting(engine, usage, 1, 0, 20_000.0, 500.0, arrivals_per_second=0.6))
         assert outcome.busy == pytest.approx(0.6, rel=0.03)
         # Little's law: streams at work = arrivals x time. Each token of everybody took one step of the engine.
         mean_streams = 0.6 / (1 - 0.6)
@@ -102,6 +106,6 @@ def test_processor_sharing() -> None:
 def test_little() -> None:
     """Users that think and ask: their number is the rate of turns x (pause + time in the box)."""
     usage = replace(ONCE, opening_tokens=Exponential(SECOND), thinking_seconds=Habit(10, 1.0))
-    outcome = simulate(Setting(READER, usage, boxes=1, users=8, seconds=50_000.0, warm_up_seconds=500.0))
+    outcome = simulate(SimulationSetting(READER, usage, boxes=1, users=8, seconds=50_000.0, warm_up_seconds=500.0))
     cycle = 10 + (outcome.first_token_seconds.mean or 0)
     assert outcome.turns / 50_000 * cycle == pytest.approx(8, rel=0.02)

@@ -9,9 +9,9 @@ import pytest
 
 from upright.errors import UsageError
 from upright.sizing.histogram import Histogram
-from upright.sizing.outcome import Outcome
+from upright.sizing.outcome import SimulationOutcome
 from upright.sizing.service import Service
-from upright.sizing.setting import Setting
+from upright.sizing.setting import SimulationSetting
 from upright.sizing.simulation import simulate
 from upright.sizing.usage import Habit, Usage
 
@@ -33,7 +33,7 @@ USAGE = Usage(
     turns_a_request=1,
     longest_tokens=32_768,
 )
-SETTING = Setting(SERVICE, USAGE, boxes=1, users=1, seconds=1000.0)
+SETTING = SimulationSetting(SERVICE, USAGE, boxes=1, users=1, seconds=1000.0)
 
 
 def test_one_user_alone_sees_the_bare_times() -> None:
@@ -80,7 +80,7 @@ def test_whoever_comes_in_the_middle_of_a_step_waits_for_its_end() -> None:
     """Two streams: the second one's prompt goes with the next whole step, not with a part of one."""
     slow = Service(((1, 1.0), (2, 1.0)), 0.0, 1000, 100_000, 64)
     once = replace(USAGE, opening_tokens=Habit(10), answer_tokens=Habit(100))
-    outcome = simulate(Setting(slow, once, boxes=1, users=0, arrivals_per_second=0.05, seconds=9000.0))
+    outcome = simulate(SimulationSetting(slow, once, boxes=1, users=0, arrivals_per_second=0.05, seconds=9000.0))
     # Alone the first token comes at once (a prompt of no cost); in company at the end of a step and of one's own.
     assert 1.0 < (outcome.first_token_seconds.quantile(0.9) or 0) <= 2.05
 
@@ -95,7 +95,7 @@ def test_a_step_that_decodes_takes_prompts_along_without_starting_twice() -> Non
     """The second comes when the first one's prompt is read: its prompt goes with a decoding step of a second."""
     slow = Service(((1, 1.0), (2, 1.0)), 0.001, 1000, 100_000, 64, prompt_step_seconds=1.0)
     once = replace(USAGE, opening_tokens=Habit(1000), answer_tokens=Habit(10))
-    outcome = simulate(Setting(slow, once, boxes=1, users=0, seconds=100.0, trace=((0.0, 0), (2.0, 0))))
+    outcome = simulate(SimulationSetting(slow, once, boxes=1, users=0, seconds=100.0, trace=((0.0, 0), (2.0, 0))))
     assert outcome.first_token_seconds.quantile(0.0) == pytest.approx(2.0, rel=0.03)
     assert outcome.first_token_seconds.quantile(1.0) == pytest.approx(2.0, rel=0.03)
     assert outcome.last_seconds == pytest.approx(2 + 2 + 9)
@@ -200,7 +200,7 @@ def test_the_same_seed_gives_the_same_answer() -> None:
 
 def test_parts_of_a_fleet_add_up() -> None:
     varied = replace(SETTING, users=3, usage=replace(USAGE, thinking_seconds=Habit(10, 0.5)), seconds=4000.0)
-    whole = Outcome()
+    whole = SimulationOutcome()
     for seed in (1, 2):
         whole.merge(simulate(replace(varied, seed=seed)))
     alone = simulate(replace(varied, seed=1))

@@ -22,15 +22,15 @@ from upright.records.model import Model
 from upright.records.plan import Goal, Plan
 from upright.records.sizing import Sizing
 from upright.requesting.asking import NamedBox, artifacts_of, box_named
-from upright.sizing.answer import Serving, best_way, curve_of, sizing
-from upright.sizing.capacity import Demand, Promise, in_parts, sampling_error, size, spares, trial
+from upright.sizing.answer import ServingBox, best_way, curve_of, sizing
+from upright.sizing.capacity import ServiceDemand, ServicePromise, in_parts, sampling_error, size, spares, trial
 from upright.sizing.costs import costs, unused
 from upright.sizing.deck import DECK, Deck, at_least_one
 from upright.sizing.habits import NAMES, figures_of, usage_of
 from upright.sizing.measured import measured_service
 from upright.sizing.planned import planned_service
 from upright.sizing.service import Service
-from upright.sizing.setting import Setting
+from upright.sizing.setting import SimulationSetting
 from upright.sizing.simulation import simulate
 from upright.sizing.usage import Habit
 
@@ -43,9 +43,9 @@ def row(name: str = "coding-agent") -> UsageRow:
     return found
 
 
-def demand(users: int, promise: Promise | None = None) -> Demand:
+def demand(users: int, promise: ServicePromise | None = None) -> ServiceDemand:
     figures = figures_of(row(), {})
-    return Demand(users, usage_of(row(), figures, 65_536), promise or Promise(), turns=2_000)
+    return ServiceDemand(users, usage_of(row(), figures, 65_536), promise or ServicePromise(), turns=2_000)
 
 
 def test_the_fewest_boxes_keep_the_promise_and_one_fewer_does_not() -> None:
@@ -53,7 +53,7 @@ def test_the_fewest_boxes_keep_the_promise_and_one_fewer_does_not() -> None:
     found = size(demand(120), SERVICE, on_trial=lambda boxes, kept: tried.append((boxes, kept)))
     assert found is not None
     assert found.boxes > 1
-    assert not Promise().broken(found.outcome)
+    assert not ServicePromise().broken(found.outcome)
     assert found.fewer is not None
     assert found.broken
     assert (found.boxes, True) in tried
@@ -67,8 +67,8 @@ def test_more_people_never_need_fewer_boxes() -> None:
 
 
 def test_a_promise_that_one_user_alone_breaks_has_no_answer() -> None:
-    assert size(demand(5, Promise(tokens_per_second=1000)), SERVICE) is None
-    assert size(demand(5, Promise(first_token_seconds=0.01)), SERVICE) is None
+    assert size(demand(5, ServicePromise(tokens_per_second=1000)), SERVICE) is None
+    assert size(demand(5, ServicePromise(first_token_seconds=0.01)), SERVICE) is None
 
 
 def test_a_large_fleet_is_simulated_in_part() -> None:
@@ -94,7 +94,7 @@ def test_spares_follow_the_binomial() -> None:
 
 def test_parts_of_a_fleet_are_the_fleet() -> None:
     usage = demand(1).usage
-    setting = Setting(SERVICE, usage, boxes=12, users=240, seconds=1500.0, warm_up_seconds=500.0)
+    setting = SimulationSetting(SERVICE, usage, boxes=12, users=240, seconds=1500.0, warm_up_seconds=500.0)
     whole, dealt = simulate(setting), in_parts(setting, 3, lambda parts: map(simulate, parts))
     assert dealt.boxes == whole.boxes == 12
     assert dealt.turns == pytest.approx(whole.turns, rel=0.1)
@@ -106,7 +106,7 @@ def test_every_use_has_its_habits_each_with_a_basis(name: str) -> None:
     figures = figures_of(row(name), {})
     assert set(figures) == set(NAMES)
     assert all(figure.basis in ("catalog", "assumed") and figure.source for figure in figures.values())
-    outcome = trial(Demand(4, usage_of(row(name), figures, 65_536), Promise(), turns=500), SERVICE, 1)
+    outcome = trial(ServiceDemand(4, usage_of(row(name), figures, 65_536), ServicePromise(), turns=500), SERVICE, 1)
     assert outcome.turns > 100
 
 
@@ -191,7 +191,7 @@ def test_a_prompt_that_is_read_before_it_came_is_refused() -> None:
 
 def test_a_sizing_says_what_binds_and_what_it_rests_on() -> None:
     figures = figures_of(row(), {})
-    serving = Serving(SERVICE, curve_of(SERVICE, basis="measured", why="by hand"), 65_536)
+    serving = ServingBox(SERVICE, curve_of(SERVICE, basis="measured", why="by hand"), 65_536)
     made = sizing(demand(60), "coding-agent", serving, figures)
     assert made is not None
     assert made.binds != "nothing"
@@ -210,9 +210,9 @@ def trial_p95(boxes: int) -> float:
     return trial(demand(60), SERVICE, boxes).first_token_seconds.quantile(0.95) or 0.0
 
 
-def way(at_once: int, **fields: float) -> Serving:
+def way(at_once: int, **fields: float) -> ServingBox:
     service = replace(SERVICE, **fields)  # type: ignore[arg-type]
-    return Serving(service, curve_of(service, basis="derived", why="by hand"), 65_536, at_once=at_once)
+    return ServingBox(service, curve_of(service, basis="derived", why="by hand"), 65_536, at_once=at_once)
 
 
 def test_the_way_that_needs_the_fewest_boxes_is_taken() -> None:
@@ -232,7 +232,7 @@ def test_the_way_that_needs_the_fewest_boxes_is_taken() -> None:
 
 
 def test_one_box_ends_the_search() -> None:
-    def ways() -> Iterator[Serving]:
+    def ways() -> Iterator[ServingBox]:
         yield way(1)
         pytest.fail("nothing is better than one box")
 
@@ -243,7 +243,7 @@ def test_one_box_ends_the_search() -> None:
 
 def test_boxes_that_fail_often_are_down_as_often_as_the_spares_count_on() -> None:
     figures = figures_of(row(), {"hours_between_failures": 4.0})  # and four hours of repair: half are down
-    serving = Serving(SERVICE, curve_of(SERVICE, basis="measured", why="by hand"), 65_536)
+    serving = ServingBox(SERVICE, curve_of(SERVICE, basis="measured", why="by hand"), 65_536)
     made = sizing(demand(60), "coding-agent", serving, figures)
     assert made is not None
     assert made.spares_why.startswith(f"{(made.boxes + made.spares) / 2:.1f} boxes are down on average")
@@ -253,7 +253,7 @@ def test_a_small_cache_binds_where_there_is_time() -> None:
     figures = figures_of(row(), {})
     tight = replace(SERVICE, pool_tokens=120_000, prompt_token_seconds=1 / 8000)
     made = sizing(
-        demand(30), "coding-agent", Serving(tight, curve_of(tight, basis="measured", why="by hand"), 65_536), figures
+        demand(30), "coding-agent", ServingBox(tight, curve_of(tight, basis="measured", why="by hand"), 65_536), figures
     )
     assert made is not None
     assert made.binds == "kv-pool"
@@ -314,7 +314,7 @@ def test_the_interactive_law_holds(name: str, said: dict[str, float], users: int
     usage = usage_of(row(name), figures_of(row(name), said), 65_536)
     cycle = usage.mean_pause_seconds + 10
     outcome = simulate(
-        Setting(SERVICE, usage, 4, users, cycle * 16_000 / users, warm_up_seconds=cycle, settle_seconds=cycle)
+        SimulationSetting(SERVICE, usage, 4, users, cycle * 16_000 / users, warm_up_seconds=cycle, settle_seconds=cycle)
     )
     answer = outcome.answer_seconds / outcome.turns
     law = users / (usage.mean_pause_seconds + answer)
@@ -337,14 +337,14 @@ def test_more_of_a_habit_never_needs_boxes_the_other_way(name: str, rises: bool)
     counts = []
     for factor in (0.25, 1.0, 4.0):
         figures = figures_of(row(), {name: float(value) * factor})
-        answer = size(Demand(100, usage_of(row(), figures, 65_536), Promise()), roomy)
+        answer = size(ServiceDemand(100, usage_of(row(), figures, 65_536), ServicePromise()), roomy)
         counts.append(answer.boxes if answer else math.inf)
     assert counts == sorted(counts, reverse=not rises), (name, counts)
 
 
 @pytest.mark.slow
 def test_a_part_of_a_fleet_states_its_error_and_exact_has_none() -> None:
-    small = Demand(3_000, demand(1).usage, Promise(), turns=1_500)
+    small = ServiceDemand(3_000, demand(1).usage, ServicePromise(), turns=1_500)
     part = size(small, SERVICE)
     assert part is not None
     error = sampling_error(small, SERVICE, part)
@@ -365,7 +365,7 @@ def benched(service: Service, streams: int, prompt: int, output: int) -> Cell:
         answer_tokens=Habit(output),
         thinking_seconds=Habit(0),
     )
-    seen = simulate(Setting(service, usage, boxes=1, users=streams, seconds=400.0, warm_up_seconds=50.0))
+    seen = simulate(SimulationSetting(service, usage, boxes=1, users=streams, seconds=400.0, warm_up_seconds=50.0))
 
     def spread(value: float | None) -> Spread:
         assert value is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.unit.store.samples import deployment, observation
 from upright.errors import UsageError
-from upright.store import DeploymentDir, Finding, check
+from upright.store import DeploymentDir, StoreFinding, check
 
 _COUNT = 6
 Lines = list[bytes]
@@ -142,7 +142,7 @@ def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
         check(tmp_path / "nothing")
 
 
-def _check_spoiled(whole: Path, folder: Path, spoil: Callable[[Lines], Lines]) -> list[Finding]:
+def _check_spoiled(whole: Path, folder: Path, spoil: Callable[[Lines], Lines]) -> list[StoreFinding]:
     return check(_copy(whole, folder, spoil))
 
 

@@ -14,7 +14,7 @@ from upright.records.benchmark import Shape, Spread
 def argv(
     program: str, target: BenchTarget, shape: Shape, folder: PurePath, tokenizer: str | None, seed: int
 ) -> list[str]:
-    words = [
+    arguments = [
         program, "profile", "-m", target.model, "--url", target.base_url, "--streaming",
         "--endpoint-type", "chat" if target.api == "chat" else "completions", "--use-server-token-count",
         "--isl", str(shape.prompt_tokens), "--osl", str(shape.output_tokens), "--concurrency", str(shape.concurrency),
@@ -22,15 +22,15 @@ def argv(
         "--artifact-dir", str(folder), "--extra-inputs", "ignore_eos:true",
     ]  # fmt: skip
     if shape.turns > 1:
-        words += ["--num-conversations", str(shape.requests), "--conversation-turn-mean", str(shape.turns)]
-        words += ["--conversation-turn-stddev", "0"]
+        arguments += ["--num-conversations", str(shape.requests), "--conversation-turn-mean", str(shape.turns)]
+        arguments += ["--conversation-turn-stddev", "0"]
     else:
-        words += ["--request-count", str(shape.requests)]
+        arguments += ["--request-count", str(shape.requests)]
     if tokenizer is not None:
-        words += ["--tokenizer", tokenizer]
+        arguments += ["--tokenizer", tokenizer]
     if shape.requests_per_second is not None:
-        words += ["--request-rate", f"{shape.requests_per_second:g}", "--request-rate-mode", "poisson"]
-    return words
+        arguments += ["--request-rate", f"{shape.requests_per_second:g}", "--request-rate-mode", "poisson"]
+    return arguments
 
 
 def recognises(data: Any) -> bool:
@@ -41,7 +41,7 @@ def read(data: dict[str, Any]) -> list[Foreign]:
     """aiperf ends well with failed requests: they are read from its summary of errors."""
     try:
         done = int(pick(data, "request_count", "avg", default=0))
-        errors = {_kind(item): int(item["count"]) for item in data.get("error_summary") or ()}
+        errors = {_kind(failure): int(failure["count"]) for failure in data.get("error_summary") or ()}
         sent = done + sum(errors.values())
         rate = data["output_token_throughput"]["avg"]
         ttft = _spread(data, "time_to_first_token", done)
@@ -78,13 +78,13 @@ def read(data: dict[str, Any]) -> list[Foreign]:
 
 def _asked(data: dict[str, Any]) -> dict[str, int]:
     """What its own copy of the command line says was asked for."""
-    words = str(pick(data, "run_info", "cli_command", default="")).replace("=", " ").split()
-    found = {}
+    arguments = str(pick(data, "run_info", "cli_command", default="")).replace("=", " ").split()
+    settings = {}
     for name in ("isl", "osl", "concurrency"):
         flag = f"--{name}"
-        if flag in words and words[words.index(flag) + 1].strip("'\"").isdigit():
-            found[name] = int(words[words.index(flag) + 1].strip("'\""))
-    return found
+        if flag in arguments and arguments[arguments.index(flag) + 1].strip("'\"").isdigit():
+            settings[name] = int(arguments[arguments.index(flag) + 1].strip("'\""))
+    return settings
 
 
 def _kind(item: dict[str, Any]) -> str:
@@ -94,15 +94,15 @@ def _kind(item: dict[str, Any]) -> str:
 
 
 def _spread(data: dict[str, Any], name: str, count: int, factor: float = 0.001) -> Spread | None:
-    found = data.get(name)
-    if not isinstance(found, dict) or found.get("avg") is None:
+    metric = data.get(name)
+    if not isinstance(metric, dict) or metric.get("avg") is None:
         return None
-    mean = found["avg"]
+    mean = metric["avg"]
     figures = {
-        "mean": mean, "low": found.get("min", mean), "high": found.get("max", mean),
-        "p50": found.get("p50", mean), "p90": found.get("p90", mean), "p99": found.get("p99", mean),
+        "mean": mean, "low": metric.get("min", mean), "high": metric.get("max", mean),
+        "p50": metric.get("p50", mean), "p90": metric.get("p90", mean), "p99": metric.get("p99", mean),
     }  # fmt: skip
-    return Spread(count=count, **{key: factor * value for key, value in figures.items()})
+    return Spread(count=count, **{key: factor * figure for key, figure in figures.items()})
 
 
 TOOL = BenchTool("aiperf", "aiperf", argv, "profile_export_aiperf.json", recognises, read)

@@ -13,7 +13,7 @@ from typing import Any
 
 from upright.benchmarking.drivers import aiperf, guidellm, table
 from upright.benchmarking.drivers.foreign import cell_of
-from upright.benchmarking.load import Target
+from upright.benchmarking.load import LoadTarget
 from upright.bounds.values import decoded
 from upright.engines import ENGINES
 from upright.engines.facets.bench import BenchTool, Foreign
@@ -39,29 +39,29 @@ def driver_named(name: str) -> BenchTool:
 
 
 def drive(
-    name: str, target: Target, shape: Shape, *,
+    name: str, target: LoadTarget, shape: Shape, *,
     program: str | None = None, tokenizer: str | None = None, seed: int = 0, seconds: float = 600,
 ) -> list[Foreign]:  # fmt: skip
     """Run the tool to its end. EngineError with its own last words if it fails."""
     driver = driver_named(name)
-    found = program or shutil.which(driver.program)
-    if found is None:
+    executable = program or shutil.which(driver.program)
+    if executable is None:
         raise EngineError(f"{driver.program} is not on the PATH", hint=f"--program PATH says where {name} is")
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        argv = driver.argv(found, target, shape, place, tokenizer, seed)
+        argv = driver.argv(executable, target, shape, place, tokenizer, seed)
         environment = handed_on(os.environ, "tool") | ({"OPENAI_API_KEY": target.key} if target.key else {})
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
         except subprocess.TimeoutExpired:
             raise EngineError(f"{name} did not end in {seconds:g} s") from None
         except OSError as error:
-            raise EngineError(f"{found} cannot be started: {error.strerror}") from None
+            raise EngineError(f"{executable} cannot be started: {error.strerror}") from None
         (place / "stdout.txt").write_text(done.stdout)
         file = place / driver.result
         if done.returncode != 0 or not file.exists():
-            words = (done.stderr.strip() or done.stdout.strip() or "no words").splitlines()[-1]
-            raise EngineError(f"{name} ended with code {done.returncode}: {words[:300]}")
+            last_line = (done.stderr.strip() or done.stdout.strip() or "no words").splitlines()[-1]
+            raise EngineError(f"{name} ended with code {done.returncode}: {last_line[:300]}")
         return driver.read(_parsed(file))
 
 
@@ -69,13 +69,15 @@ def imported(path: Path) -> Benchmark:
     """A result of any of the tools, or a published table as CSV."""
     if path.suffix == ".csv":
         return table.read(_text(path))
-    data = _parsed(path)
+    payload = _parsed(path)
     for driver in drivers().values():
-        if driver.recognises(data):
-            cells = tuple(cell_of(each, run=path.stem, workload="imported") for each in driver.read(data))
+        if driver.recognises(payload):
+            cells = tuple(
+                cell_of(measurement, run=path.stem, workload="imported") for measurement in driver.read(payload)
+            )
             return Benchmark(
                 run=path.stem, title=path.stem, workload="imported", about=f"measured with {driver.name}",
-                deployment=None, model=_model(data), engine=None, engine_version=None, base_url=None,
+                deployment=None, model=_model(payload), engine=None, engine_version=None, base_url=None,
                 at=cells[0].at if cells else "", seed=0, repeats=1, self_test=None, cells=cells,
             )  # fmt: skip
     raise ReadError(f"{path} is no result of {', '.join(drivers())}", hint="or a table of published figures, as .csv")

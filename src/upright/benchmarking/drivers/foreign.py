@@ -31,14 +31,16 @@ def cell_of(
 def scaled(spread: Spread | None, factor: float) -> Spread | None:
     if spread is None:
         return None
-    return Spread(**{name: value if name == "count" else factor * value for name, value in dict(spread).items()})
+    return Spread(
+        **{name: statistic if name == "count" else factor * statistic for name, statistic in dict(spread).items()}
+    )
 
 
 def pick(data: Mapping[str, Any], *names: str, default: Any = None) -> Any:
     """The value at a path; the default if any step is missing."""
-    found: Any = data
+    node: Any = data
     for name in names:
-        if not isinstance(found, Mapping) or name not in found:
+        if not isinstance(node, Mapping) or name not in node:
             return default
-        found = found[name]
-    return default if found is None else found
+        node = node[name]
+    return default if node is None else node

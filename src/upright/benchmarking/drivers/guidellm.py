@@ -18,7 +18,7 @@ def argv(
     program: str, target: BenchTarget, shape: Shape, folder: PurePath, tokenizer: str | None, seed: int
 ) -> list[str]:
     turns = f",turns={shape.turns}" if shape.turns > 1 else ""
-    words = [
+    arguments = [
         program, "run", "--backend", f"kind=openai_http,target={target.base_url},model={target.model}",
         "--profile", f"kind=concurrent,streams={shape.concurrency}",
         "--constraint", f"kind=max_requests,count={shape.requests}",
@@ -26,8 +26,8 @@ def argv(
         "--output", f"kind=json,path={folder / _RESULT}", "--disable-console-interactive", "--random-seed", str(seed),
     ]  # fmt: skip
     if tokenizer is not None:
-        words += ["--tokenizer", json.dumps({"kind": "hf_auto", "model": tokenizer})]
-    return words
+        arguments += ["--tokenizer", json.dumps({"kind": "hf_auto", "model": tokenizer})]
+    return arguments
 
 
 def recognises(data: Any) -> bool:
@@ -37,7 +37,7 @@ def recognises(data: Any) -> bool:
 def read(data: dict[str, Any]) -> list[Foreign]:
     """Its time per output token is latency / tokens, another thing than everybody's: left out, ITL says it better."""
     try:
-        return [_one(item) for item in data["benchmarks"]]
+        return [_one(entry) for entry in data["benchmarks"]]
     except (KeyError, TypeError, ValueError) as error:
         raise ReadError(f"not a result of guidellm: {error!r}") from None
 
@@ -78,16 +78,16 @@ def _one(item: dict[str, Any]) -> Foreign:
 
 
 def _spread(metrics: dict[str, Any], name: str, factor: float = 0.001) -> Spread | None:
-    found = pick(metrics, name, "successful")
-    if not isinstance(found, dict) or found.get("mean") is None:
+    metric = pick(metrics, name, "successful")
+    if not isinstance(metric, dict) or metric.get("mean") is None:
         return None
-    quantiles, mean = found.get("percentiles") or {}, found["mean"]
+    quantiles, mean = metric.get("percentiles") or {}, metric["mean"]
     figures = {
-        "mean": mean, "low": found.get("min", mean), "high": found.get("max", mean),
-        "p50": quantiles.get("p50", found.get("median", mean)), "p90": quantiles.get("p90", mean),
+        "mean": mean, "low": metric.get("min", mean), "high": metric.get("max", mean),
+        "p50": quantiles.get("p50", metric.get("median", mean)), "p90": quantiles.get("p90", mean),
         "p99": quantiles.get("p99", mean),
     }  # fmt: skip
-    return Spread(count=int(found.get("count") or 0), **{key: factor * value for key, value in figures.items()})
+    return Spread(count=int(metric.get("count") or 0), **{key: factor * figure for key, figure in figures.items()})
 
 
 TOOL = BenchTool("guidellm", "guidellm", argv, _RESULT, recognises, read)

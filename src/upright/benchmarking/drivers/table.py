@@ -25,8 +25,8 @@ def read(text: str) -> Benchmark:
     head: dict[str, str] = {}
     for line in text.splitlines():
         if line.startswith("#") and ":" in line:
-            name, _, value = line[1:].partition(":")
-            head[name.strip()] = value.strip()
+            name, _, header_text = line[1:].partition(":")
+            head[name.strip()] = header_text.strip()
     rows = list(csv.DictReader(io.StringIO("\n".join(line for line in text.splitlines() if not line.startswith("#")))))
     missing = [name for name in ("title", "source", "workload") if name not in head]
     if missing or not rows or not set(rows[0]) <= set(COLUMNS):
@@ -49,8 +49,8 @@ def _figures(row: Mapping[str, str]) -> Foreign:
         return float(text) if text else None
 
     def one(name: str) -> Spread | None:
-        value = number(name)
-        return None if value is None else spread_of([value / 1000])
+        milliseconds = number(name)
+        return None if milliseconds is None else spread_of([milliseconds / 1000])
 
     streams = int(row["concurrency"].replace(",", ""))
     return Foreign(

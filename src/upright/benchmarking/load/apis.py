@@ -27,7 +27,7 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Target:
+class LoadTarget:
     """Where requests go. The key is kept out of every representation."""
 
     base_url: str
@@ -135,11 +135,11 @@ def _read_completions(data: dict[str, Any]) -> Told:
 
 
 def _openai_usage(data: dict[str, Any]) -> dict[str, int] | None:
-    found = data.get("usage")
-    if not isinstance(found, dict) or found.get("completion_tokens") is None:
+    raw_usage = data.get("usage")
+    if not isinstance(raw_usage, dict) or raw_usage.get("completion_tokens") is None:
         return None
-    usage = {"prompt": _tokens(found.get("prompt_tokens") or 0), "output": _tokens(found["completion_tokens"])}
-    details = found.get("prompt_tokens_details")
+    usage = {"prompt": _tokens(raw_usage.get("prompt_tokens") or 0), "output": _tokens(raw_usage["completion_tokens"])}
+    details = raw_usage.get("prompt_tokens_details")
     if isinstance(details, dict) and details.get("cached_tokens") is not None:
         usage["cached"] = _tokens(details["cached_tokens"])
     # llama.cpp adds its own timings: what speculation drafted is in no other place of its answer.
@@ -164,8 +164,8 @@ def _read_messages(data: dict[str, Any]) -> Told:
             delta = data.get("delta") or {}
             return Told(delta.get("text") or delta.get("thinking") or delta.get("partial_json") or "")
         case "message_start":
-            found = (data.get("message") or {}).get("usage") or {}
-            return Told("", usage=_anthropic_usage(found))
+            raw_usage = (data.get("message") or {}).get("usage") or {}
+            return Told("", usage=_anthropic_usage(raw_usage))
         case "message_delta":
             usage = _anthropic_usage(data.get("usage") or {})
             return Told("", (data.get("delta") or {}).get("stop_reason"), usage)

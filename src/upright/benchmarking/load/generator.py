@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from upright import bounds
-from upright.benchmarking.load.apis import Target
+from upright.benchmarking.load.apis import LoadTarget
 from upright.benchmarking.load.exchange import Exchange, Fault
 from upright.benchmarking.load.open_files import allow_open_files, none_left
-from upright.benchmarking.load.requests import Landing, Load, Request, Source
-from upright.benchmarking.load.tally import Tally
+from upright.benchmarking.load.requests import Arrivals, Landing, Request, RequestSource
+from upright.benchmarking.load.tally import StreamTally
 from upright.benchmarking.load.wire import WireError
 from upright.errors import HostError
 
@@ -46,15 +46,16 @@ class Flight:
 
 
 def run(
-    target: Target, source: Source, load: Load, *, on_tick: Callable[[Tally, int], None] | None = None,
+    target: LoadTarget, source: RequestSource, load: Arrivals, *,
+    on_tick: Callable[[StreamTally, int], None] | None = None,
     beside: Callable[[], asyncio.Task[None]] | None = None, sample_every: int = 1,
     on_landing: Callable[[Landing], None] | None = None,
-) -> tuple[Tally, Flight]:  # fmt: skip
+) -> tuple[StreamTally, Flight]:  # fmt: skip
     """Run to the end. `on_tick` hears of it twice a second, `on_landing` of every request when it has ended;
     `beside` starts a task that runs along and is cancelled."""
     allow_open_files(load.concurrency)
     with asyncio.Runner() as runner:
-        return runner.run(_Generator(target, source, load, Tally(sample_every), on_landing).run(on_tick, beside))
+        return runner.run(_Generator(target, source, load, StreamTally(sample_every), on_landing).run(on_tick, beside))
 
 
 class _Connection(asyncio.Protocol):
@@ -83,7 +84,12 @@ class _Connection(asyncio.Protocol):
 
 class _Generator:
     def __init__(
-        self, target: Target, source: Source, load: Load, tally: Tally, on_landing: Callable[[Landing], None] | None
+        self,
+        target: LoadTarget,
+        source: RequestSource,
+        load: Arrivals,
+        tally: StreamTally,
+        on_landing: Callable[[Landing], None] | None,
     ) -> None:
         self.target, self.source, self.load, self.tally = target, source, load, tally
         self.on_landing = on_landing or (lambda landing: None)
@@ -105,8 +111,8 @@ class _Generator:
         self._tls = ssl.create_default_context() if target.secure else None
 
     async def run(
-        self, on_tick: Callable[[Tally, int], None] | None, beside: Callable[[], asyncio.Task[None]] | None
-    ) -> tuple[Tally, Flight]:
+        self, on_tick: Callable[[StreamTally, int], None] | None, beside: Callable[[], asyncio.Task[None]] | None
+    ) -> tuple[StreamTally, Flight]:
         self.loop = asyncio.get_running_loop()
         self.finished = self.loop.create_future()
         try:
@@ -126,7 +132,7 @@ class _Generator:
         return self.tally, self.flight
 
     async def _measure(
-        self, on_tick: Callable[[Tally, int], None] | None, beside: Callable[[], asyncio.Task[None]] | None
+        self, on_tick: Callable[[StreamTally, int], None] | None, beside: Callable[[], asyncio.Task[None]] | None
     ) -> None:
         companion = beside() if beside is not None else None
         gc.collect()
@@ -275,15 +281,15 @@ class _Generator:
 
     def _drain(self) -> None:
         pending, self.pending = self.pending, []
-        for connection, now, data in pending:
+        for connection, now, chunk in pending:
             exchange = connection.exchange
             if exchange is None:
                 continue  # idle: the server closed it, or speaks out of turn
             try:
-                if data is None:
+                if chunk is None:
                     self._lost(connection, exchange, now)
                 else:
-                    self._read(connection, exchange, now, data)
+                    self._read(connection, exchange, now, chunk)
             except (WireError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
                 self._land(connection, exchange, now, Fault("malformed", str(error) or type(error).__name__))
 
@@ -359,7 +365,7 @@ class _Generator:
         if not self.flying and not self.waiting and not self.openings and not arriving and not self.finished.done():
             self.finished.set_result(None)
 
-    async def _tick(self, on_tick: Callable[[Tally, int], None] | None) -> None:
+    async def _tick(self, on_tick: Callable[[StreamTally, int], None] | None) -> None:
         due, count = clock(), 0
         while True:
             due += _TICK_SECONDS

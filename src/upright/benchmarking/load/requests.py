@@ -37,7 +37,7 @@ class Landing(NamedTuple):
     words: str = ""
 
 
-class Source(Protocol):
+class RequestSource(Protocol):
     """Where requests come from."""
 
     def first(self) -> Request | None:
@@ -50,7 +50,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Load:
+class Arrivals:
     """How requests arrive, and when to end."""
 
     concurrency: int

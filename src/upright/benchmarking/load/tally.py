@@ -64,7 +64,7 @@ class Buckets:
         )  # fmt: skip
 
 
-class Tally:
+class StreamTally:
     """All streams of one cell."""
 
     def __init__(self, sample_every: int = 1) -> None:

@@ -58,27 +58,27 @@ class Response:
 
     def _read_head(self, head: bytes) -> None:
         first, *lines = head.split(b"\r\n")
-        words = first.split(b" ", 2)
-        if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+        status_fields = first.split(b" ", 2)
+        if len(status_fields) < 2 or not status_fields[0].startswith(b"HTTP/1.") or not status_fields[1].isdigit():
             raise WireError(f"not an HTTP/1.1 answer: {first[:60]!r}")
-        if len(words[1]) != 3:
-            raise WireError(f"not a status: {words[1][:20]!r}")
-        self.status = int(words[1])
-        self.keep_alive = words[0] != b"HTTP/1.0"
+        if len(status_fields[1]) != 3:
+            raise WireError(f"not a status: {status_fields[1][:20]!r}")
+        self.status = int(status_fields[1])
+        self.keep_alive = status_fields[0] != b"HTTP/1.0"
         for line in lines:
-            name, _, value = line.partition(b":")
+            name, _, header_value = line.partition(b":")
             match name.strip().lower():
                 case b"transfer-encoding":
-                    self._chunked = b"chunked" in value.lower()
+                    self._chunked = b"chunked" in header_value.lower()
                 case b"content-length":
-                    length = self._number(value.strip(), 10)
+                    length = self._number(header_value.strip(), 10)
                     if self._left not in (None, length):
                         raise WireError(f"two lengths, {self._left} and {length}")
                     self._left = length
                 case b"connection":
-                    self.keep_alive = b"close" not in value.lower()
+                    self.keep_alive = b"close" not in header_value.lower()
                 case b"content-type":
-                    self.is_stream = b"text/event-stream" in value.lower()
+                    self.is_stream = b"text/event-stream" in header_value.lower()
         if self._chunked:
             self._left = None
         self.finished = self._left == 0 or self.status in (204, 304)
@@ -125,14 +125,14 @@ class Events:
         self._rest = b""
 
     def feed(self, piece: bytes) -> list[bytes]:
-        data = self._rest + piece if self._rest else piece
-        if b"\r" in data:  # a line feed that is still to come finds its \r in the rest
-            data = data.replace(b"\r\n", b"\n")
-        blocks = data.split(b"\n\n")
+        buffer = self._rest + piece if self._rest else piece
+        if b"\r" in buffer:  # a line feed that is still to come finds its \r in the rest
+            buffer = buffer.replace(b"\r\n", b"\n")
+        blocks = buffer.split(b"\n\n")
         self._rest = blocks.pop()
         if len(self._rest) > _CHUNK_LIMIT_BYTES:
             raise WireError("an event without an end")
-        return [found for block in blocks if (found := _data(block))]
+        return [event_data for block in blocks if (event_data := _data(block))]
 
 
 def _data(block: bytes) -> bytes:

@@ -16,24 +16,27 @@ from upright.errors import CatalogError
 def explain(name: str) -> tuple[Explanation, ...]:
     """Everything that the name means; an unknown one is an error with near names."""
     wanted = name.strip().lower()
-    found = tuple(sorted(_all(name.strip()), key=lambda each: each.name.lower() != wanted))
-    if not found and not wanted.startswith("-"):
-        words = nearness.bare(wanted).replace("_", "-")
-        found = tuple(_all(words)) or tuple(_all(f"--{words}"))  # an id or a flag, typed as words
-    if not found:
+    explanations = tuple(sorted(_all(name.strip()), key=lambda explanation: explanation.name.lower() != wanted))
+    if not explanations and not wanted.startswith("-"):
+        spelling = nearness.bare(wanted).replace("_", "-")
+        explanations = tuple(_all(spelling)) or tuple(_all(f"--{spelling}"))  # an id or a flag, typed as words
+    if not explanations:
         close = near(name)
         hint = f"near: {', '.join(close)}" if close else "upright catalog list names the kinds"
         raise CatalogError(f"nothing is called {name}", hint=hint)
-    return found
+    return explanations
 
 
 def near(name: str, count: int = 4) -> tuple[str, ...]:
     """Names that look like it."""
     from upright.catalog.explaining.names import every_name
 
-    found = nearness.near(name, every_name(), 5 * count)
-    fields = {each.rpartition(".")[2] if each[:1].isupper() else each: each for each in reversed(found)}
-    return tuple(each for each in found if each in fields.values())[:count]
+    close_names = nearness.near(name, every_name(), 5 * count)
+    fields = {
+        known_name.rpartition(".")[2] if known_name[:1].isupper() else known_name: known_name
+        for known_name in reversed(close_names)
+    }
+    return tuple(known_name for known_name in close_names if known_name in fields.values())[:count]
 
 
 def _all(name: str) -> Iterator[Explanation]:

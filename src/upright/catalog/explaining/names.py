@@ -23,9 +23,9 @@ def rows_called(name: str) -> Iterator[Explanation]:
     wanted = name.lower()
     for kind in KINDS:
         if kind == "models":
-            found = catalog.find_model(name)
-            if found is not None:
-                yield explained(kind, found)
+            model_row = catalog.find_model(name)
+            if model_row is not None:
+                yield explained(kind, model_row)
             continue
         for row in rows_mentioning(kind, wanted.rpartition(" ")[2]).values():
             if wanted in _called(row):
@@ -58,20 +58,20 @@ def flags_recorded(name: str) -> Iterator[Explanation]:
 
 def variables(name: str) -> Iterator[Explanation]:
     """An environment variable that cures something."""
-    found = [
+    cures = [
         (row, remedy)
         for row in catalog.failures()
         for remedy in row.remedies
         if remedy.do in ("set_env", "unset_env") and remedy.name == name
     ]
-    if found:
+    if cures:
         yield Explanation(
             kind="environment variable",
             name=name,
-            what=f"Set or taken out to cure {', '.join(row.id for row, _ in found)}.",
-            do=tuple(f"{row.id}: {name}={remedy.value or '(unset)'}: {remedy.why}" for row, remedy in found),
-            see=tuple(row.id for row, _ in found),
-            sources=tuple(dict.fromkeys(source for row, _ in found for source in row.sources)),
+            what=f"Set or taken out to cure {', '.join(row.id for row, _ in cures)}.",
+            do=tuple(f"{row.id}: {name}={remedy.value or '(unset)'}: {remedy.why}" for row, remedy in cures),
+            see=tuple(row.id for row, _ in cures),
+            sources=tuple(dict.fromkeys(source for row, _ in cures for source in row.sources)),
         )
 
 

@@ -50,8 +50,10 @@ def remedy_words(remedy: Remedy) -> str:
     scope = f"{remedy.engine}: " if remedy.engine else ""
     verb, _, thing = remedy.do.partition("_")
     if verb in _VERBS and thing in ("flag", "env"):
-        value = f" {'=' if thing == 'env' else ''}{remedy.value}".replace(" =", "=") if remedy.value else ""
-        change = f"{_VERBS[verb]} {remedy.name}{' to' if verb in ('raise', 'lower') and value else ''}{value}"
+        setting_text = f" {'=' if thing == 'env' else ''}{remedy.value}".replace(" =", "=") if remedy.value else ""
+        change = (
+            f"{_VERBS[verb]} {remedy.name}{' to' if verb in ('raise', 'lower') and setting_text else ''}{setting_text}"
+        )
         return f"{scope}{change}: {remedy.why}"
     if remedy.do == "other_port":
         return f"{scope}take {f'port {remedy.value}' if remedy.value else 'another port'}: {remedy.why}"
@@ -252,7 +254,7 @@ def _model(row: ModelRow) -> dict[str, Any]:
     ]
     facts += [(f"sampling, {mode}", _settings(values)) for mode, values in row.sampling.items()]
     facts.append(("licence", row.licence.name))
-    facts += [("it bites", words) for words in row.licence.bites]
+    facts += [("it bites", clause) for clause in row.licence.bites]
     if row.vision is not None:
         without = f"; not in {', '.join(row.vision.engines_without)}" if row.vision.engines_without else ""
         facts.append(("sees", f"in {', '.join(row.vision.engines)}{without}"))
@@ -278,7 +280,7 @@ def _artifact(artifact: Artifact) -> str:
 
 
 def _settings(values: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in values.items())
+    return ", ".join(f"{name} {number:g}" for name, number in values.items())
 
 
 def _setting(row: SettingRow) -> dict[str, Any]:
@@ -317,8 +319,8 @@ def _measurement(row: MeasurementRow) -> dict[str, Any]:
     count = f"{row.gpu_count}x " if row.gpu_count else ""
     return {
         "title": f"{row.model} on {count}{row.gpu}",
-        "what": f"A published result: {'; '.join(each for each in setting if each)}.",
-        "facts": (("date", row.date), *((label, value) for label, value in figures.items() if value)),
+        "what": f"A published result: {'; '.join(part for part in setting if part)}.",
+        "facts": (("date", row.date), *((label, figure) for label, figure in figures.items() if figure)),
     }  # fmt: skip
 
 
@@ -330,16 +332,23 @@ def _pool(row: PoolRow) -> dict[str, Any]:
 def _by_fields(row: Row) -> dict[str, Any]:
     """Any other kind: its plain fields, and the first that reads like a sentence."""
     known = row.model_dump(mode="json", exclude={"id", "grade", "sources", "owner", "file"})
-    plain = {name: value for name, value in known.items() if isinstance(value, str | int | float) and value != ""}
+    plain = {
+        name: field_value
+        for name, field_value in known.items()
+        if isinstance(field_value, str | int | float) and field_value != ""
+    }
     what = next((str(plain[name]) for name in ("why", "about", "note", "name") if name in plain), row.id)
-    return {"what": what, "facts": tuple((name, str(value)) for name, value in plain.items() if str(value) != what)}
+    return {
+        "what": what,
+        "facts": tuple((name, str(field_value)) for name, field_value in plain.items() if str(field_value) != what),
+    }
 
 
 def _said(fact: Fact, unit: str = "") -> str:
     if fact.value is None:
         return f"not known ({fact.note})" if fact.note else "not known"
-    value = f"{fact.value:,}" if isinstance(fact.value, int) else f"{fact.value:g}"
-    return f"{value} {unit}".rstrip() + (f" ({fact.note})" if fact.note else "")
+    number = f"{fact.value:,}" if isinstance(fact.value, int) else f"{fact.value:g}"
+    return f"{number} {unit}".rstrip() + (f" ({fact.note})" if fact.note else "")
 
 
 _MAKERS: dict[str, Callable[[Any], dict[str, Any]]] = {

@@ -61,11 +61,11 @@ class Fact(Part):
         why = f"{where}: {self.source} (grade {self.grade})"
         if self.value is None:
             return Figure(value=None, basis=None, source=why)
-        value = self.value * factor
-        return Figure(value=int(value) if float(value).is_integer() else value, basis="catalog", source=why)
+        scaled = self.value * factor
+        return Figure(value=int(scaled) if float(scaled).is_integer() else scaled, basis="catalog", source=why)
 
 
 def facts(row: Row) -> dict[str, Fact]:
     """The row's numbers by field name."""
-    found: dict[str, Any] = {name: getattr(row, name) for name in type(row).model_fields}
-    return {name: value for name, value in found.items() if isinstance(value, Fact)}
+    attributes: dict[str, Any] = {name: getattr(row, name) for name in type(row).model_fields}
+    return {name: attribute for name, attribute in attributes.items() if isinstance(attribute, Fact)}

@@ -24,7 +24,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-class Seen(Part):
+class SeenLine(Part):
     """A real line."""
 
     line: Words
@@ -69,7 +69,7 @@ class FailureRow(Row):
     """Why it happens."""
     remedies: Annotated[tuple[Remedy, ...], Field(min_length=1)]
     """What may cure it, the likeliest first."""
-    seen: tuple[Seen, ...] | Literal["none"]
+    seen: tuple[SeenLine, ...] | Literal["none"]
     """Real lines with their sources, or `none`."""
 
     @model_validator(mode="after")
@@ -82,13 +82,13 @@ class FailureRow(Row):
 
     @model_validator(mode="after")
     def _remedies_speak_of_known_things(self) -> Self:
-        words = set(re.compile(self.pattern).groupindex)
+        group_names = set(re.compile(self.pattern).groupindex)
         for remedy in self.remedies:
             for word in re.findall(r"\{(\w+)\}", f"{remedy.name or ''} {remedy.value or ''}"):
-                if word not in words:
+                if word not in group_names:
                     raise ValueError(f"a remedy speaks of {{{word}}}, which the pattern does not name")
         for word in re.findall(r"\{(\w+)\}", f"{self.title} {self.cause}"):
-            if word not in words:
+            if word not in group_names:
                 raise ValueError(f"title or cause speaks of {{{word}}}, which the pattern does not name")
         return self
 

@@ -11,7 +11,7 @@ from upright.records.base import Part
 from upright.records.model import Attention, Experts
 
 
-class Shape(Part):
+class ModelShape(Part):
     """What the tensors form, as the configuration says."""
 
     architecture: str
@@ -161,7 +161,7 @@ class ModelRow(Row):
     """Weights in all."""
     active_parameters: Fact
     """Weights that a token visits."""
-    shape: Shape | None = None
+    shape: ModelShape | None = None
     """None when only the headline figures are known, or a configuration tells more."""
     configuration: str | None = None
     """Name of the recorded config.json: shapes, cache and derived sizes follow from it."""

@@ -28,18 +28,18 @@ def main() -> None:
 
 
 def refusals(parse: Callable[[Words], str | None], settings: list[Words]) -> list[tuple[Words, str]]:
-    found: list[tuple[Words, str]] = []
+    refused: list[tuple[Words, str]] = []
     left = list(settings)
-    while len(found) < MOST_REFUSALS:
+    while len(refused) < MOST_REFUSALS:
         message = parse([word for setting in left for word in setting])
         if message is None:
-            return found
+            return refused
         blamed = blame(message, left)
-        found.append((blamed or [], message))
+        refused.append((blamed or [], message))
         if blamed is None:
-            return found
+            return refused
         left.remove(blamed)
-    return found
+    return refused
 
 
 def blame(message: str, settings: list[Words]) -> Words | None:
@@ -50,8 +50,8 @@ def blame(message: str, settings: list[Words]) -> Words | None:
             if setting[0] == name:
                 return setting
     for setting in settings:
-        value = setting[1] if len(setting) > 1 else ""
-        if len(value) >= LEAST_TELLING_LETTERS and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message):
+        operand = setting[1] if len(setting) > 1 else ""
+        if len(operand) >= LEAST_TELLING_LETTERS and re.search(rf"(?<!\w){re.escape(operand)}(?!\w)", message):
             return setting
     return None
 
@@ -63,8 +63,8 @@ def attempt(parse: Callable[[Words], object], words: Words) -> str | None:
         with contextlib.redirect_stderr(talk):
             parse(words)
     except SystemExit:
-        found = " ".join(talk.getvalue().rpartition("error:")[2].split())
-        return found[:600] or "refused without a word"
+        error_text = " ".join(talk.getvalue().rpartition("error:")[2].split())
+        return error_text[:600] or "refused without a word"
     except Exception as error:  # whatever the engine raises is its verdict
         return " ".join(str(error).split())[:600] or type(error).__name__
     return None

@@ -41,15 +41,15 @@ class Complaint:
 
 def complaint(answer: Answer) -> str | None:
     """The first thing wrong with the answer's form, or None."""
-    return next((each.what for each in complaints(answer)), None)
+    return next((fault.what for fault in complaints(answer)), None)
 
 
 def complaints(answer: Answer, *, scripts: tuple[str, ...] | None = None) -> Iterator[Complaint]:
     """Everything wrong with the answer's form. `scripts` are the writing systems that were asked for."""
     yield from _form(answer)
     for where, text in (("", answer.text), (" in the reasoning", answer.reasoning)):
-        for found in _text(text, scripts, cut=answer.finish_reason == "length"):
-            yield Complaint(found.guard, found.what + where)
+        for fault in _text(text, scripts, cut=answer.finish_reason == "length"):
+            yield Complaint(fault.guard, fault.what + where)
     if answer.request.get("logprobs"):
         yield from _logprobs(answer.logprobs)
     for call in answer.tool_calls:
@@ -84,12 +84,12 @@ def _words_of(error: object) -> str:
 def _text(text: str, scripts: tuple[str, ...] | None, *, cut: bool) -> Iterator[Complaint]:
     if "\ufffd" in text:
         yield Complaint("utf-8", "invalid UTF-8 in the answer")
-    if found := flood(text):
-        yield Complaint("flood", found)
-    if found := loop(text, cut=cut):
-        yield Complaint("loop", found)
-    if scripts is not None and (found := drift(text, scripts)):
-        yield Complaint("drift", found)
+    if symptom := flood(text):
+        yield Complaint("flood", symptom)
+    if symptom := loop(text, cut=cut):
+        yield Complaint("loop", symptom)
+    if scripts is not None and (symptom := drift(text, scripts)):
+        yield Complaint("drift", symptom)
     if leak := _LEAK.search(text):
         yield Complaint("leak", f"{leak[0]} in the text: the parser did not take it")
 
@@ -99,12 +99,12 @@ def _logprobs(entries: list[dict[str, Any]] | None) -> Iterator[Complaint]:
         yield Complaint("logprobs", "logprobs were asked for, and none came")
         return
     for position, entry in enumerate(entries):
-        value = entry.get("logprob")
-        if not isinstance(value, int | float) or math.isnan(value):
-            yield Complaint("logprobs", f"the logprob of token {position + 1} is {value}")
+        logprob = entry.get("logprob")
+        if not isinstance(logprob, int | float) or math.isnan(logprob):
+            yield Complaint("logprobs", f"the logprob of token {position + 1} is {logprob}")
             return
-        if value > 1e-3:
-            yield Complaint("logprobs", f"the logprob of token {position + 1} is {value}, above zero")
+        if logprob > 1e-3:
+            yield Complaint("logprobs", f"the logprob of token {position + 1} is {logprob}, above zero")
             return
 
 

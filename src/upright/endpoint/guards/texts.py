@@ -21,8 +21,8 @@ _WINDOW_LETTERS = 400
 
 
 def flood(text: str) -> str | None:
-    found = _FLOOD.search(text)
-    return f"a flood of {found[0][0]!r}, {len(found[0])} times" if found else None
+    flood_match = _FLOOD.search(text)
+    return f"a flood of {flood_match[0][0]!r}, {len(flood_match[0])} times" if flood_match else None
 
 
 def loop(text: str, *, cut: bool = False) -> str | None:
@@ -80,7 +80,7 @@ def _is_loop(unit: str, length: int, *, at_end: bool) -> bool:
     times = length / len(unit)
     if len(set(unit)) == 1:
         return False  # a ruler, or a flood
-    if any(each.isalpha() for each in unit):
+    if any(character.isalpha() for character in unit):
         if at_end:
             return times >= 4 and length >= 96
         return times >= 8 and length >= (96 if len(unit) < 80 else 480)

@@ -53,11 +53,11 @@ class Accepted:
 
     def first(self, *spellings: str) -> str | None:
         """The first spelling that this version takes; None if it takes none."""
-        return next((each for each in spellings if each in self), None)
+        return next((spelling for spelling in spellings if spelling in self), None)
 
 
 @dataclass(frozen=True)
-class Case:
+class FlagCase:
     """Everything that decides a command line."""
 
     plan: Plan
@@ -74,13 +74,13 @@ class Case:
 class Flags(Protocol):
     """The facet that no engine can be without."""
 
-    def arguments(self, case: Case) -> tuple[Setting, ...]:
+    def arguments(self, case: FlagCase) -> tuple[Setting, ...]:
         """The words in order, each with its reason."""
         ...
 
-    def environment(self, case: Case) -> tuple[Setting, ...]: ...
+    def environment(self, case: FlagCase) -> tuple[Setting, ...]: ...
 
-    def notes(self, case: Case) -> tuple[str, ...]:
+    def notes(self, case: FlagCase) -> tuple[str, ...]:
         """What was left out or must be known, in sentences."""
         ...
 
@@ -88,7 +88,9 @@ class Flags(Protocol):
 def accepted(engine: str, version: str | None, box: Box | None) -> Accepted:
     """What the engine on the box says itself, else what was recorded of its version or its nearest older one."""
     engines = box.engines if box else ()
-    installed = next((found for found in engines if found.engine == engine and found.flags), None)
+    installed = next(
+        (installation for installation in engines if installation.engine == engine and installation.flags), None
+    )
     if installed is not None and installed.flags:
         return Accepted(frozenset(installed.flags), installed.version)
     recorded = nearest_flags(engine, version)

@@ -42,7 +42,7 @@ class Shapes:
 
 
 @dataclass(frozen=True)
-class Way:
+class KernelRoute:
     """One way through an engine to its Triton kernels."""
 
     name: str
@@ -75,7 +75,7 @@ class TritonKernels:
 
     package: str
     """The directory and the wheel that hold it."""
-    ways: tuple[Way, ...]
+    ways: tuple[KernelRoute, ...]
     latent: Callable[[MlaAttention, int, str], Iterable[tuple[str, Shapes]]]
     """A layer, devices and the cache's type -> ways by name, each with its shapes."""
     grouped: tuple[str, ...]

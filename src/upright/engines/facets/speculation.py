@@ -69,4 +69,4 @@ def reason(wanted: Candidate) -> str:
 
 def given(wanted: Candidate) -> list[Setting]:
     """What the person wrote after the way, as flags."""
-    return [Setting(name=name, value=value, reason="given with --speculate") for name, value in wanted.further]
+    return [Setting(name=name, value=operand, reason="given with --speculate") for name, operand in wanted.further]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from upright.engines.facets.flags import Case
+from upright.engines.facets.flags import FlagCase
 from upright.engines.llamacpp import flags as llamacpp
 from upright.records.model import MlaAttention
 from upright.records.recipe import Setting
@@ -19,7 +19,7 @@ _SOURCE = "ik_llama.cpp at 8337e4cd, common/common.cpp"
 class IkLlamaCppFlags:
     """The words of ik_llama.cpp's HTTP server."""
 
-    def arguments(self, case: Case) -> tuple[Setting, ...]:
+    def arguments(self, case: FlagCase) -> tuple[Setting, ...]:
         return (
             *llamacpp.where_it_serves(case),
             *llamacpp.memory(case.plan),
@@ -30,10 +30,10 @@ class IkLlamaCppFlags:
             Setting(name="--metrics", reason="counters for proofs and benchmarks", source=llamacpp.SERVER_README),
         )
 
-    def environment(self, case: Case) -> tuple[Setting, ...]:
+    def environment(self, case: FlagCase) -> tuple[Setting, ...]:
         return ()
 
-    def notes(self, case: Case) -> tuple[str, ...]:
+    def notes(self, case: FlagCase) -> tuple[str, ...]:
         return (
             *llamacpp.shared_notes(case),
             "Left out on purpose: -fmoe (gone, fusing is the default), -ger (acts on BailingMoE only), --warmup-batch "
@@ -41,7 +41,7 @@ class IkLlamaCppFlags:
         )
 
 
-def _latent_attention(case: Case) -> Iterator[Setting]:
+def _latent_attention(case: FlagCase) -> Iterator[Setting]:
     if not any(isinstance(kind, MlaAttention) for kind in case.model.architecture.attention):
         yield Setting(
             name="--cache-type-v", value=case.plan.kv.dtype, reason="values are stored as keys are", source=_SOURCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from upright.engines import knowledge
-from upright.engines.facets.flags import Case
+from upright.engines.facets.flags import FlagCase
 from upright.engines.ktransformers.cpu_formats import CONVERTED, experts_on_gpus, host_format
 from upright.engines.sglang.flags import SglangFlags
 from upright.records.recipe import Setting
@@ -20,18 +20,18 @@ _NOT_ITS = frozenset({"--attention-backend", "--moe-runner-backend", "--fp4-gemm
 class KtransformersFlags:
     """The words of SGLang's server, and those of kt-kernel."""
 
-    def arguments(self, case: Case) -> tuple[Setting, ...]:
+    def arguments(self, case: FlagCase) -> tuple[Setting, ...]:
         sglang = (setting for setting in SglangFlags().arguments(case) if setting.name not in _NOT_ITS)
         return (*sglang, *_experts(case), *_kernels(case))
 
-    def environment(self, case: Case) -> tuple[Setting, ...]:
+    def environment(self, case: FlagCase) -> tuple[Setting, ...]:
         return SglangFlags().environment(case)
 
-    def notes(self, case: Case) -> tuple[str, ...]:
+    def notes(self, case: FlagCase) -> tuple[str, ...]:
         return tuple(_notes(case))
 
 
-def _experts(case: Case) -> Iterator[Setting]:
+def _experts(case: FlagCase) -> Iterator[Setting]:
     method, cpu = host_format(case.model.quantisation).name, case.box.cpu
     if case.model.architecture.experts is None:
         return
@@ -65,7 +65,7 @@ def _experts(case: Case) -> Iterator[Setting]:
     )
 
 
-def _kernels(case: Case) -> Iterator[Setting]:
+def _kernels(case: FlagCase) -> Iterator[Setting]:
     yield Setting(
         name="--attention-backend",
         value="flashinfer",
@@ -87,7 +87,7 @@ def _kernels(case: Case) -> Iterator[Setting]:
         )
 
 
-def _notes(case: Case) -> Iterator[str]:
+def _notes(case: FlagCase) -> Iterator[str]:
     yield from knowledge.shared_notes(case)
     yield (
         "--kt-gpu-prefill-token-threshold is left out: above it prompts are read layer by layer on the GPU, which was "

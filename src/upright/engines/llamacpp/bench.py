@@ -37,7 +37,7 @@ def read(data: list[dict[str, Any]]) -> list[Foreign]:
 def _one(row: dict[str, Any]) -> Foreign:
     prompt, output = int(row["n_prompt"]), int(row["n_gen"])
     rates = [float(rate) for rate in row.get("samples_ts") or [row["avg_ts"]]]
-    each = spread_of([1 / rate for rate in rates]) if output else None
+    tpot = spread_of([1 / rate for rate in rates]) if output else None
     seconds = sum((prompt + output) / rate for rate in rates)
     return Foreign(
         program="llama-bench",
@@ -50,7 +50,7 @@ def _one(row: dict[str, Any]) -> Foreign:
         total_tokens_per_second=float(row["avg_ts"]),
         requests_per_second=len(rates) / seconds,
         ttft=spread_of([prompt / rate for rate in rates]) if prompt and not output else None,
-        tpot=each,
+        tpot=tpot,
         at=str(row.get("test_time", "")),
         notes=("the engine alone: no server, no queue, no sampling",),
     )

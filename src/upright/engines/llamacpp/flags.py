@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 
 from upright.engines import dialects, knowledge
-from upright.engines.facets.flags import Case
+from upright.engines.facets.flags import FlagCase
 from upright.engines.llamacpp.tensor_patterns import experts_pattern
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
@@ -25,7 +25,7 @@ ALL_LAYERS = "999"
 class LlamaCppFlags:
     """The words of mainline llama.cpp's HTTP server."""
 
-    def arguments(self, case: Case) -> tuple[Setting, ...]:
+    def arguments(self, case: FlagCase) -> tuple[Setting, ...]:
         return (
             *where_it_serves(case),
             *memory(case.plan),
@@ -37,14 +37,14 @@ class LlamaCppFlags:
             *_habits(case),
         )
 
-    def environment(self, case: Case) -> tuple[Setting, ...]:
+    def environment(self, case: FlagCase) -> tuple[Setting, ...]:
         return ()
 
-    def notes(self, case: Case) -> tuple[str, ...]:
+    def notes(self, case: FlagCase) -> tuple[str, ...]:
         return tuple(shared_notes(case))
 
 
-def where_it_serves(case: Case) -> tuple[Setting, ...]:
+def where_it_serves(case: FlagCase) -> tuple[Setting, ...]:
     serving = case.serving
     return (
         Setting(name="--model", value=serving.model_path, reason=knowledge.artifact_words(case)),
@@ -78,7 +78,7 @@ def memory(plan: Plan) -> tuple[Setting, ...]:
     )
 
 
-def on_gpus(case: Case) -> Iterator[Setting]:
+def on_gpus(case: FlagCase) -> Iterator[Setting]:
     """Layers on the GPUs, and the experts where the plan put them."""
     if not case.box.gpus:
         return
@@ -117,7 +117,7 @@ def on_gpus(case: Case) -> Iterator[Setting]:
         )
 
 
-def threads(case: Case) -> Iterator[Setting]:
+def threads(case: FlagCase) -> Iterator[Setting]:
     """Where experts are computed by the CPU. Without GPUs the engine's own choice is good."""
     cores, logical = case.box.cpu.cores, case.box.cpu.threads
     if not knowledge.experts_in_memory(case.plan) or not cores:
@@ -136,7 +136,7 @@ def threads(case: Case) -> Iterator[Setting]:
     )
 
 
-def conversation(case: Case) -> Iterator[Setting]:
+def conversation(case: FlagCase) -> Iterator[Setting]:
     yield Setting(
         name="--jinja",
         reason="the model's own chat template renders tools; off by default in ik_llama.cpp and older builds",
@@ -152,13 +152,13 @@ def conversation(case: Case) -> Iterator[Setting]:
         "a request can still ask for thinking",
         source=LOCAL_RUN,
     )
-    for name, value in knowledge.sampling(case.row, instant=True).items():
+    for name, number in knowledge.sampling(case.row, instant=True).items():
         flag = {"temperature": "--temp", "top_p": "--top-p"}.get(name)
         if flag:
-            yield Setting(name=flag, value=f"{value:g}", reason="the maker's setting for non-thinking mode")
+            yield Setting(name=flag, value=f"{number:g}", reason="the maker's setting for non-thinking mode")
 
 
-def shared_notes(case: Case) -> Iterator[str]:
+def shared_notes(case: FlagCase) -> Iterator[str]:
     yield from dialects.template_notes(case)
     if case.serving.model_path.startswith(ELSEWHERE):
         yield (
@@ -183,7 +183,7 @@ def _value_cache(plan: Plan) -> tuple[Setting, ...]:
     )
 
 
-def _habits(case: Case) -> Iterator[Setting]:
+def _habits(case: FlagCase) -> Iterator[Setting]:
     yield Setting(name="--metrics", reason="counters for proofs and benchmarks", source=SERVER_README)
     yield Setting(name="--no-webui", reason="an endpoint for clients; no page that asks for the key")
     yield Setting(name="--offline", reason="the engine fetches nothing behind your back", source=SERVER_README)

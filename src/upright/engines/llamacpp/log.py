@@ -49,8 +49,8 @@ def timings(log: str) -> tuple[RequestTiming, ...]:
 def _device(_: str, named: str | None) -> str | None:
     if named is None:
         return None
-    if found := _GPU.match(named):
-        return f"gpu{found[1]}"
+    if gpu_match := _GPU.match(named):
+        return f"gpu{gpu_match[1]}"
     if named.startswith(("CPU", "CUDA_Host", "ROCm_Host", "Vulkan_Host", "SYCL_Host", "BLAS", "AMX")):
         return HOST
     return "gpu0" if named.startswith(("Metal", "MTL")) else None

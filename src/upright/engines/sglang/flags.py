@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from upright.catalog import versions
 from upright.engines import dialects, knowledge, silicon
-from upright.engines.facets.flags import Case
+from upright.engines.facets.flags import FlagCase
 from upright.engines.sglang.speculation import settings
 from upright.records.recipe import KEY_CONFIG, Setting
 
@@ -20,7 +20,7 @@ _COOKBOOK = "sgl-project/sglang docs/cookbook Kimi-K2.6.mdx (2026-08)"
 class SglangFlags:
     """The words of SGLang's OpenAI-compatible server."""
 
-    def arguments(self, case: Case) -> tuple[Setting, ...]:
+    def arguments(self, case: FlagCase) -> tuple[Setting, ...]:
         return (
             *_where_it_serves(case),
             *_spread(case),
@@ -32,14 +32,14 @@ class SglangFlags:
             *_habits(case),
         )
 
-    def environment(self, case: Case) -> tuple[Setting, ...]:
+    def environment(self, case: FlagCase) -> tuple[Setting, ...]:
         return silicon.nccl(case.plan, case.box)
 
-    def notes(self, case: Case) -> tuple[str, ...]:
+    def notes(self, case: FlagCase) -> tuple[str, ...]:
         return tuple(_notes(case))
 
 
-def _where_it_serves(case: Case) -> Iterator[Setting]:
+def _where_it_serves(case: FlagCase) -> Iterator[Setting]:
     serving = case.serving
     if case.install is not None and case.install.module is None:
         yield Setting(name="serve", reason="SGLang's server, by its own command")
@@ -59,7 +59,7 @@ def _where_it_serves(case: Case) -> Iterator[Setting]:
         yield Setting(name="--revision", value=case.model.revision, reason="the commit that was read")
 
 
-def _spread(case: Case) -> Iterator[Setting]:
+def _spread(case: FlagCase) -> Iterator[Setting]:
     parallel = case.plan.parallel
     # Guard: `--tp` is a mere abbreviation and `--tp-size` the flag (SGLang 0.5.23's parser).
     yield Setting(
@@ -98,7 +98,7 @@ def _spread(case: Case) -> Iterator[Setting]:
     yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce", case.serving.image)
 
 
-def _memory(case: Case) -> Iterator[Setting]:
+def _memory(case: FlagCase) -> Iterator[Setting]:
     plan = case.plan
     yield Setting(name="--context-length", value=str(plan.context_tokens), reason="the context that was planned")
     count = knowledge.sequences(plan)
@@ -136,7 +136,7 @@ def _memory(case: Case) -> Iterator[Setting]:
     )
 
 
-def _kernels(case: Case) -> Iterator[Setting]:
+def _kernels(case: FlagCase) -> Iterator[Setting]:
     nvfp4 = "NVFP4" in (case.model.quantisation or "").upper()
     if nvfp4:
         # Guard: `nvfp4` is no value that SGLang's parser takes; its name for these checkpoints is modelopt_fp4.
@@ -178,12 +178,12 @@ def _kernels(case: Case) -> Iterator[Setting]:
         )
 
 
-def _model(case: Case) -> Iterator[Setting]:
+def _model(case: FlagCase) -> Iterator[Setting]:
     yield from dialects.parser_settings(case, "sglang")
     yield from knowledge.own_code(case, _COOKBOOK)
 
 
-def _modalities(case: Case) -> Iterator[Setting]:
+def _modalities(case: FlagCase) -> Iterator[Setting]:
     if not case.model.architecture.vision:
         return
     if case.serving.vision:
@@ -200,16 +200,16 @@ def _modalities(case: Case) -> Iterator[Setting]:
         )
 
 
-def _speculation(case: Case) -> Iterator[Setting]:
+def _speculation(case: FlagCase) -> Iterator[Setting]:
     wanted = knowledge.speculation(case)
     if wanted is not None:
-        found, source = wanted
-        for setting in settings(found, case.accepted, 0):
+        draft_candidate, source = wanted
+        for setting in settings(draft_candidate, case.accepted, 0):
             named = setting.name in ("--speculative-algorithm", "--speculative-draft-model-path")
             yield setting.model_copy(update={"source": source}) if named else setting
 
 
-def _habits(case: Case) -> Iterator[Setting]:
+def _habits(case: FlagCase) -> Iterator[Setting]:
     yield Setting(name="--enable-metrics", reason="counters for proofs and benchmarks", source=_COOKBOOK)
     yield Setting(
         name="--enable-cache-report", reason="usage tells how much of a prompt came from the cache", source=_COOKBOOK
@@ -223,7 +223,7 @@ def _habits(case: Case) -> Iterator[Setting]:
         )
 
 
-def _notes(case: Case) -> Iterator[str]:
+def _notes(case: FlagCase) -> Iterator[str]:
     plan, version = case.plan, case.plan.engine_version or ""
     yield from knowledge.shared_notes(case)
     yield from dialects.agent_notes(case, "sglang", "SGLang leaves the model's calls in its text")

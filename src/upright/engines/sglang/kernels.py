@@ -12,9 +12,9 @@ from upright.engines.facets.kernels import (
     TOKENS,
     Arguments,
     FusedExperts,
+    KernelRoute,
     Shapes,
     TritonKernels,
-    Way,
     latent_shapes,
     tensor,
 )
@@ -25,11 +25,11 @@ _FOLDERS = ("sglang/kernels/ops/attention", "sglang/srt/layers/attention/triton_
 
 def _pool(shapes: Shapes) -> tuple[Arguments, Arguments]:
     """Key and value buffers; with one latent vector the value is a view of the key."""
-    heads, key, value = shapes.kv_heads, shapes.key_dim, shapes.value_dim
+    heads, key, value_dim = shapes.kv_heads, shapes.key_dim, shapes.value_dim
     keys = tensor(shapes.kv_dtype, SLOTS, heads, key)
-    latent = heads == 1 and key > value
+    latent = heads == 1 and key > value_dim
     strides = (heads * key, key, 1) if latent else None
-    return keys, tensor(shapes.kv_dtype, SLOTS, heads, value, strides=strides)
+    return keys, tensor(shapes.kv_dtype, SLOTS, heads, value_dim, strides=strides)
 
 
 def _extend(shapes: Shapes) -> Arguments:
@@ -104,7 +104,7 @@ _UTILS = "sglang.srt.utils"
 KERNELS = TritonKernels(
     package="sglang",
     ways=(
-        Way(
+        KernelRoute(
             name="extend",
             files=_files("extend_attention.py"),
             launcher="extend_attention_fwd",
@@ -112,7 +112,7 @@ KERNELS = TritonKernels(
             why="prefill with cached prefix",
             tile=(("BLOCK_M",), ("BLOCK_N", "BLOCK_N_PREFIX")),
         ),
-        Way(
+        KernelRoute(
             name="decode",
             files=_files("decode_attention.py"),
             launcher="decode_attention_fwd",
@@ -120,7 +120,7 @@ KERNELS = TritonKernels(
             why="decode",
             tile=(("BLOCK_H",), ("BLOCK_N",)),
         ),
-        Way(
+        KernelRoute(
             name="prefill",
             files=_files("prefill_attention.py"),
             launcher="context_attention_fwd",

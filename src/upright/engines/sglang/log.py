@@ -45,13 +45,13 @@ def memory(log: str) -> MemoryReport:
 
 def _read(log: str) -> MemoryReport:
     devices = numbered(_rank(line) for line in log.splitlines())
-    found = readings(log, SPELLINGS, lambda line, _: devices[_rank(line)])
-    return replace(found, readings=(*found.readings, *_weights_by_difference(found)))
+    report = readings(log, SPELLINGS, lambda line, _: devices[_rank(line)])
+    return replace(report, readings=(*report.readings, *_weights_by_difference(report)))
 
 
 def _rank(line: str) -> Rank:
-    found = _RANKS.match(line)
-    ranks = {match["kind"]: int(match["number"]) for match in _RANK.finditer(found["ranks"])} if found else {}
+    rank_match = _RANKS.match(line)
+    ranks = {match["kind"]: int(match["number"]) for match in _RANK.finditer(rank_match["ranks"])} if rank_match else {}
     return Rank(ranks.get("DP", 0), ranks.get("PP", 0), ranks.get("TP", 0))
 
 

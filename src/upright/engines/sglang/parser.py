@@ -15,14 +15,14 @@ def parser(attempt: Attempt) -> Callable[[Words], str | None]:
 
     made = argparse.ArgumentParser(prog="sglang.launch_server", allow_abbrev=False)
     ServerArgs.add_cli_args(made)
-    return lambda words: attempt(made.parse_args, words) or not_json(words)
+    return lambda arguments: attempt(made.parse_args, arguments) or not_json(arguments)
 
 
 def not_json(words: Words) -> str | None:
-    for flag, value in zip(words, words[1:]):  # noqa: B905, RUF007  the engine's Python may be old
-        if flag.startswith("--") and value.startswith("{"):
+    for flag, operand in zip(words, words[1:]):  # noqa: B905, RUF007  the engine's Python may be old
+        if flag.startswith("--") and operand.startswith("{"):
             try:
-                json.loads(value)
+                json.loads(operand)
             except ValueError as error:
                 return f"argument {flag}: not JSON: {error}"
     return None

@@ -19,7 +19,7 @@ def argv(
     program: str, target: BenchTarget, shape: Shape, folder: PurePath, tokenizer: str | None, seed: int
 ) -> list[str]:
     chat = target.api == "chat"
-    words = [
+    arguments = [
         program, "bench", "serve", "--backend", "openai-chat" if chat else "openai",
         "--endpoint", target.path, "--base-url", target.base_url, "--model", target.model,
         "--dataset-name", "random", "--random-input-len", str(shape.prompt_tokens),
@@ -30,10 +30,10 @@ def argv(
         "--disable-tqdm",
     ]  # fmt: skip
     if tokenizer is not None:
-        words += ["--tokenizer", tokenizer]
+        arguments += ["--tokenizer", tokenizer]
     if shape.requests_per_second is not None:
-        words += ["--request-rate", f"{shape.requests_per_second:g}"]
-    return words
+        arguments += ["--request-rate", f"{shape.requests_per_second:g}"]
+    return arguments
 
 
 def recognises(data: Any) -> bool:
@@ -83,8 +83,8 @@ def read(data: dict[str, Any]) -> list[Foreign]:
 
 def _of_successes(data: dict[str, Any], name: str, why: Sequence[str]) -> list[Any]:
     """The details have a row for every request, of zeros if it failed."""
-    found = data.get(name) or []
-    return [each for each, error in zip(found, why, strict=True) if not error] if why else found
+    details = data.get(name) or []
+    return [detail for detail, error in zip(details, why, strict=True) if not error] if why else details
 
 
 def _last_words(text: str) -> str:

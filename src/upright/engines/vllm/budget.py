@@ -37,8 +37,8 @@ def runtime(plan: Plan, report: MemoryReport, device: str) -> Reading | None:
     reserved = report.of("graphs_reserved", device) if graphs_counted(plan.engine_version) else None
     parts = [part for part in (weights, cache, reserved, given) if part is not None]
     taken = sum(part.value for part in parts if part is not given)
-    words = " - ".join(["what it may take", "weights", "cache", *(["graphs as estimated"] if reserved else [])])
-    return Reading("runtime", took - taken, words, device, sum(part.rounding for part in parts))
+    formula = " - ".join(["what it may take", "weights", "cache", *(["graphs as estimated"] if reserved else [])])
+    return Reading("runtime", took - taken, formula, device, sum(part.rounding for part in parts))
 
 
 BUDGET = GpuShare(

@@ -8,7 +8,7 @@ from typing import Any
 
 from upright.catalog import versions
 from upright.engines import dialects, knowledge, silicon
-from upright.engines.facets.flags import Case
+from upright.engines.facets.flags import FlagCase
 from upright.engines.vllm.speculation import settings
 from upright.records.plan import Plan
 from upright.records.recipe import KEY, Setting
@@ -22,7 +22,7 @@ _TRANSFORMERS = "vLLM wheels 0.18.0 to 0.32.0, Requires-Dist"
 class VllmFlags:
     """The words of vLLM's OpenAI-compatible server."""
 
-    def arguments(self, case: Case) -> tuple[Setting, ...]:
+    def arguments(self, case: FlagCase) -> tuple[Setting, ...]:
         return (
             *_where_it_serves(case),
             *_spread(case),
@@ -34,7 +34,7 @@ class VllmFlags:
             *_habits(case),
         )
 
-    def environment(self, case: Case) -> tuple[Setting, ...]:
+    def environment(self, case: FlagCase) -> tuple[Setting, ...]:
         return (
             Setting(
                 name="VLLM_API_KEY",
@@ -47,7 +47,7 @@ class VllmFlags:
             *silicon.nccl(case.plan, case.box),
         )
 
-    def notes(self, case: Case) -> tuple[str, ...]:
+    def notes(self, case: FlagCase) -> tuple[str, ...]:
         return tuple(_notes(case))
 
 
@@ -62,7 +62,7 @@ def _cpu_environment(plan: Plan) -> Iterator[Setting]:
         )
 
 
-def _where_it_serves(case: Case) -> Iterator[Setting]:
+def _where_it_serves(case: FlagCase) -> Iterator[Setting]:
     serving = case.serving
     model = Setting(name="serve", value=serving.model_path, reason=knowledge.artifact_words(case))
     if case.install is not None and case.install.module:
@@ -76,7 +76,7 @@ def _where_it_serves(case: Case) -> Iterator[Setting]:
         yield Setting(name="--revision", value=case.model.revision, reason="the commit that was read")
 
 
-def _spread(case: Case) -> Iterator[Setting]:
+def _spread(case: FlagCase) -> Iterator[Setting]:
     parallel = case.plan.parallel
     yield Setting(
         name="--tensor-parallel-size",
@@ -108,7 +108,7 @@ def _spread(case: Case) -> Iterator[Setting]:
     yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce", case.serving.image)
 
 
-def _nodes(case: Case) -> Iterator[Setting]:
+def _nodes(case: FlagCase) -> Iterator[Setting]:
     """One command a box, by vLLM's own executor: no Ray."""
     serving, count = case.serving, case.plan.parallel.nodes
     yield Setting(
@@ -128,7 +128,7 @@ def _nodes(case: Case) -> Iterator[Setting]:
         )
 
 
-def _memory(case: Case) -> Iterator[Setting]:
+def _memory(case: FlagCase) -> Iterator[Setting]:
     plan = case.plan
     yield Setting(
         name="--max-model-len",
@@ -154,7 +154,7 @@ def _memory(case: Case) -> Iterator[Setting]:
     yield _cache_type(case)
 
 
-def _cache_type(case: Case) -> Setting:
+def _cache_type(case: FlagCase) -> Setting:
     plan, name = case.plan, "--kv-cache-dtype"
     if plan.memory_fraction is None and silicon.dense_mla(case.model) and silicon.has_amx_tiles(case.box):
         # Guard: AMX_MLA, which every CPU with AMX takes for MLA, asserts this very word when the first token is stored;
@@ -202,7 +202,7 @@ def _in_main_memory(plan: Plan) -> Iterator[Setting]:
     )
 
 
-def _kernels(case: Case) -> Iterator[Setting]:
+def _kernels(case: FlagCase) -> Iterator[Setting]:
     row = (
         silicon.known("vllm", _version(case) or None, case.box, "dense MLA") if silicon.dense_mla(case.model) else None
     )
@@ -222,7 +222,7 @@ def _kernels(case: Case) -> Iterator[Setting]:
         )
 
 
-def _model(case: Case) -> Iterator[Setting]:
+def _model(case: FlagCase) -> Iterator[Setting]:
     known = dialects.parsers_of(case, "vllm")
     if known is not None and known.parsers.tool:
         yield Setting(
@@ -236,7 +236,7 @@ def _model(case: Case) -> Iterator[Setting]:
         )
 
 
-def _modalities(case: Case) -> Iterator[Setting]:
+def _modalities(case: FlagCase) -> Iterator[Setting]:
     if not case.model.architecture.vision:
         return
     if case.serving.vision:
@@ -254,16 +254,16 @@ def _modalities(case: Case) -> Iterator[Setting]:
         )
 
 
-def _speculation(case: Case) -> Iterator[Setting]:
+def _speculation(case: FlagCase) -> Iterator[Setting]:
     wanted = knowledge.speculation(case)
     if wanted is not None:
-        found, source = wanted
-        first, *others = settings(found, case.accepted, knowledge.sequences(case.plan))
+        draft_candidate, source = wanted
+        first, *others = settings(draft_candidate, case.accepted, knowledge.sequences(case.plan))
         yield first.model_copy(update={"source": source})
         yield from others
 
 
-def _habits(case: Case) -> Iterator[Setting]:
+def _habits(case: FlagCase) -> Iterator[Setting]:
     yield Setting(
         name="--enable-prefix-caching",
         reason="an agent sends the same long prefix with every call; off only pays for prompts that share nothing",
@@ -281,7 +281,7 @@ def _habits(case: Case) -> Iterator[Setting]:
         )
 
 
-def _notes(case: Case) -> Iterator[str]:
+def _notes(case: FlagCase) -> Iterator[str]:
     version = _version(case)
     yield from knowledge.shared_notes(case)
     yield from dialects.agent_notes(case, "vllm", "vLLM answers a request that has tools with 400")
@@ -302,7 +302,7 @@ def _notes(case: Case) -> Iterator[str]:
         )
 
 
-def _version(case: Case) -> str:
+def _version(case: FlagCase) -> str:
     """Without the build's mark; empty, which is inside no range, if nobody knows it."""
     return (case.plan.engine_version or case.accepted.version or "").partition("+")[0]
 

@@ -14,9 +14,9 @@ from upright.engines.facets.kernels import (
     TOKENS,
     Arguments,
     FusedExperts,
+    KernelRoute,
     Shapes,
     TritonKernels,
-    Way,
     latent_shapes,
     tensor,
 )
@@ -98,7 +98,7 @@ def _files(name: str) -> tuple[str, ...]:
     return tuple(f"{folder}/{name}" for folder in _FOLDERS)
 
 
-_UNIFIED = Way(
+_UNIFIED = KernelRoute(
     name="unified-prefill",
     files=_files("triton_unified_attention.py"),
     launcher="unified_attention",
@@ -108,7 +108,7 @@ _UNIFIED = Way(
 KERNELS = TritonKernels(
     package="vllm",
     ways=(
-        Way(
+        KernelRoute(
             name="mla-decode",
             files=_files("triton_decode_attention.py"),
             launcher="decode_attention_fwd",

@@ -64,15 +64,15 @@ def _read(log: str) -> MemoryReport:
 
 def _worker(line: str) -> Rank:
     """The worker that wrote the line; what names none comes from the first."""
-    found = _WORKER.search(line)
-    if found is None:
+    worker_match = _WORKER.search(line)
+    if worker_match is None:
         return Rank()
-    ranks = {match["kind"]: int(match["number"]) for match in _RANK.finditer(found["name"])}
+    ranks = {match["kind"]: int(match["number"]) for match in _RANK.finditer(worker_match["name"])}
     if ranks:
         return Rank(ranks.get("DP", 0), ranks.get("PP", 0), ranks.get("TP", ranks.get("rank=", 0)))
     # Guard: until 0.8 the first rank wrote without a name and the others as VllmWorkerProcess without a rank
     # (https://github.com/vllm-project/vllm/issues/14011).
-    return Rank(process=int(found["pid"])) if found["name"].startswith("Process") else Rank()
+    return Rank(process=int(worker_match["pid"])) if worker_match["name"].startswith("Process") else Rank()
 
 
 LOG = Log(

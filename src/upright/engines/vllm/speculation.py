@@ -21,7 +21,7 @@ def settings(wanted: Candidate, _: Accepted, sequences: int) -> list[Setting]:
         config["model"] = wanted.draft
     if wanted.method == "ngram":
         config |= {"prompt_lookup_max": LOOKED_UP, "prompt_lookup_min": 2}
-    config |= {name.lstrip("-").replace("-", "_"): _value(value) for name, value in wanted.further}
+    config |= {name.lstrip("-").replace("-", "_"): _value(operand) for name, operand in wanted.further}
     made = [
         Setting(
             name="--speculative-config",

@@ -59,11 +59,11 @@ def guard(client: str, worker: str) -> bytes:
     """The middleware with these keys in it."""
     code = bytearray(zlib.decompress(base64.b64decode(GUARD)))
     for mark, key in ((b"UPRIGHT-CLIENT-KEY", client), (b"UPRIGHT-WORKER-KEY", worker)):
-        words = f"Bearer {key}".encode("ascii")
-        if len(words) > _FIELD - 16:
+        bearer = f"Bearer {key}".encode("ascii")
+        if len(bearer) > _FIELD - 16:
             sys.exit("a key has more than 249 characters")
         at = code.index(mark)
-        code[at : at + _FIELD] = struct.pack("<I12x", len(words)) + words.ljust(_FIELD - 16, b"\0")
+        code[at : at + _FIELD] = struct.pack("<I12x", len(bearer)) + bearer.ljust(_FIELD - 16, b"\0")
     return bytes(code)
 
 
@@ -92,22 +92,22 @@ def _guard(base_url: str, keys: dict[str, str]) -> None:
         headers={"Authorization": f"Bearer {keys['admin']}", "Content-Type": "application/json"},
     )
     no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    deadline, said = time.monotonic() + _PATIENCE_SECONDS, "it never listened"
+    deadline, last_reply = time.monotonic() + _PATIENCE_SECONDS, "it never listened"
     try:
         while time.monotonic() < deadline:
             time.sleep(0.1)
             try:
                 with no_proxy.open(request, timeout=30) as response:
-                    said = response.read().decode()
+                    last_reply = response.read().decode()
             except OSError as error:
-                said = str(error)
+                last_reply = str(error)
                 continue
-            if '"Success"' in said:
+            if '"Success"' in last_reply:
                 print("clients are let in by their key", flush=True)
                 return
     finally:
         Path(path).unlink()
-    print(f"smg did not take the middleware that checks clients' keys: {said}", flush=True)
+    print(f"smg did not take the middleware that checks clients' keys: {last_reply}", flush=True)
     os._exit(70)
 
 

@@ -83,7 +83,7 @@ def _captured(task: dict[str, Any]) -> Iterator[_Work]:
         if task.get("kernel") not in (None, name):
             continue
         for variant in task.get("variants") or [{}]:
-            changed = {key: value for key, value in variant.items() if key in launch.options}
+            changed = {key: constant for key, constant in variant.items() if key in launch.options}
             launch_here = type(launch)(launch.kernel, launch.arguments, {**launch.options, **changed})
             head = {"task": task["id"], "launch": number, "kernel": name, "variant": variant}
             yield _Work({**head, "constants": _plain(launch_here.options)}, launch_here, task["until"])
@@ -95,10 +95,10 @@ def _start(work: _Work, capability: int) -> _Running:
     if pid == 0:
         os.close(reading)
         try:
-            result = _compiled(work, capability)
+            outcome = _compiled(work, capability)
         except BaseException as error:  # the parent must hear of everything
-            result = {"error": _words(error)}
-        os.write(writing, json.dumps(result).encode())
+            outcome = {"error": _words(error)}
+        os.write(writing, json.dumps(outcome).encode())
         os._exit(0)
     os.close(writing)
     return _Running(work, pid, reading, time.monotonic())
@@ -138,8 +138,8 @@ def _collect(running: list[_Running], limit_seconds: float) -> Iterator[dict[str
 def _outcome(child: _Running, status: int, limit_seconds: float | None) -> dict[str, Any]:
     code = os.waitstatus_to_exitcode(status)
     if child.received and code == 0:
-        result: dict[str, Any] = json.loads(child.received)
-        return result
+        outcome: dict[str, Any] = json.loads(child.received)
+        return outcome
     if limit_seconds is not None:
         return {"error": f"the compiler was stopped after {limit_seconds:.0f} s", "transient": True}
     if code < 0:
@@ -148,7 +148,7 @@ def _outcome(child: _Running, status: int, limit_seconds: float | None) -> dict[
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if isinstance(value, (bool, int, float, str))}
+    return {key: option for key, option in options.items() if isinstance(option, (bool, int, float, str))}
 
 
 def _words(error: BaseException) -> str:

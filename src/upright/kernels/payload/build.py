@@ -92,9 +92,9 @@ def _assembled(code: str, capability: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch, "kernel.ptx")
         source.write_text(code)
-        words = [str(program), "-v", f"--gpu-name={named[1] if named else f'sm_{capability}'}"]
+        command = [str(program), "-v", f"--gpu-name={named[1] if named else f'sm_{capability}'}"]
         done = subprocess.run(
-            [*words, str(source), "-o", f"{scratch}/kernel.cubin"], capture_output=True, text=True, check=False
+            [*command, str(source), "-o", f"{scratch}/kernel.cubin"], capture_output=True, text=True, check=False
         )
     if done.returncode != 0:
         raise RuntimeError(f"ptxas: {(done.stderr or done.stdout).strip().splitlines()[-1][:300]}")

@@ -63,21 +63,21 @@ def returned(module: str, function: str, arguments: Mapping[str, Any]) -> Any:
 def build(spec: Any, space: Mapping[str, Any]) -> Any:
     """An argument from its description; see `upright.kernels.capture` for the spellings."""
     if not isinstance(spec, dict):
-        return [build(item, space) for item in spec] if isinstance(spec, list) else spec
-    ((kind, value),) = ((k, v) for k, v in spec.items() if k not in ("shape", "strides"))
+        return [build(member, space) for member in spec] if isinstance(spec, list) else spec
+    ((kind, content),) = ((k, v) for k, v in spec.items() if k not in ("shape", "strides"))
     if kind == "tensor":
-        return FakeTensor(value, spec["shape"], spec.get("strides"))
+        return FakeTensor(content, spec["shape"], spec.get("strides"))
     if kind == "dtype":
-        return DTYPES[value]
+        return DTYPES[content]
     if kind == "tl":
-        return getattr(tl, value)
+        return getattr(tl, content)
     if kind == "dict":
-        return dict(value)
+        return dict(content)
     if kind == "name":
-        found: Any = space
-        for part in value.split("."):
-            found = found[part] if isinstance(found, Mapping) else getattr(found, part)
-        return found
+        resolved: Any = space
+        for part in content.split("."):
+            resolved = resolved[part] if isinstance(resolved, Mapping) else getattr(resolved, part)
+        return resolved
     raise NotKnownError(f"an argument of kind {kind} cannot be built")
 
 

@@ -9,17 +9,17 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from .tensors import DTYPES, Device, Dtype, FakeTensor, FloatInfo, NotKnownError
+from .tensors import DTYPES, Dtype, FakeTensor, FloatInfo, NotKnownError, TensorDevice
 
 
-class Target:
+class StandinTarget:
     """What everybody is told about the GPU."""
 
     capability = (0, 0)
     device_name = ""
 
 
-target = Target()
+target = StandinTarget()
 
 
 class Missing:
@@ -76,8 +76,8 @@ class Settings:
     def __getattr__(self, name: str) -> Any:
         if name not in self._defaults:
             raise NotKnownError(f"the default of {name} cannot be read from {self._module}")
-        value = self._defaults[name]
-        return _Switch(value) if self._wrapped else value
+        default = self._defaults[name]
+        return _Switch(default) if self._wrapped else default
 
 
 class _Switch:
@@ -111,7 +111,7 @@ class Torch:
     Tensor = FakeTensor
     finfo = FloatInfo
     dtype = Dtype
-    device = Device
+    device = TensorDevice
     cuda = Cuda()
 
     def __getattr__(self, name: str) -> Any:

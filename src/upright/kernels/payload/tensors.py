@@ -48,7 +48,7 @@ class FloatInfo:
         self.min = -self.max
 
 
-class Device:
+class TensorDevice:
     type = "cuda"
     index = 0
 
@@ -60,7 +60,7 @@ class FakeTensor:
     """Shape, strides and type; the address is a multiple of 16, as an allocator's is."""
 
     is_cuda = True
-    device = Device()
+    device = TensorDevice()
 
     def __init__(self, dtype: str, shape: Sequence[int], strides: Sequence[int] | None = None) -> None:
         self.dtype = DTYPES[dtype]

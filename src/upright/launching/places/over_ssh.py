@@ -45,10 +45,10 @@ class OverSsh:
 
     def site(self) -> Site:
         if self._site is None:
-            said = self.host.feed('printf "%s\\n" "$HOME" "$(id -u):$(id -g)"').out.splitlines()
-            if len(said) < 2:
+            reply_lines = self.host.feed('printf "%s\\n" "$HOME" "$(id -u):$(id -g)"').out.splitlines()
+            if len(reply_lines) < 2:
                 raise HostError(f"{self.machine} did not say where home is")
-            home, user = said[-2:]  # a login shell may greet first
+            home, user = reply_lines[-2:]  # a login shell may greet first
             folder = f"{home}/{self.folder}"
             self._site = Site(key_file=f"{folder}/key", key_config=f"{folder}/key.yaml", home=home, user=user)
         return self._site
@@ -58,26 +58,26 @@ class OverSsh:
 
     def start(self, command: Command) -> Process:
         script = remote_scripts.start(self.folder, command, self.directory.key(), self.site().key_config)
-        said = self.host.feed(script)
-        self._process = remote_scripts.identity(said.out)
+        reply = self.host.feed(script)
+        self._process = remote_scripts.identity(reply.out)
         if self._process is None:
-            raise HostError(f"{self.machine} did not start it: {(said.err.strip() or 'it gave no reason')[-300:]}")
+            raise HostError(f"{self.machine} did not start it: {(reply.err.strip() or 'it gave no reason')[-300:]}")
         self._looked_at, self._code = time.monotonic(), None
         return self._process
 
     def adopt(self, process: Process | None) -> bool:
-        said = self.host.feed(remote_scripts.look(self.folder))
-        self._process = remote_scripts.identity(said.out)
-        return self._process is not None and remote_scripts.verdict(said.out) == "alive"
+        reply = self.host.feed(remote_scripts.look(self.folder))
+        self._process = remote_scripts.identity(reply.out)
+        return self._process is not None and remote_scripts.verdict(reply.out) == "alive"
 
     def exit_code(self) -> int | None:
         if self._code is not None or time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return self._code
-        said = self.host.feed(remote_scripts.look(self.folder))
+        reply = self.host.feed(remote_scripts.look(self.folder))
         self._looked_at = time.monotonic()
-        verdict = remote_scripts.verdict(said.out)
+        verdict = remote_scripts.verdict(reply.out)
         if verdict is None:
-            raise HostError(f"{self.machine} did not say how its engine is: {said.err.strip()[-200:]}")
+            raise HostError(f"{self.machine} did not say how its engine is: {reply.err.strip()[-200:]}")
         if verdict == "alive":
             return None
         self._fetch_rest()
@@ -85,9 +85,9 @@ class OverSsh:
         return self._code
 
     def end(self, process: Process | None, *, patience_seconds: float = 10) -> None:
-        said = self.host.feed(remote_scripts.end(self.folder, patience_seconds), timeout_seconds=3 * patience_seconds)
-        if remote_scripts.verdict(said.out) != "gone":
-            raise HostError(f"the engine on {self.machine} could not be ended: {said.err.strip()[-200:]}")
+        reply = self.host.feed(remote_scripts.end(self.folder, patience_seconds), timeout_seconds=3 * patience_seconds)
+        if remote_scripts.verdict(reply.out) != "gone":
+            raise HostError(f"the engine on {self.machine} could not be ended: {reply.err.strip()[-200:]}")
         self._looked_at = 0.0  # its code is there now
         with suppress(HostError):
             self._fetch_rest()

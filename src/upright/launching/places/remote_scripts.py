@@ -36,7 +36,7 @@ def start(folder: str, command: Command, key: str, key_config: str) -> str:
     """The key is a word of this script alone: `printf` is the shell's own, and no process is given it."""
     secret = shlex.quote(key)
     lines = ["set -e", "umask 077", f'folder="$HOME/{folder}"', 'mkdir -p "$folder"', 'cd "$folder"']
-    lines += [f"mkdir -p {shlex.quote(each)}" for each in command.folders]
+    lines += [f"mkdir -p {shlex.quote(needed_folder)}" for needed_folder in command.folders]
     lines += [_NOW, "rm -f exit process", ": >log", f"printf '%s\\n' {secret} >key"]
     if key_config in command.argv:
         lines.append(f"printf 'api-key: %s\\n' {secret} >key.yaml")
@@ -94,22 +94,26 @@ def rest(folder: str, received_bytes: int) -> str:
 
 
 def identity(said: str) -> Process | None:
-    found = _IDENTITY.search(said)
-    return Process(pid=int(found[1]), started_ticks=int(found[2]), boot_id=found[3]) if found else None
+    identity_match = _IDENTITY.search(said)
+    return (
+        Process(pid=int(identity_match[1]), started_ticks=int(identity_match[2]), boot_id=identity_match[3])
+        if identity_match
+        else None
+    )
 
 
 def verdict(said: str) -> str | None:
     """`alive`, `gone`, or an exit code as subprocess counts them: minus a signal's number."""
-    found = _VERDICT.search(said)
-    if found is None or not found[1].isdigit():
-        return found[1] if found else None
-    code = int(found[1])
+    verdict_match = _VERDICT.search(said)
+    if verdict_match is None or not verdict_match[1].isdigit():
+        return verdict_match[1] if verdict_match else None
+    code = int(verdict_match[1])
     return str(128 - code if code > 128 else code)
 
 
 def _run(command: Command) -> list[str]:
     lines = ["exec >>log 2>&1", keeping_script(command.to, named=command.passed)]
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in command.environment.items()]
+    lines += [f"export {name}={shlex.quote(setting)}" for name, setting in command.environment.items()]
     if command.key_variable:
         lines.append(f'{command.key_variable}="$(cat key)"; export {command.key_variable}')
     return [

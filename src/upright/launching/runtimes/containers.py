@@ -18,7 +18,7 @@ from upright.rendering.text import at_home
 
 
 @dataclass(frozen=True)
-class ContainerRuntime:
+class ContainerProgram:
     """Fields are what differs between the two."""
 
     name: str

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from upright.launching.runtimes.containers import ContainerRuntime
+from upright.launching.runtimes.containers import ContainerProgram
 
-DOCKER = ContainerRuntime("docker", removal=("rm", "--force", "--volumes"))
+DOCKER = ContainerProgram("docker", removal=("rm", "--force", "--volumes"))

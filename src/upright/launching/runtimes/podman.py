@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from upright.launching.runtimes.containers import ContainerRuntime
+from upright.launching.runtimes.containers import ContainerProgram
 
-PODMAN = ContainerRuntime("podman", removal=("rm", "--force", "--ignore", "--time", "0", "--volumes"))
+PODMAN = ContainerProgram("podman", removal=("rm", "--force", "--ignore", "--time", "0", "--volumes"))

@@ -14,9 +14,13 @@ class ProcessRuntime:
         files = {KEY_FILE: site.key_file, KEY_CONFIG: site.key_config}
         return Command(
             argv=tuple(files.get(word, word) for word in recipe.argv),
-            environment={each.name: each.value or "" for each in recipe.environment if each.value not in (KEY, PASSED)},
+            environment={
+                variable.name: variable.value or ""
+                for variable in recipe.environment
+                if variable.value not in (KEY, PASSED)
+            },
             passed=recipe.passed,
-            key_variable=next((each.name for each in recipe.environment if each.value == KEY), None),
+            key_variable=next((variable.name for variable in recipe.environment if variable.value == KEY), None),
         )
 
     def present(self, recipe: Recipe) -> None:

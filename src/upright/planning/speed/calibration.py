@@ -12,7 +12,7 @@ from upright.catalog.rows.speed import Constants, Errors, SpeedRow
 from upright.errors import UprightError
 from upright.planning.speed.decode import Amount
 from upright.planning.speed.fitting import FITTED, PROMPT, Sample, errors, fit, leave_out, miss
-from upright.planning.speed.predict import GUESSES, Case, case_of, constants
+from upright.planning.speed.predict import GUESSES, SpeedCase, case_of, constants
 from upright.records.benchmark import Cell
 from upright.records.box import Box
 from upright.records.model import Model
@@ -48,7 +48,7 @@ class CellSample:
     """A cell of a benchmark against the plan that the engine was started by."""
 
     id: str
-    case: Case
+    case: SpeedCase
     batch: int
     context: float
     tokens_per_second: float
@@ -63,8 +63,8 @@ class CellSample:
         yield from self.case.amounts(self.batch, self.context, skew)
         # While it answers, each request waits once for the prompt of every other one.
         share = (self.batch - 1) / max(1.0, self.output_tokens)
-        for each in self.case.prompt_amounts(max(1, int(self.context))) or ():
-            yield Amount("prompts", each.constant, share * each.amount)
+        for prompt_amount in self.case.prompt_amounts(max(1, int(self.context))) or ():
+            yield Amount("prompts", prompt_amount.constant, share * prompt_amount.amount)
 
 
 def calibrate(samples: Sequence[Sample], start: SpeedRow) -> Calibration:
@@ -73,7 +73,7 @@ def calibrate(samples: Sequence[Sample], start: SpeedRow) -> Calibration:
             f"{len(samples)} usable measurements tell no constant", hint=f"measure at least {FEWEST}: upright bench"
         )
     told = {name for least, names in _TOLD if len(samples) >= least for name in names}
-    used = {each.constant for sample in samples for each in sample.amounts(1.0) if each.amount}
+    used = {amount.constant for sample in samples for amount in sample.amounts(1.0) if amount.amount}
     fitted = tuple(sorted(name for name in told if name in used or name == "expert_skew"))
     if len(samples) >= 24 and any(name in used for name in PROMPT):
         fitted = tuple(sorted({*fitted, *(name for name in PROMPT if name in used)}))
@@ -121,7 +121,7 @@ def cell_samples(
 
 def own_row(found: Calibration, name: str, capability: str | None, sources: Sequence[str]) -> SpeedRow:
     """As it is written into the person's own catalogue."""
-    rounded = {key: float(f"{value:.4g}") for key, value in found.constants.model_dump().items()}
+    rounded = {key: float(f"{constant:.4g}") for key, constant in found.constants.model_dump().items()}
     return found.start.model_copy(
         update={
             "id": name,

@@ -26,7 +26,7 @@ class Amount:
 
 
 @dataclass(frozen=True)
-class Step:
+class DecodeStep:
     """One decode step: its terms in seconds, in the order that a page shows them."""
 
     terms: dict[str, float]
@@ -71,21 +71,23 @@ def step_amounts(
         yield from _all_reduce(work, kernels, batch, operations=2 * guesses)
 
 
-def total(amounts: Iterable[Amount], constants: Constants) -> Step:
-    found: dict[str, float] = {}
-    for each in amounts:
-        found[each.term] = found.get(each.term, 0.0) + each.amount * coefficient(constants, each.constant)
-    return Step(found)
+def total(amounts: Iterable[Amount], constants: Constants) -> DecodeStep:
+    seconds_by_term: dict[str, float] = {}
+    for amount in amounts:
+        seconds_by_term[amount.term] = seconds_by_term.get(amount.term, 0.0) + amount.amount * coefficient(
+            constants, amount.constant
+        )
+    return DecodeStep(seconds_by_term)
 
 
 def coefficient(constants: Constants, name: str) -> float:
     """What one unit of an amount costs: seconds a microsecond, a byte, or a second at full efficiency."""
-    value = float(getattr(constants, name))
-    if name == "ubatch_layer_us" and not value:
-        value = constants.layer_us
+    constant = float(getattr(constants, name))
+    if name == "ubatch_layer_us" and not constant:
+        constant = constants.layer_us
     if name.endswith("_us"):
-        return value * 1e-6
-    return 1e-9 / value if name.endswith("_gb_s") else 1 / value
+        return constant * 1e-6
+    return 1e-9 / constant if name.endswith("_gb_s") else 1 / constant
 
 
 def _all_reduce(work: Work, kernels: Kernels, rows: int, *, operations: int) -> Iterable[Amount]:

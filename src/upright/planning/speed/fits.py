@@ -16,18 +16,18 @@ from upright.catalog.rows.speed import Constants, Errors, Home, SpeedRow, Step, 
 from upright.catalog.rows.words import MeasurementRow
 from upright.planning.speed.decode import Amount
 from upright.planning.speed.fitting import errors, fit, miss
-from upright.planning.speed.provenance import Load
+from upright.planning.speed.provenance import SpeedQuery
 from upright.planning.speed.published import load_of, measurements, sample, shares_a_prompt
 from upright.planning.speed.samples import LayerSample, RankSample
 
 
 @dataclass(frozen=True)
-class Cell:
+class FittedCell:
     """A published run with what it is an instance of."""
 
     row: MeasurementRow
     sample: RankSample | LayerSample
-    load: Load
+    load: SpeedQuery
 
     @property
     def id(self) -> str:
@@ -63,12 +63,12 @@ def speed_row(name: str) -> SpeedRow:
     return row
 
 
-def cells(ids: Sequence[str]) -> tuple[Cell, ...]:
+def cells(ids: Sequence[str]) -> tuple[FittedCell, ...]:
     """Those of the runs that say enough."""
     return tuple(_cells(ids))
 
 
-def _cells(ids: Sequence[str]) -> Iterator[Cell]:
+def _cells(ids: Sequence[str]) -> Iterator[FittedCell]:
     rows = measurements(ids)
     shared = {name for name in {row.group for row in rows if row.group} if shares_a_prompt(_of_group(name, rows))}
     for row in rows:
@@ -76,7 +76,7 @@ def _cells(ids: Sequence[str]) -> Iterator[Cell]:
         if row.group in shared and (row.concurrency or 1) > 1 and row.context_tokens:
             continue
         if made is not None and load is not None:
-            yield Cell(row, made, load)
+            yield FittedCell(row, made, load)
 
 
 def _of_group(name: str, rows: Sequence[MeasurementRow]) -> Iterable[MeasurementRow]:
@@ -84,7 +84,7 @@ def _of_group(name: str, rows: Sequence[MeasurementRow]) -> Iterable[Measurement
 
 
 @cache
-def fitted_on(name: str, *, prompts: bool = False) -> tuple[Cell, ...]:
+def fitted_on(name: str, *, prompts: bool = False) -> tuple[FittedCell, ...]:
     """The row's runs: decode steps, or prompts."""
     return tuple(cell for cell in cells(speed_row(name).fitted_on) if cell.is_prompt is prompts)
 
@@ -94,17 +94,19 @@ def refit(row: SpeedRow) -> Constants:
     return _fitted(fitted_on(row.id, prompts=True), decoded, row.prompt_fits)
 
 
-def held_out(row: SpeedRow, key: Callable[[Cell], str], *, prompts: bool = False) -> tuple[tuple[Cell, float], ...]:
+def held_out(
+    row: SpeedRow, key: Callable[[FittedCell], str], *, prompts: bool = False
+) -> tuple[tuple[FittedCell, float], ...]:
     """Every cell with its error by a fit on the cells with another key."""
     known, names = fitted_on(row.id, prompts=prompts), row.prompt_fits if prompts else row.fits
-    misses: list[tuple[Cell, float]] = []
+    misses: list[tuple[FittedCell, float]] = []
     for left_out in dict.fromkeys(key(cell) for cell in known):
         constants = _fitted([cell for cell in known if key(cell) != left_out], row.constants, names)
         misses += [(cell, miss(cell, constants)) for cell in known if key(cell) == left_out]
     return tuple(misses)
 
 
-def _fitted(known: Sequence[Cell], start: Constants, names: Sequence[str]) -> Constants:
+def _fitted(known: Sequence[FittedCell], start: Constants, names: Sequence[str]) -> Constants:
     return fit(known, start, names) if known and names else start
 
 
@@ -132,9 +134,9 @@ class Transfer:
     of: Literal["decode", "prompt"]
     about: str
     how: str
-    key: Callable[[Cell], str] | None = None
+    key: Callable[[FittedCell], str] | None = None
     """Left out in turn; None where `near` says which side a run is on."""
-    near: Callable[[Cell], bool] | None = None
+    near: Callable[[FittedCell], bool] | None = None
     beside: tuple[str, ...] = ()
     """Further runs, which no row was fitted on."""
     where: str = ""
@@ -171,7 +173,7 @@ class Transfer:
 EARLIER_BUILDS = ("m288-m296", "m300-m302")
 
 
-def _march(cell: Cell) -> bool:
+def _march(cell: FittedCell) -> bool:
     return cell.row.id in {row.id for row in measurements(EARLIER_BUILDS)}
 
 

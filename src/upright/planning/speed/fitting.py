@@ -54,7 +54,9 @@ S = TypeVar("S", bound=Sample)
 def predict(sample: Sample, constants: Constants) -> float:
     """Tokens a second of all requests together."""
     skew = constants.expert_skew
-    return sample.tokens / sum(each.amount * coefficient(constants, each.constant) for each in sample.amounts(skew))
+    return sample.tokens / sum(
+        amount.amount * coefficient(constants, amount.constant) for amount in sample.amounts(skew)
+    )
 
 
 def fit(samples: Sequence[Sample], start: Constants, only: Collection[str] = FITTED) -> Constants:
@@ -63,18 +65,18 @@ def fit(samples: Sequence[Sample], start: Constants, only: Collection[str] = FIT
         raise UprightError("nothing to fit: no measurement")
     several = "expert_skew" in only and len({sample.batch for sample in samples}) > 1
     fitted = [_fit_at(samples, start, only, skew) for skew in (SKEWS if several else (start.expert_skew,))]
-    return min(fitted, key=lambda found: _loss(samples, found))
+    return min(fitted, key=lambda candidate: _loss(samples, candidate))
 
 
 def leave_out(
     samples: Sequence[S], start: Constants, key: Callable[[S], str], only: Collection[str] = FITTED
 ) -> tuple[tuple[S, float], ...]:
     """Every sample with its relative error by a fit on the samples with another key."""
-    found: list[tuple[S, float]] = []
+    misses: list[tuple[S, float]] = []
     for held_out in dict.fromkeys(key(sample) for sample in samples):
         constants = fit([sample for sample in samples if key(sample) != held_out], start, only)
-        found += [(sample, miss(sample, constants)) for sample in samples if key(sample) == held_out]
-    return tuple(found)
+        misses += [(sample, miss(sample, constants)) for sample in samples if key(sample) == held_out]
+    return tuple(misses)
 
 
 def miss(sample: Sample, constants: Constants) -> float:
@@ -82,7 +84,10 @@ def miss(sample: Sample, constants: Constants) -> float:
 
 
 def errors(misses: Sequence[float], how: str) -> Errors:
-    sizes, ratios = sorted(abs(each) for each in misses), sorted(1 / (1 + each) for each in misses)
+    sizes, ratios = (
+        sorted(abs(relative_error) for relative_error in misses),
+        sorted(1 / (1 + relative_error) for relative_error in misses),
+    )
     return Errors(
         median=round(median(sizes), 3),
         ninth=round(_quantile(sizes, 0.9), 3),
@@ -119,7 +124,7 @@ def _fit_at(samples: Sequence[Sample], start: Constants, only: Collection[str], 
         for index, whole in enumerate(seconds):
             off = sum(a * x for a, x in zip(rows[index], solved, strict=True)) - target[index]
             weights[index] = max(abs(off) / whole, _FLOOR) ** -0.5
-    values = {name: _value(name, found) for name, found in zip(names, solved, strict=True) if found > 0}
+    values = {name: _value(name, unit_cost) for name, unit_cost in zip(names, solved, strict=True) if unit_cost > 0}
     return start.model_copy(update={**values, "expert_skew": skew})
 
 
@@ -130,8 +135,8 @@ def _system(
     table: list[dict[str, float]] = []
     for sample in samples:
         line: dict[str, float] = {}
-        for each in sample.amounts(skew):
-            line[each.constant] = line.get(each.constant, 0.0) + each.amount
+        for sample_amount in sample.amounts(skew):
+            line[sample_amount.constant] = line.get(sample_amount.constant, 0.0) + sample_amount.amount
         table.append(line)
     names = sorted({name for line in table for name, amount in line.items() if amount and name in only})
     known = [
@@ -164,32 +169,34 @@ def _bounded(
                 for j in range(size):
                     matrix[i][j] += square * row[i] * row[j]
     held: set[int] = set()
-    found = list(floors)
+    solution = list(floors)
     for _ in range(8 * size):
         free = [index for index in range(size) if index not in held]
         solved = solve(
             [[matrix[i][j] for j in free] for i in free],
             [right[i] - sum(matrix[i][j] * floors[j] for j in held) for i in free],
         )
-        found = list(floors)
-        for index, value in zip(free, solved, strict=True):
-            found[index] = value
-        below = [index for index in free if found[index] < floors[index] - 1e-12]
+        solution = list(floors)
+        for index, estimate in zip(free, solved, strict=True):
+            solution[index] = estimate
+        below = [index for index in free if solution[index] < floors[index] - 1e-12]
         if below:
-            held.add(min(below, key=lambda index: found[index] - floors[index]))
+            held.add(min(below, key=lambda index: solution[index] - floors[index]))
             continue
-        pulls = {index: right[index] - sum(m * x for m, x in zip(matrix[index], found, strict=True)) for index in held}
+        pulls = {
+            index: right[index] - sum(m * x for m, x in zip(matrix[index], solution, strict=True)) for index in held
+        }
         rising = [index for index, pull in pulls.items() if pull > 1e-9 * (abs(right[index]) + 1e-30)]
         if not rising:
             break
         held.discard(max(rising, key=lambda index: pulls[index]))
-    return [max(value, floor) for value, floor in zip(found, floors, strict=True)]
+    return [max(estimate, floor) for estimate, floor in zip(solution, floors, strict=True)]
 
 
 def solve(matrix: list[list[float]], right: list[float]) -> list[float]:
     """Gaussian elimination with pivots, a little damped so that two constants that nothing tells apart share."""
     size = len(right)
-    lines = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    lines = [[*row, rhs] for row, rhs in zip(matrix, right, strict=True)]
     for index in range(size):
         lines[index][index] += 1e-9 * (lines[index][index] or 1.0)
     for index in range(size):
@@ -199,8 +206,8 @@ def solve(matrix: list[list[float]], right: list[float]) -> list[float]:
             factor = lines[row][index] / lines[index][index]
             for column in range(index, size + 1):
                 lines[row][column] -= factor * lines[index][column]
-    found = [0.0] * size
+    solution = [0.0] * size
     for index in reversed(range(size)):
-        known = sum(lines[index][column] * found[column] for column in range(index + 1, size))
-        found[index] = (lines[index][size] - known) / lines[index][index]
-    return found
+        known = sum(lines[index][column] * solution[column] for column in range(index + 1, size))
+        solution[index] = (lines[index][size] - known) / lines[index][index]
+    return solution

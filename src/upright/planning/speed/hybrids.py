@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from upright import catalog
 from upright.planning.speed.fits import cells, speed_row
 from upright.planning.speed.fitting import miss
-from upright.planning.speed.layered import Host, Layered
+from upright.planning.speed.layered import HostFigures, Layered
 from upright.planning.speed.published import measurements, model_record, row_of, silicon
 from upright.planning.speed.samples import LayerSample
 from upright.planning.speed.work import rank_work
@@ -69,7 +69,7 @@ def unseen_misses(name: str) -> tuple[float, ...]:
     row = speed_row(name)
     constants = row.constants
     swept = (cell for cell in cells(row.unseen) if not cell.is_prompt and cell.load.gpu is not None)
-    known = [miss(decoded(each), constants) for each in SEEN_BY_NOBODY if each.row == name]
+    known = [miss(decoded(run), constants) for run in SEEN_BY_NOBODY if run.row == name]
     return (*known, *(miss(cell, constants) for cell in swept))
 
 
@@ -88,7 +88,7 @@ def prompted(hybrid: Hybrid, ubatch: int) -> LayerSample:
 def layered(hybrid: Hybrid) -> Layered:
     model = model_record(hybrid.model, hybrid.artifact)
     experts = len({line.layer for line in model.weights if line.group == "routed_experts"})
-    host = Host(hybrid.bandwidth, hybrid.measured, PCIE5_X16 if hybrid.gpu else None)
+    host = HostFigures(hybrid.bandwidth, hybrid.measured, PCIE5_X16 if hybrid.gpu else None)
     on_gpus = experts if hybrid.expert_layers is None else hybrid.expert_layers
     return Layered(
         work=rank_work(model, Parallel(), "f16"),

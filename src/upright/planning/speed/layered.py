@@ -15,7 +15,7 @@ from upright.planning.speed.work import Silicon, Work, distinct_experts
 
 
 @dataclass(frozen=True)
-class Host:
+class HostFigures:
     """The figures of a machine that hybrid speed hangs on."""
 
     bandwidth: float
@@ -33,7 +33,7 @@ class Layered:
     work: Work
     silicon: Silicon | None
     """None without a GPU: then everything is in system RAM."""
-    host: Host
+    host: HostFigures
     expert_layers: int
     """Layers that have experts."""
     host_layers: int
@@ -79,15 +79,15 @@ def layered_prompt(
     flops = case.silicon.bf16_flops
     # Every ubatch reads the weights once: all that are always used, and the experts that its tokens wake.
     woken = distinct_experts(work.experts, work.active, min(tokens, ubatch), 1.0) * work.expert_bytes * (1 - away)
-    found = [
+    amounts = [
         Amount("layers", "ubatch_layer_us", turns * work.layers),
         Amount("weights", "weight_efficiency", turns * (work.always_bytes + woken) / case.silicon.bandwidth),
         Amount("compute", "compute_efficiency", tokens * work.flops_per_token / flops),
         Amount("attention", "attention_efficiency", tokens * (depth + tokens / 2) * work.attention_flops / flops),
     ]
     if in_memory and case.host.slot:
-        found.append(Amount("upload", "upload_efficiency", turns * in_memory / case.host.slot))
-    return found
+        amounts.append(Amount("upload", "upload_efficiency", turns * in_memory / case.host.slot))
+    return amounts
 
 
 def _uploads(work: Work, kernels: Kernels, tokens: int) -> bool:

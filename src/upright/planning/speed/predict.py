@@ -11,11 +11,11 @@ from upright.catalog.rows.engine import ImageRow
 from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.speed import SpeedRow
 from upright.planning.offering import ranks_of
-from upright.planning.speed.decode import Amount, Step, step_amounts, total
-from upright.planning.speed.layered import Host, Layered, layered_prompt, layered_step
+from upright.planning.speed.decode import Amount, DecodeStep, step_amounts, total
+from upright.planning.speed.layered import HostFigures, Layered, layered_prompt, layered_step
 from upright.planning.speed.prompt import CHUNK_TOKENS, prompt_amounts
-from upright.planning.speed.provenance import WIDEST, Band, Load, band, expert_format, shape_name
-from upright.planning.speed.rows import Chosen, choose, wires
+from upright.planning.speed.provenance import WIDEST, RateBand, SpeedQuery, band, expert_format, shape_name
+from upright.planning.speed.rows import ChosenRow, choose, wires
 from upright.planning.speed.words import term_words
 from upright.planning.speed.work import Silicon, Work, rank_work
 from upright.records.base import Basis
@@ -32,7 +32,7 @@ _LANE = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 
 @dataclass(frozen=True)
-class Case:
+class SpeedCase:
     """What the amounts are counted on: ranks, or layers on devices."""
 
     plan: Plan
@@ -41,7 +41,7 @@ class Case:
     silicon: Silicon | None
     layered: Layered | None
 
-    def step(self, context: float, *, more_layers: int = 0) -> Step:
+    def step(self, context: float, *, more_layers: int = 0) -> DecodeStep:
         skew, users = self.row.constants.expert_skew, self.plan.goal.users
         return total(self.amounts(users, context, skew, more_layers=more_layers), self.row.constants)
 
@@ -58,7 +58,7 @@ class Case:
             self.work, self.silicon, self.row.kernels, batch=batch, context=context, guesses=guesses, skew=skew
         )
 
-    def prompt(self, tokens: int) -> Step | None:
+    def prompt(self, tokens: int) -> DecodeStep | None:
         found = self.prompt_amounts(tokens)
         return None if found is None else total(found, self.row.constants)
 
@@ -100,8 +100,8 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     return _speed(case, chosen, factors, band(chosen.row, load, "prompt"))
 
 
-def load_of(plan: Plan, model: Model, box: Box) -> Load:
-    return Load(
+def load_of(plan: Plan, model: Model, box: Box) -> SpeedQuery:
+    return SpeedQuery(
         shape=shape_name(model.architecture),
         expert_format=expert_format(model),
         gpu=box.gpus[0].row if box.gpus else None,
@@ -117,12 +117,12 @@ def _missing_figure(plan: Plan, box: Box) -> str:
     return f"the catalogue lacks the bandwidth, the multiprocessors or the throughput of {box.gpus[0].name}"
 
 
-def _too_far(row: SpeedRow, factors: Band | None) -> str:
+def _too_far(row: SpeedRow, factors: RateBand | None) -> str:
     steps = ", ".join(STEP_WORDS[step] for step in factors.steps) if factors else "no held-out error is known"
     return f"too far from what speeds/{row.id} was fitted on ({steps}); measure it: upright bench, upright calibrate"
 
 
-def _speed(case: Case, chosen: Chosen, factors: Band, prompt_factors: Band | None) -> Speed:
+def _speed(case: SpeedCase, chosen: ChosenRow, factors: RateBand, prompt_factors: RateBand | None) -> Speed:
     plan, rates = case.plan, _Rates(factors)
     half = max(1, plan.context_tokens // 2)
     step, prompt = case.step(half), case.prompt(half)
@@ -143,7 +143,7 @@ def _speed(case: Case, chosen: Chosen, factors: Band, prompt_factors: Band | Non
     )
 
 
-def constants(box: Box, engine: str, version: str | None, ranks: int, image: str | None) -> Chosen | None:
+def constants(box: Box, engine: str, version: str | None, ranks: int, image: str | None) -> ChosenRow | None:
     """The row for these GPUs and the wires between them."""
     capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
     return choose(engine, version, capability, wires(box, ranks), image_patches(image))
@@ -162,13 +162,13 @@ def known_image(image: str) -> ImageRow | None:
 class _Rates:
     """Rates with the band that was measured for such a distance from home."""
 
-    def __init__(self, factors: Band) -> None:
+    def __init__(self, factors: RateBand) -> None:
         self.low, self.high = factors.low, factors.high
 
     def plain(self, best: float) -> Rate:
         return Rate(best=_round(best), low=_round(best * self.low), high=_round(best * self.high))
 
-    def rate(self, step: Step, plan: Plan, users: int = 1) -> Rate:
+    def rate(self, step: DecodeStep, plan: Plan, users: int = 1) -> Rate:
         made = users / step.seconds
         if not plan.goal.draft:
             return self.plain(made)
@@ -186,13 +186,13 @@ def drafted_ends(low: float, high: float) -> tuple[float, float]:
     return middle * math.exp(-math.hypot(reach, math.log(low))), middle * math.exp(math.hypot(reach, math.log(high)))
 
 
-def case_of(plan: Plan, model: Model, box: Box, row: SpeedRow) -> Case | None:
+def case_of(plan: Plan, model: Model, box: Box, row: SpeedRow) -> SpeedCase | None:
     """None if a figure that the constants are shares of is not known."""
     first = box.gpus[0] if box.gpus else None
     silicon = silicon_of(first) if first else None
     work = rank_work(model, plan.parallel, plan.kv.dtype, sparse=row.kernels.sparse_attention)
     if ranks_of(plan.engine):
-        return Case(plan, row, work, silicon, None) if silicon else None
+        return SpeedCase(plan, row, work, silicon, None) if silicon else None
     if first is not None and silicon is None:
         return None
     bandwidth, measured = _host_bandwidth(box)
@@ -202,8 +202,8 @@ def case_of(plan: Plan, model: Model, box: Box, row: SpeedRow) -> Case | None:
         if in_memory or silicon is None:
             return None
         bandwidth = 1.0
-    host = Host(bandwidth, measured, _slot(first) if first else None)
-    return Case(plan, row, work, silicon, Layered(work, silicon, host, layers, in_memory if silicon else layers))
+    host = HostFigures(bandwidth, measured, _slot(first) if first else None)
+    return SpeedCase(plan, row, work, silicon, Layered(work, silicon, host, layers, in_memory if silicon else layers))
 
 
 def silicon_of(gpu: Gpu) -> Silicon | None:
@@ -219,8 +219,8 @@ def silicon_of(gpu: Gpu) -> Silicon | None:
 def _host_bandwidth(box: Box) -> tuple[float | None, bool]:
     if box.memory_bandwidth_measured_bytes_per_second.value is not None:
         return float(box.memory_bandwidth_measured_bytes_per_second.value), True
-    value = box.memory_bandwidth_bytes_per_second.value
-    return (None if value is None else float(value)), False
+    bandwidth = box.memory_bandwidth_bytes_per_second.value
+    return (None if bandwidth is None else float(bandwidth)), False
 
 
 def _slot(gpu: Gpu) -> float | None:
@@ -229,13 +229,13 @@ def _slot(gpu: Gpu) -> float | None:
     return _LANE[int(generation)] * lanes if generation in _LANE and lanes else None
 
 
-def _layer_worth(case: Case, context: int) -> float | None:
+def _layer_worth(case: SpeedCase, context: int) -> float | None:
     if case.layered is None or case.layered.silicon is None or not case.layered.host_layers:
         return None
     return round(1 / case.step(context, more_layers=1).seconds - 1 / case.step(context).seconds, 3)
 
 
-def _terms(which: str, step: Step, case: Case, context: int) -> Iterable[SpeedTerm]:
+def _terms(which: str, step: DecodeStep, case: SpeedCase, context: int) -> Iterable[SpeedTerm]:
     for name, seconds in sorted(step.terms.items(), key=lambda pair: -pair[1]):
         if seconds > 0:
             why = term_words(which, name, case.work, case.layered, case.row, case.plan, context)
@@ -254,24 +254,24 @@ STEP_WORDS: dict[str, str] = {
 }
 
 
-def _basis(chosen: Chosen, factors: Band) -> Basis:
+def _basis(chosen: ChosenRow, factors: RateBand) -> Basis:
     return "derived" if factors.steps else chosen.row.basis
 
 
-def _why(chosen: Chosen, factors: Band, plan: Plan) -> str:
+def _why(chosen: ChosenRow, factors: RateBand, plan: Plan) -> str:
     errors = chosen.row.errors
     assert errors is not None
-    words = f"median error {errors.median:.0%}, p90 {errors.ninth:.0%} over {errors.rows} measurements, {errors.how}"
+    reason = f"median error {errors.median:.0%}, p90 {errors.ninth:.0%} over {errors.rows} measurements, {errors.how}"
     if factors.steps:
         away = ", ".join(STEP_WORDS[step] for step in factors.steps)
-        words += f"; widened by the measured error of {away} than it was fitted on"
+        reason += f"; widened by the measured error of {away} than it was fitted on"
     if plan.goal.draft:
-        said = plan.goal.acceptance
-        words += (
-            f"; acceptance rate {said:.0%}, as given" if said is not None
+        acceptance = plan.goal.acceptance
+        reason += (
+            f"; acceptance rate {acceptance:.0%}, as given" if acceptance is not None
             else f"; the acceptance rate is not known: {ACCEPTED[0]:.0%} to {ACCEPTED[1]:.0%} in published runs"
         )  # fmt: skip
-    return f"speeds/{chosen.row.id}, {words}"
+    return f"speeds/{chosen.row.id}, {reason}"
 
 
 def _round(value: float) -> float:

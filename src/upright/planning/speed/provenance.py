@@ -24,7 +24,7 @@ _FORMATS = ("nvfp4", "mxfp4", "int4", "awq", "gptq", "fp8", "bf16")
 
 
 @dataclass(frozen=True)
-class Load:
+class SpeedQuery:
     """What is asked of the constants."""
 
     shape: str
@@ -36,7 +36,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Band:
+class RateBand:
     """Factors around a predicted rate."""
 
     low: float
@@ -66,12 +66,12 @@ def expert_format(model: Model) -> str:
     return name or "bf16"
 
 
-def steps_away(row: SpeedRow, load: Load) -> tuple[Step, ...]:
+def steps_away(row: SpeedRow, load: SpeedQuery) -> tuple[Step, ...]:
     """In which ways the load is not what the row was fitted on."""
     return () if row.home is None else tuple(_steps(row, load))
 
 
-def band(row: SpeedRow, load: Load, of: Literal["decode", "prompt"] = "decode") -> Band | None:
+def band(row: SpeedRow, load: SpeedQuery, of: Literal["decode", "prompt"] = "decode") -> RateBand | None:
     """None if no error was ever measured for the row, or across one of the steps."""
     at_home = row.errors if of == "decode" else row.prompt_errors
     steps = steps_away(row, load)
@@ -79,14 +79,14 @@ def band(row: SpeedRow, load: Load, of: Literal["decode", "prompt"] = "decode") 
     if at_home is None or any(errors is None for errors in measured):
         return None
     ends = [_ends(errors) for errors in (at_home, *measured) if errors is not None]
-    return Band(
+    return RateBand(
         low=math.exp(-math.hypot(*(math.log(low) for low, _ in ends))),
         high=math.exp(math.hypot(*(math.log(high) for _, high in ends))),
         steps=steps,
     )
 
 
-def _steps(row: SpeedRow, load: Load) -> Iterator[Step]:
+def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
     home = row.home
     assert home is not None
     if load.shape not in home.shapes:

@@ -18,8 +18,8 @@ from upright.catalog.rows.words import MeasurementRow
 from upright.deriving.catalogued import records
 from upright.errors import UsageError
 from upright.planning.offering import layers_of
-from upright.planning.speed.layered import Host, Layered
-from upright.planning.speed.provenance import Load, expert_format, shape_name
+from upright.planning.speed.layered import HostFigures, Layered
+from upright.planning.speed.provenance import SpeedQuery, expert_format, shape_name
 from upright.planning.speed.rows import choose
 from upright.planning.speed.samples import LayerSample, RankSample
 from upright.planning.speed.work import Reader, Silicon, rank_work
@@ -90,11 +90,11 @@ def _kept_tokens(reader: Reader, context: float) -> float:
     return context if reader.latent else min(context, reader.most_tokens or context)
 
 
-def load_of(row: MeasurementRow) -> Load | None:
+def load_of(row: MeasurementRow) -> SpeedQuery | None:
     model = model_of(row)
     if model is None:
         return None
-    return Load(
+    return SpeedQuery(
         shape=shape_name(model.architecture),
         expert_format=expert_format(model),
         gpu=gpu_of(row),
@@ -242,13 +242,13 @@ def _rate(row: MeasurementRow) -> float | None:
     return row.decode_tokens_per_second or row.prefill_tokens_per_second
 
 
-def _host(row: MeasurementRow, gpu: str | None) -> Host | None:
+def _host(row: MeasurementRow, gpu: str | None) -> HostFigures | None:
     """None if the run leans on system RAM of which the author does not say how fast it is."""
     slot = _PCIE5_X16 if gpu else None
     if not row.host_bandwidth:
-        return Host(1.0, False, slot) if gpu and row.gpu_expert_layers is None else None
+        return HostFigures(1.0, False, slot) if gpu and row.gpu_expert_layers is None else None
     figure, _, how = row.host_bandwidth.partition(" ")
-    return Host(float(figure) * 1e9, how == "measured", slot)
+    return HostFigures(float(figure) * 1e9, how == "measured", slot)
 
 
 def _acceptance(row: MeasurementRow, guesses: int) -> float | None:

@@ -15,7 +15,7 @@ _NEWEST = "9999"
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenRow:
     """A row, and whether it was made for this silicon and these wires."""
 
     row: SpeedRow
@@ -31,9 +31,9 @@ def wires(box: Box, ranks: int) -> Wires:
 
 def choose(
     engine: str, version: str | None, capability: str | None, on: Wires, patches: Collection[str] = ()
-) -> Chosen | None:
+) -> ChosenRow | None:
     """A person's own row before ours, the particular before the general; None if the engine has no row at all."""
-    found = []
+    ranked = []
     for row in catalog.rows("speeds").values():
         assert isinstance(row, SpeedRow)
         if row.engine != engine or not set(row.patches) <= set(patches):
@@ -51,8 +51,8 @@ def choose(
             len(row.patches),
             row.versions != "*",
         )
-        found.append((rank, row))
-    if not found:
+        ranked.append((rank, row))
+    if not ranked:
         return None
-    rank, best = max(found, key=lambda pair: pair[0])
-    return Chosen(best, rank[0])
+    rank, best = max(ranked, key=lambda pair: pair[0])
+    return ChosenRow(best, rank[0])

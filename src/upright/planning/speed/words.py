@@ -65,7 +65,7 @@ def _prompt_words(term: str, work: Work, layered: Layered | None, row: SpeedRow,
     if work.indexed_layers:
         attention = f"every token meets its top-k, at {constants.sparse_efficiency:.0%} of the throughput"
     bus = constants.prompt_gb_s if work.tensor > SOCKET_RANKS else constants.prompt_socket_gb_s
-    words = {
+    descriptions = {
         "layers": f"{work.layers} layers for every chunk",
         "compute": f"{tokens(context)} tokens x {work.flops_per_token / 1e9:.0f} GFLOP at "
         f"{constants.compute_efficiency:.0%} of the dense bf16 throughput",
@@ -78,4 +78,4 @@ def _prompt_words(term: str, work: Work, layered: Layered | None, row: SpeedRow,
     if term == "upload" and layered is not None:
         held = work.experts * work.expert_bytes * layered.host_layers / max(1, layered.expert_layers)
         return f"{size(held)} of experts copied over PCIe for every ubatch"
-    return words[term]
+    return descriptions[term]

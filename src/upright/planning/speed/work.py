@@ -159,13 +159,13 @@ def _recurrent(kind: object) -> TypeGuard[LinearAttention]:
 def active_parameters(model: Model) -> int:
     """Weights that a token meets: of the experts only those that answer, of the embedding none."""
     experts = model.architecture.experts
-    found = 0
+    active = 0
     for line in model.weights:
         if line.group == "routed_experts" and experts:
-            found += line.parameters * experts.active // experts.count
+            active += line.parameters * experts.active // experts.count
         elif line.group not in ("embedding", "vision", "draft"):
-            found += line.parameters
-    return found
+            active += line.parameters
+    return active
 
 
 def distinct_experts(experts: int, active: int, tokens: float, skew: float) -> float:
@@ -216,7 +216,7 @@ def busiest(woken: float, ranks: int) -> float:
 
 
 def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[Reader, ...]:
-    found = []
+    readers = []
     for kind in shape.attention:
         if isinstance(kind, LinearAttention | CompressedAttention | SharedAttention):
             continue  # a state of fixed size, or a cache that headers do not tell: small beside the weights
@@ -227,17 +227,17 @@ def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[Reader, ...]
         held = rank_share(cache, tensor, 1)
         heads = max(1, kind.heads // tensor)
         if isinstance(kind, MlaAttention):
-            value = float(VALUE_BYTES.get(dtype, 1))
-            whole = (kind.kv_lora_rank + kind.rope_head_dim) * value
+            element_bytes = float(VALUE_BYTES.get(dtype, 1))
+            whole = (kind.kv_lora_rank + kind.rope_head_dim) * element_bytes
             if not kind.sparse:
-                found.append(Reader(kind.layers, whole, heads, True))
+                readers.append(Reader(kind.layers, whole, heads, True))
             else:
                 keys = float(cache.bytes_per_token) / kind.layers - whole
-                found.append(Reader(kind.layers, whole, heads, True, kind.indexer_top_k or 2048, max(0.0, keys)))
+                readers.append(Reader(kind.layers, whole, heads, True, kind.indexer_top_k or 2048, max(0.0, keys)))
         else:
             per_token = cache.bytes_per_token + sum(window.bytes_per_token for window in cache.windows)
-            found.append(Reader(kind.layers, float(per_token * held) / kind.layers, heads, False, kind.window_tokens))
-    return tuple(found)
+            readers.append(Reader(kind.layers, float(per_token * held) / kind.layers, heads, False, kind.window_tokens))
+    return tuple(readers)
 
 
 def _sparse_flops(kind: object) -> int:

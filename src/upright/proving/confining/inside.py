@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from upright.proving.confining.walls import Place
+    from upright.proving.confining.walls import WalledPlace
 
 READY = b"ready\n"
 _GET_NO_NEW_PRIVILEGES, _GET_SECCOMP = 39, 21
@@ -51,7 +51,7 @@ def _settle(bundle: dict[str, Any], channels: dict[str, int]) -> None:
     dies_with_parent(libc)
     if select.select([channels.pop("lifeline")], [], [], 0)[0]:
         os._exit(1)  # it died before we asked to be told
-    place: Place = bundle["place"]
+    place: WalledPlace = bundle["place"]
     if bundle["walls"]:
         enter(libc, place, channels["held"])
     else:
@@ -76,7 +76,7 @@ def _close_all_but(kept: set[int]) -> None:
     os.closerange(first, 65_536)
 
 
-def _look(libc: ctypes.CDLL, place: Place) -> None:
+def _look(libc: ctypes.CDLL, place: WalledPlace) -> None:
     """What would be wrong is an error, whatever the way that the walls were built."""
     expected = {path.split("/")[1] for path in (*place["shown"], *place["own"], *(path for path, _ in place["links"]))}
     if more := set(os.listdir("/")) - expected - {"proc", "dev"}:

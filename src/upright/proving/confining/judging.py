@@ -31,7 +31,7 @@ class AnswerError(Exception):
     """The code failed in a way that no assertion waits for."""
 
 
-class Subject:
+class JudgedCode:
     """The code on the other side of two pipes."""
 
     def __init__(self, asks: int, answers: int) -> None:
@@ -69,7 +69,7 @@ class Remote:
     __slots__ = ("_number", "_subject")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, subject: Subject, number: int) -> None:
+    def __init__(self, subject: JudgedCode, number: int) -> None:
         self._subject, self._number = subject, number
 
     def __call__(self, *positional: Any, **named: Any) -> Any:
@@ -103,7 +103,7 @@ def judge(
 ) -> None:
     """`names` are of the first module; further ones are imported by the assertions themselves."""
     try:
-        run(Subject(asks, answers), assertions, names, modules)
+        run(JudgedCode(asks, answers), assertions, names, modules)
     except BaseException as error:
         told: dict[str, Any] = {"failed": _why(error, assertions), "ended": isinstance(error, EndedError)}
     else:
@@ -112,7 +112,7 @@ def judge(
     os._exit(0)
 
 
-def run(subject: Subject, assertions: str, names: Sequence[str], modules: Sequence[str]) -> None:
+def run(subject: JudgedCode, assertions: str, names: Sequence[str], modules: Sequence[str]) -> None:
     space: dict[str, Any] = {"__name__": "__main__"}
     for name in modules:
         sys.modules[name] = _There(name, subject.module(name))

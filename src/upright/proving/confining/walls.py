@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypedDict
 
-    class Place(TypedDict):
+    class WalledPlace(TypedDict):
         """What is behind the walls."""
 
         shown: list[str]
@@ -46,7 +46,7 @@ _SET_DEATH_SIGNAL, _SET_NO_NEW_PRIVILEGES, _SIGKILL = 1, 38, 9
 _CAPABILITY_VERSION_3 = 0x20080522
 
 
-def enter(libc: ctypes.CDLL, place: Place, held: int) -> None:
+def enter(libc: ctypes.CDLL, place: WalledPlace, held: int) -> None:
     """`held` stays open in every process until it ends."""
     uid, gid = os.geteuid(), os.getegid()
     apart = _NEW_MOUNT | _NEW_PID | _NEW_NET | _NEW_IPC | _NEW_UTS | _NEW_CGROUP
@@ -93,7 +93,7 @@ def _wait_for_child(held: int) -> None:
     os._exit(code if code >= 0 else 128 - code)
 
 
-def _build(libc: ctypes.CDLL, place: Place) -> None:
+def _build(libc: ctypes.CDLL, place: WalledPlace) -> None:
     """A new root beside the old one, then the old one is let go (as bubblewrap does it)."""
     _mount(libc, None, "/", None, _REC | _PRIVATE)
     _mount(libc, "none", "/tmp", "tmpfs", _NOSUID | _NODEV, "size=64k,mode=755")

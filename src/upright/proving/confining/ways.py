@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from upright.proving.confining.walls import DEVICES, HIDDEN_BYTES, NOBODY
 
 if TYPE_CHECKING:
-    from upright.proving.confining.walls import Place
+    from upright.proving.confining.walls import WalledPlace
 
 Isolation = Literal["namespaces", "bubblewrap"]
 WORK, HOME = "/work", "/home/nobody"
@@ -29,26 +29,26 @@ _FILES = 1_024
 
 
 @dataclass(frozen=True)
-class Way:
+class ConfinedStart:
     """How a bare interpreter is started so that it ends up behind walls."""
 
     isolation: Isolation
     interpreter: str
-    place: Place
+    place: WalledPlace
     wrapper: tuple[str, ...]
     """What stands before the interpreter; nothing if it builds the walls itself."""
     as_nobody: bool
     """Started with nobody's rights from the outset."""
 
 
-def ways() -> Iterator[Way]:
+def ways() -> Iterator[ConfinedStart]:
     """In the order in which they are tried."""
     for interpreter in interpreters():
-        yield Way("namespaces", interpreter, place_for(interpreter), (), False)
+        yield ConfinedStart("namespaces", interpreter, place_for(interpreter), (), False)
     if bwrap := shutil.which("bwrap"):
         for interpreter in interpreters():
             place = place_for(interpreter)
-            yield Way("bubblewrap", interpreter, place, tuple(_bubblewrap(bwrap, place)), os.geteuid() == 0)
+            yield ConfinedStart("bubblewrap", interpreter, place, tuple(_bubblewrap(bwrap, place)), os.geteuid() == 0)
 
 
 @cache
@@ -59,7 +59,7 @@ def interpreters() -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(path) for path in named if path))
 
 
-def place_for(interpreter: str) -> Place:
+def place_for(interpreter: str) -> WalledPlace:
     """The libraries of the system and of the interpreter, without packages that somebody installed for it."""
     prefix = Path(interpreter).parent.parent
     wanted = [*_SYSTEM, str(prefix / "lib"), str(prefix / "lib64"), interpreter]
@@ -78,7 +78,7 @@ def place_for(interpreter: str) -> Place:
     }  # fmt: skip
 
 
-def _bubblewrap(bwrap: str, place: Place) -> Iterator[str]:
+def _bubblewrap(bwrap: str, place: WalledPlace) -> Iterator[str]:
     """Guard: as root or with the plain options it leaks: see docs/dependencies.md."""
     yield from (bwrap, "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
     yield from ("--unshare-cgroup-try", "--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox")

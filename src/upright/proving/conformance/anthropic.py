@@ -59,8 +59,8 @@ def _thinking(stand: Stand) -> Judgement:
     room = {"max_tokens": _THOUGHT_TOKENS + TOKENS, "thinking": thinking, "temperature": 1}
     lines = stand.endpoint.raw_lines(MESSAGES, {**message_body(stand.endpoint), **room, "stream": True})
     faults, kinds = anthropic_faults(lines), anthropic_blocks(lines)
-    if (said := anthropic_error(lines)) is not None:
-        return "unsupported", said
+    if (error_text := anthropic_error(lines)) is not None:
+        return "unsupported", error_text
     if faults:
         return verdict(faults, "")
     if "thinking" not in kinds:
@@ -72,9 +72,9 @@ def _thinking(stand: Stand) -> Judgement:
 def _tool_result(stand: Stand) -> Judgement:
     """A conversation that holds a tool's use and its result, as an agent's second request does."""
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Paris"}}
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "18 degrees"}]}
-    said = [*QUESTION, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
-    return _taken(stand, {"messages": said, "tools": [_TOOL]}, "the result was taken")
+    tool_result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "18 degrees"}]}
+    messages = [*QUESTION, {"role": "assistant", "content": [use]}, {"role": "user", "content": [tool_result]}]
+    return _taken(stand, {"messages": messages, "tools": [_TOOL]}, "the result was taken")
 
 
 def _system_blocks(stand: Stand) -> Judgement:

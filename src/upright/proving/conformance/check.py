@@ -35,7 +35,7 @@ def count_of(lines: list[str]) -> int:
 
 def without(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     """Fields that are not as the protocol has them."""
-    return [f"{name} is {found.get(name)!r}" for name, value in wanted.items() if found.get(name) != value]
+    return [f"{name} is {found.get(name)!r}" for name, expected in wanted.items() if found.get(name) != expected]
 
 
 def uncounted(usage: Any, names: tuple[str, ...]) -> list[str]:

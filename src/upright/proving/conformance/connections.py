@@ -37,14 +37,14 @@ def _keyed(stand: Stand, header: str, before: str) -> Judgement:
     if endpoint.key is None:
         return "skipped", "the server was given no key"
     path, body = MESSAGES, message_body(endpoint)
-    right, said = endpoint.exchange(path, body, headers={header: f"{before}{endpoint.key}"})
+    right, response_text = endpoint.exchange(path, body, headers={header: f"{before}{endpoint.key}"})
     if right == 404:  # it has no messages API
         path, body = CHAT, {**chat_body(endpoint), "stream": False, "stream_options": None}
-        right, said = endpoint.exchange(path, body, headers={header: f"{before}{endpoint.key}"})
+        right, response_text = endpoint.exchange(path, body, headers={header: f"{before}{endpoint.key}"})
     if right in (401, 403):
         return "unsupported", f"HTTP {right}: the key is not read from {header}"
     if right != 200:
-        return "failed", f"HTTP {right}: {said[:80]}"
+        return "failed", f"HTTP {right}: {response_text[:80]}"
     wrong, _ = endpoint.exchange(path, body, headers={header: f"{before}{_WRONG_KEY}"})
     return verdict([] if wrong in (401, 403) else [f"a wrong key is answered with HTTP {wrong}"], "read and judged")
 
@@ -70,8 +70,8 @@ def _parallel(stand: Stand) -> Judgement:
             return [error.message]
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(ask, range(_AT_ONCE)))
-    broken = [faults for faults in found if faults]
+        stream_faults = list(pool.map(ask, range(_AT_ONCE)))
+    broken = [faults for faults in stream_faults if faults]
     wrong = [f"{len(broken)} of {_AT_ONCE} streams at once broke: {broken[0][0]}"] if broken else []
     return verdict(wrong, f"{_AT_ONCE} streams at once, all whole")
 

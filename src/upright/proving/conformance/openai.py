@@ -59,13 +59,13 @@ def _chat_tool_result(stand: Stand) -> Judgement:
     """A conversation that holds a call and its result, as an agent's second request does."""
     function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
     call = {"id": "functions.get_weather:0", "type": "function", "function": function}
-    said: list[dict[str, Any]] = [
+    messages: list[dict[str, Any]] = [
         *QUESTION,
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": call["id"], "content": "18 degrees"},
     ]
     tool = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
-    answer = stand.endpoint.chat(said, tools=[tool], max_tokens=TOKENS, temperature=0)
+    answer = stand.endpoint.chat(messages, tools=[tool], max_tokens=TOKENS, temperature=0)
     return verdict([] if answer.finish_reason else ["no answer came"], "the result was taken")
 
 
@@ -99,7 +99,7 @@ def _responses(stand: Stand) -> Judgement:
     if answer.get("status") not in ("completed", "incomplete"):
         wrong.append(f"status is {answer.get('status')!r}")
     items = answer.get("output")
-    kinds = [item.get("type") for item in items] if isinstance(items, list) else []
+    kinds = [output_item.get("type") for output_item in items] if isinstance(items, list) else []
     wrong += [] if kinds else ["output is no list of items"]
     return verdict(
         [*wrong, *uncounted(answer.get("usage"), ("input_tokens", "output_tokens"))],
@@ -122,10 +122,10 @@ def refusal_faults(status: int, text: str) -> list[str]:
     """As both makers write their errors: a 4xx, and {"error": {"message": ...}}."""
     wrong = [] if status in (400, 413, 422) else [f"HTTP {status}"]
     try:
-        found: Any = decoded(text)
+        payload: Any = decoded(text)
     except ValueError:
         return [*wrong, f"no JSON: {text[:60]!r}"]
-    error = found.get("error") if isinstance(found, dict) else None
+    error = payload.get("error") if isinstance(payload, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
     return wrong if isinstance(message, str) and message else [*wrong, f"no error.message: {text[:60]}"]
 

@@ -53,7 +53,7 @@ class Question(_Row):
     """Send `expect` as response_format json_schema too; an engine that ignores it is found out."""
 
 
-class Call(_Row):
+class ExpectedCall(_Row):
     """A tool call that is expected."""
 
     name: str
@@ -73,7 +73,7 @@ class Dialogue(_Row):
     """tool_choice."""
     ask: str
     """The user's message."""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ExpectedCall, ...] = ()
     """The calls that should come, in order; none if the answer should be text."""
     any_arguments: bool = False
     """Only names and schemas count, not the values."""

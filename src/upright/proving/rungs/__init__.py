@@ -1,6 +1,6 @@
 """One file per rung, each with its `RUNG`; the ladder is this table."""
 
-from upright.proving.rung import Rung
+from upright.proving.rung import LadderRung
 from upright.proving.rungs import (
     arguments,
     boot,
@@ -15,7 +15,7 @@ from upright.proving.rungs import (
     tools,
 )
 
-RUNGS: tuple[Rung, ...] = (
+RUNGS: tuple[LadderRung, ...] = (
     arguments.RUNG,
     rehearse.RUNG,
     boot.RUNG,

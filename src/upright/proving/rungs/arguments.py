@@ -5,7 +5,7 @@ from __future__ import annotations
 from upright.checking import check
 from upright.errors import UprightError
 from upright.proving.asking import Slot, note
-from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.rung import LadderRung, Probe, Stand
 from upright.records.evidence import Observation, Verdict
 
 NAME = "arguments"
@@ -19,12 +19,12 @@ def _look(stand: Stand) -> Observation:
     slot = Slot(NAME, "command line", "command line")
     assert stand.target.recipe is not None
     try:
-        found = check(stand.target.recipe)
+        judgement = check(stand.target.recipe)
     except UprightError as error:
         return note(stand, slot, "skipped", error.message)
-    verdict: Verdict = {"accepted": "passed", "refused": "failed", "unverified": "skipped"}[found.verdict]  # type: ignore[assignment]
-    said = "; ".join(f"{each.setting}: {each.message}".strip(": ") for each in found.refusals)
-    return note(stand, slot, verdict, said or f"{found.settings} settings, judged by {found.judged_by}")
+    verdict: Verdict = {"accepted": "passed", "refused": "failed", "unverified": "skipped"}[judgement.verdict]  # type: ignore[assignment]
+    reason = "; ".join(f"{refusal.setting}: {refusal.message}".strip(": ") for refusal in judgement.refusals)
+    return note(stand, slot, verdict, reason or f"{judgement.settings} settings, judged by {judgement.judged_by}")
 
 
-RUNG = Rung(NAME, "the engine's parser takes the command line", _probes, needs_recipe=True)
+RUNG = LadderRung(NAME, "the engine's parser takes the command line", _probes, needs_recipe=True)

@@ -7,12 +7,12 @@ import random
 from upright.endpoint.client import Answer
 from upright.endpoint.guards.counting import miscounted, tokenizer_count, uneven
 from upright.errors import EndpointError
-from upright.proving.asking import Asked, Judgement, Slot, note, observe, observe_answer, send
-from upright.proving.estimating import Cost
+from upright.proving.asking import Judgement, SentQuestion, Slot, note, observe, observe_answer, send
+from upright.proving.estimating import ProbeCost
 from upright.proving.long_text import sentence
 from upright.proving.prompts import Question
 from upright.proving.rules import judge as rule
-from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.rung import LadderRung, Probe, Stand
 from upright.records.evidence import Observation
 
 NAME = "boot"
@@ -25,10 +25,10 @@ def _probes(stand: Stand) -> list[Probe]:
     return [
         *ours,
         Probe("served name", "served name", _name),
-        Probe("first answer", "first answer", _first_answer, Cost(prompt_tokens=64, answer_tokens=16)),
-        Probe("rates", "rates", _rates, Cost(prompt_tokens=2_000, answer_tokens=16)),
-        Probe("token count", "token count", _count, Cost(prompt_tokens=64, answer_tokens=16)),
-        Probe("logprobs", "logprobs", _logprobs, Cost(prompt_tokens=64, answer_tokens=16)),
+        Probe("first answer", "first answer", _first_answer, ProbeCost(prompt_tokens=64, answer_tokens=16)),
+        Probe("rates", "rates", _rates, ProbeCost(prompt_tokens=2_000, answer_tokens=16)),
+        Probe("token count", "token count", _count, ProbeCost(prompt_tokens=64, answer_tokens=16)),
+        Probe("logprobs", "logprobs", _logprobs, ProbeCost(prompt_tokens=64, answer_tokens=16)),
     ]
 
 
@@ -37,8 +37,8 @@ def _state(stand: Stand) -> Observation:
     assert deployment is not None
     took = "" if deployment.ready_seconds is None else f" after {deployment.ready_seconds} s"
     ready = deployment.state == "ready"
-    said = f"{deployment.state}{took}" + ("" if ready else f": {deployment.reason}")
-    return note(stand, Slot(NAME, "state", "state"), "passed" if ready else "failed", said)
+    reason = f"{deployment.state}{took}" + ("" if ready else f": {deployment.reason}")
+    return note(stand, Slot(NAME, "state", "state"), "passed" if ready else "failed", reason)
 
 
 def _memory(stand: Stand) -> Observation:
@@ -46,10 +46,10 @@ def _memory(stand: Stand) -> Observation:
     slot, residuals = Slot(NAME, "memory", "memory"), stand.target.residuals
     if residuals is None:
         return note(stand, slot, "skipped", "the engine's memory could not be read back")
-    known = [each for each in residuals.lines if each.within is not None]
-    inside = sum(bool(each.within) for each in known)
-    said = f"{inside} of {len(known)} terms of memory are within the plan's band (upright residuals)"
-    return note(stand, slot, "passed" if known else "skipped", said)
+    known = [line for line in residuals.lines if line.within is not None]
+    inside = sum(bool(line.within) for line in known)
+    reason = f"{inside} of {len(known)} terms of memory are within the plan's band (upright residuals)"
+    return note(stand, slot, "passed" if known else "skipped", reason)
 
 
 def _name(stand: Stand) -> Observation:
@@ -60,14 +60,14 @@ def _name(stand: Stand) -> Observation:
         return note(stand, slot, "failed", error.message)
     if stand.endpoint.model in names:
         return note(stand, slot, "passed", f"serves {stand.endpoint.model}", response={"models": names})
-    said = f"serves {', '.join(names) or 'nothing'}, not {stand.endpoint.model}"
-    return note(stand, slot, "failed", said, response={"models": names})
+    reason = f"serves {', '.join(names) or 'nothing'}, not {stand.endpoint.model}"
+    return note(stand, slot, "failed", reason, response={"models": names})
 
 
 def _first_answer(stand: Stand) -> Observation:
     """The simplest question there is, judged: /health, a name and right counts can all be had with garbage."""
     first = stand.prompts.smoke[0]
-    asked = Asked([{"role": "user", "content": first.ask}], max_tokens=first.max_tokens)
+    asked = SentQuestion([{"role": "user", "content": first.ask}], max_tokens=first.max_tokens)
 
     def judge(answer: Answer) -> Judgement:
         wrong = rule(first.rule, answer.text, first.expect)
@@ -84,7 +84,7 @@ def _rates(stand: Stand) -> Observation:
     room = stand.target.context_tokens
     if room is not None:  # a small context holds less; a sentence is at most about 24 tokens
         sentences = sentences[: max(4, min(len(sentences), room // 48))]
-    asked = Asked(
+    asked = SentQuestion(
         [{"role": "user", "content": f"{' '.join(sentences)}\n\n{first.ask}"}],
         max_tokens=first.max_tokens,
         stream=True,
@@ -100,8 +100,8 @@ def _rates(stand: Stand) -> Observation:
 
 def _bare_tokens(stand: Stand) -> float:
     """The same question without the sentences: the template's own tokens and the question's."""
-    seen = (each for each in stand.observations if each.probe == "first answer")
-    return next((each.measured.get("prompt_tokens", 0.0) for each in seen), 0.0)
+    seen = (observation for observation in stand.observations if observation.probe == "first answer")
+    return next((observation.measured.get("prompt_tokens", 0.0) for observation in seen), 0.0)
 
 
 def _filler(stand: Stand, count: int) -> list[str]:
@@ -119,8 +119,8 @@ def _count(stand: Stand) -> Observation:
     slot = Slot(NAME, "token count", "token count")
     question: Question = stand.prompts.smoke[0]
     messages = [{"role": "user", "content": question.ask}]
-    asked = Asked(messages, max_tokens=question.max_tokens)
-    template = {name: value for name, value in stand.prompts.modes.get("instant", {}).items() if "template" in name}
+    asked = SentQuestion(messages, max_tokens=question.max_tokens)
+    template = {name: option for name, option in stand.prompts.modes.get("instant", {}).items() if "template" in name}
     expected = tokenizer_count(stand.endpoint, messages, **template)
     if expected is None:
         return _count_by_difference(stand, slot, question)
@@ -142,7 +142,7 @@ def _count_by_difference(stand: Stand, slot: Slot, question: Question) -> Observ
     try:
         for times in (1, 2, 3):
             content = f"{' '.join([text] * times)}\n\n{question.ask}"
-            asked = Asked([{"role": "user", "content": content}], max_tokens=question.max_tokens)
+            asked = SentQuestion([{"role": "user", "content": content}], max_tokens=question.max_tokens)
             counts.append(send(stand, asked).prompt_tokens or 0)
     except EndpointError as error:
         return note(stand, slot, "failed", error.message)
@@ -150,13 +150,13 @@ def _count_by_difference(stand: Stand, slot: Slot, question: Question) -> Observ
     response = {"counts": counts}
     if wrong:
         return note(stand, slot, "failed", wrong, guard="count", response=response)
-    said = f"the same text adds {counts[1] - counts[0]} tokens each time (no tokenizer address)"
-    return note(stand, slot, "passed", said, response=response)
+    reason = f"the same text adds {counts[1] - counts[0]} tokens each time (no tokenizer address)"
+    return note(stand, slot, "passed", reason, response=response)
 
 
 def _logprobs(stand: Stand) -> Observation:
     question = stand.prompts.smoke[0]
-    asked = Asked(
+    asked = SentQuestion(
         [{"role": "user", "content": question.ask}],
         max_tokens=question.max_tokens,
         options={"logprobs": True, "top_logprobs": 1},
@@ -165,7 +165,7 @@ def _logprobs(stand: Stand) -> Observation:
 
     def judge(answer: Answer) -> Judgement:
         entries = answer.logprobs or []
-        lowest = min((float(each.get("logprob", 0)) for each in entries), default=0.0)
+        lowest = min((float(entry.get("logprob", 0)) for entry in entries), default=0.0)
         return "passed", f"{len(entries)} tokens, the least likely at {lowest:.2f}"
 
     seen = observe(stand, Slot(NAME, "logprobs", "logprobs"), asked, judge)
@@ -174,4 +174,4 @@ def _logprobs(stand: Stand) -> Observation:
     return seen
 
 
-RUNG = Rung(NAME, "served name, token counts match, first speed", _probes)
+RUNG = LadderRung(NAME, "served name, token counts match, first speed", _probes)

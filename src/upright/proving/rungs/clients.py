@@ -10,8 +10,8 @@ from upright.errors import EndpointError
 from upright.proving.asking import Slot, note
 from upright.proving.conformance import anthropic, connections, openai
 from upright.proving.conformance.check import TOKENS, Check
-from upright.proving.estimating import Cost, is_left_out
-from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.estimating import ProbeCost, is_left_out
+from upright.proving.rung import LadderRung, Probe, Stand
 from upright.records.evidence import Observation, Verdict
 
 NAME = "clients"
@@ -19,7 +19,7 @@ CHECKS: dict[str, Check] = {**openai.CHECKS, **anthropic.CHECKS, **connections.C
 
 
 def _probes(stand: Stand) -> list[Probe]:
-    cost = Cost(prompt_tokens=64, answer_tokens=TOKENS)
+    cost = ProbeCost(prompt_tokens=64, answer_tokens=TOKENS)
     asked = [Probe(name, name, _asking(name, check), cost) for name, check in CHECKS.items()]
     return [*asked, *(Probe(f"for {row.client}", f"for {row.client}", _faring(row)) for row in all_needs())]
 
@@ -43,17 +43,21 @@ def _faring(row: Needs) -> Callable[[Stand], Observation]:
 
     def fared(stand: Stand) -> Observation:
         slot = Slot(NAME, f"for {row.client}", f"for {row.client}")
-        seen = [item for item in stand.observations if item.rung == NAME]
-        found = fares(row, {item.check: item.verdict for item in seen})
-        left_out = [item.check for item in seen if item.verdict == "skipped" and is_left_out(item.reason)]
+        seen = [observation for observation in stand.observations if observation.rung == NAME]
+        standing = fares(row, {observation.check: observation.verdict for observation in seen})
+        left_out = [
+            observation.check
+            for observation in seen
+            if observation.verdict == "skipped" and is_left_out(observation.reason)
+        ]
         unknown = [check for check in (*row.needs, *row.settles) if check in left_out]
-        if unknown and found.outcome != "does not":
+        if unknown and standing.outcome != "does not":
             return note(stand, slot, "skipped", f"not known: the budget left out {', '.join(unknown)}")
-        words = f"{found.outcome}: {'; '.join(found.words)}" if found.words else found.outcome
-        verdict: Verdict = "unsupported" if found.outcome == "does not" else "passed"
-        return note(stand, slot, verdict, words)
+        reason = f"{standing.outcome}: {'; '.join(standing.words)}" if standing.words else standing.outcome
+        verdict: Verdict = "unsupported" if standing.outcome == "does not" else "passed"
+        return note(stand, slot, verdict, reason)
 
     return fared
 
 
-RUNG = Rung(NAME, "the protocols that clients rely on, by raw streams", _probes)
+RUNG = LadderRung(NAME, "the protocols that clients rely on, by raw streams", _probes)

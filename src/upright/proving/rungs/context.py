@@ -7,13 +7,13 @@ from typing import Any
 
 from upright.endpoint.client import Answer
 from upright.endpoint.guards.counting import tokenizer_count
-from upright.proving.asking import Asked, Judge, Judgement, Slot, note, observe
-from upright.proving.estimating import Cost
-from upright.proving.filling import FULL, MOST_OTHERS, Gauge, others, others_needed, shares
+from upright.proving.asking import Judge, Judgement, SentQuestion, Slot, note, observe
+from upright.proving.estimating import ProbeCost
+from upright.proving.filling import FULL, MOST_OTHERS, CacheGauge, others, others_needed, shares
 from upright.proving.long_text import LongText, hiding_places, lengths, long_text
 from upright.proving.prompts import Dialogue, Needles, Question
 from upright.proving.rules import judge as rule
-from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.rung import LadderRung, Probe, Stand
 from upright.proving.rungs.tools import judged as judged_call
 from upright.records.evidence import Observation
 
@@ -45,38 +45,38 @@ def _probes(stand: Stand) -> list[Probe]:
             "the prompt set has no long texts" if needles is None else "the server does not say its context: --context"
         )
         return [Probe("needle", "needle", lambda stand: note(stand, Slot(NAME, "needle", "needle"), "skipped", why))]
-    found, before = [], 0
+    probes, before = [], 0
     for length in lengths(needles, context):
-        found += _walk(needles, length, length - before)
+        probes += _walk(needles, length, length - before)
         before = length
-    return found + _full(needles, context, stand.target.users)
+    return probes + _full(needles, context, stand.target.users)
 
 
 def _walk(needles: Needles, length: int, new_tokens: int) -> list[Probe]:
     """All questions on one text; the first of them pays for what the shorter text did not hold."""
-    found: list[Probe] = []
+    probes: list[Probe] = []
     for depth in needles.depths:
         place = _Place(f"needle {length} depth {depth}", "needle", length)
-        cost = Cost(prompt_tokens=32 if found else new_tokens, answer_tokens=_ANSWER_TOKENS)
-        found.append(_needle(place, depth, cost, f"{length:,} tokens"))
+        cost = ProbeCost(prompt_tokens=32 if probes else new_tokens, answer_tokens=_ANSWER_TOKENS)
+        probes.append(_needle(place, depth, cost, f"{length:,} tokens"))
     for number, question in enumerate(needles.follow_ups, start=1):
         place = _Place(f"{question.check} {number} after {length}", question.check, length)
-        found.append(_follow_up(place, question, f"{length:,} tokens"))
-    return found
+        probes.append(_follow_up(place, question, f"{length:,} tokens"))
+    return probes
 
 
 def _full(needles: Needles, context: int, users: int) -> list[Probe]:
     """Questions while other requests keep the rest of the cache full."""
     place = _Place("full cache needle", "full cache", context, full=True)
-    cost = Cost(prompt_tokens=context * max(users - 1, 0) + 32, answer_tokens=_ANSWER_TOKENS)
-    found = [_needle(place, needles.depths[0], cost, "full cache")]
+    cost = ProbeCost(prompt_tokens=context * max(users - 1, 0) + 32, answer_tokens=_ANSWER_TOKENS)
+    probes = [_needle(place, needles.depths[0], cost, "full cache")]
     for number, question in enumerate(needles.follow_ups, start=1):
         place = _Place(f"full cache {question.check} {number}", "full cache", context, full=True)
-        found.append(_follow_up(place, question, "full cache"))
-    return found
+        probes.append(_follow_up(place, question, "full cache"))
+    return probes
 
 
-def _needle(place: _Place, depth: float, cost: Cost, group: str) -> Probe:
+def _needle(place: _Place, depth: float, cost: ProbeCost, group: str) -> Probe:
     def ask(stand: Stand) -> Observation:
         """One needle at that depth. Missed, the same one is asked for again, after another question on the same text:
         it is lost when it is missed twice, and each miss is told."""
@@ -84,10 +84,10 @@ def _needle(place: _Place, depth: float, cost: Cost, group: str) -> Probe:
         if not _is_miss(seen):
             return seen
         first, seen = seen.reason, _look(stand, place, depth, again=True)
-        words, misses = f"{seen.reason}, after a miss: {first}", 1 + _is_miss(seen)
-        told = {"reason": words, "measured": {**seen.measured, "misses": float(misses)}}
+        reason, misses = f"{seen.reason}, after a miss: {first}", 1 + _is_miss(seen)
+        told = {"reason": reason, "measured": {**seen.measured, "misses": float(misses)}}
         if misses == 2 and _lost(stand) < _may_lose(stand):  # not passed either: it is shown among what was not
-            told |= {"verdict": "unsupported", "reason": f"lost, as a small model may lose one: {words}"}
+            told |= {"verdict": "unsupported", "reason": f"lost, as a small model may lose one: {reason}"}
         return seen.model_copy(update=told)
 
     return Probe(place.check, place.name, ask, cost, group)
@@ -99,7 +99,9 @@ def _is_miss(seen: Observation) -> bool:
 
 
 def _lost(stand: Stand) -> int:
-    return sum(each.measured.get("misses") == 2 for each in stand.observations if each.rung == NAME)
+    return sum(
+        observation.measured.get("misses") == 2 for observation in stand.observations if observation.rung == NAME
+    )
 
 
 def _may_lose(stand: Stand) -> int:
@@ -114,8 +116,8 @@ def _look(stand: Stand, place: _Place, depth: float, *, again: bool) -> Observat
     def judge(answer: Answer) -> Judgement:
         if fact.number in answer.text.replace(",", "").replace(" ", ""):
             return "passed", f"found the number at {at} of {answer.prompt_tokens:,} tokens"
-        said = answer.text.strip()[-32:]
-        return "failed", f"says {said!r}, not {fact.number}, at {at} of {answer.prompt_tokens:,} tokens"
+        answer_tail = answer.text.strip()[-32:]
+        return "failed", f"says {answer_tail!r}, not {fact.number}, at {at} of {answer.prompt_tokens:,} tokens"
 
     first = stand.prompts.smoke[0]
     before = ((first.ask, first.sample),) if again else ()
@@ -134,7 +136,7 @@ def _follow_up(place: _Place, question: Question | Dialogue, group: str) -> Prob
 
         return _ask(stand, place, question.ask, question.max_tokens, judge)
 
-    cost = Cost(prompt_tokens=64, answer_tokens=question.about_tokens)
+    cost = ProbeCost(prompt_tokens=64, answer_tokens=question.about_tokens)
     return Probe(place.check, place.name, ask, cost, group)
 
 
@@ -161,7 +163,7 @@ def _ask(
             )
         return judge(answer)
 
-    asked = Asked(
+    asked = SentQuestion(
         _conversation(f"{needles.lead}{text.beginning(count)}", (*before, (question, ""))),
         max_tokens=max_tokens,
         stream=True,
@@ -181,9 +183,9 @@ def _ask(
 def _conversation(text: str, turns: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
     """The text stands before the first question; the last one waits for its answer."""
     messages = []
-    for number, (question, said) in enumerate(turns):
+    for number, (question, reply) in enumerate(turns):
         messages.append({"role": "user", "content": question if number else f"{text}\n\n{question}"})
-        messages.append({"role": "assistant", "content": said})
+        messages.append({"role": "assistant", "content": reply})
     return messages[:-1]
 
 
@@ -203,32 +205,34 @@ def _learn(stand: Stand, seen: Observation, needles: Needles, count: int) -> Non
         stand.notes["per_sentence"] = (tokens - _ASIDE_TOKENS - _declared_tokens(stand, needles)) / count
 
 
-def _with_full_cache(stand: Stand, slot: Slot, asked: Asked, judge: Judge) -> Observation:
+def _with_full_cache(stand: Stand, slot: Slot, asked: SentQuestion, judge: Judge) -> Observation:
     """Alone first: the fuller it gets by itself, the fewer others it takes."""
-    with Gauge(stand.endpoint) as gauge:
+    with CacheGauge(stand.endpoint) as gauge:
         seen = observe(stand, slot, asked, judge)
     own = gauge.largest
     if not own:
-        said = "the engine does not say how full its cache is"
-        return seen if seen.verdict == "failed" else seen.model_copy(update={"verdict": "unsupported", "reason": said})
+        reason = "the engine does not say how full its cache is"
+        return (
+            seen if seen.verdict == "failed" else seen.model_copy(update={"verdict": "unsupported", "reason": reason})
+        )
     usage, count = gauge.peak or 0.0, 0
     if seen.verdict != "failed" and own < FULL:
         whole = own * asked.about_prompt_tokens / (seen.measured.get("prompt_tokens") or asked.about_prompt_tokens)
         count = others_needed(own, whole, gauge.slots)
         if count > MOST_OTHERS:
-            said = f"one request fills {own:.0%} of the cache: {count} more would be needed at once"
-            return seen.model_copy(update={"verdict": "unsupported", "reason": said})
+            reason = f"one request fills {own:.0%} of the cache: {count} more would be needed at once"
+            return seen.model_copy(update={"verdict": "unsupported", "reason": reason})
         patience = 30 + 4 * count * asked.about_prompt_tokens / (stand.rates.prefill or 100)
         for share in shares(count, own, whole):
-            with others(stand, count, share, asked.about_prompt_tokens, patience), Gauge(stand.endpoint) as gauge:
+            with others(stand, count, share, asked.about_prompt_tokens, patience), CacheGauge(stand.endpoint) as gauge:
                 seen = observe(stand, slot, asked, judge)
             usage = gauge.peak or 0.0
             if seen.verdict == "failed" or usage >= FULL:
                 break
     measured = {**seen.measured, "cache_usage": round(usage, 4)}
     if seen.verdict == "passed" and usage < FULL:
-        said = f"the cache could be filled to {usage:.0%} only, with {count} others"
-        return seen.model_copy(update={"verdict": "unsupported", "reason": said, "measured": measured})
+        reason = f"the cache could be filled to {usage:.0%} only, with {count} others"
+        return seen.model_copy(update={"verdict": "unsupported", "reason": reason, "measured": measured})
     return seen.model_copy(update={"reason": f"{seen.reason}, the cache {usage:.0%} full", "measured": measured})
 
 
@@ -249,7 +253,7 @@ def _written(stand: Stand, needles: Needles, context: int) -> LongText:
     notes = stand.notes
     if "hidden" not in notes:  # else an interrupted climb is made again
         for draft in (True, False):
-            counts = [_sentences(stand, needles, each) for each in lengths(needles, context)]
+            counts = [_sentences(stand, needles, length) for length in lengths(needles, context)]
             notes["hidden"], notes["sentences"] = counts, int(1.1 * counts[-1])  # more than it will take
             if draft:
                 _count(stand, needles, _made(stand, needles))
@@ -263,7 +267,7 @@ def _made(stand: Stand, needles: Needles) -> LongText:
 
 def _sentences(stand: Stand, needles: Needles, length: int) -> int:
     """How many fit into that length, with the question and its answer."""
-    room = max(needles.max_tokens, *(each.max_tokens for each in needles.follow_ups))
+    room = max(needles.max_tokens, *(question.max_tokens for question in needles.follow_ups))
     tokens = min(length, (stand.target.context_tokens or length) - room)
     aside = _MARGIN_TOKENS + _declared_tokens(stand, needles)
     return max(len(needles.depths), int((tokens - aside) / (_per_sentence(stand) * _slack(stand))))
@@ -296,4 +300,4 @@ def _declared_tokens(stand: Stand, needles: Needles) -> int:
     return len(str(stand.prompts.declared(needles.tools))) // 3 if needles.tools else 0
 
 
-RUNG = Rung(NAME, "needles, a tool call and JSON at every length, then with a full cache", _probes, in_order=True)
+RUNG = LadderRung(NAME, "needles, a tool call and JSON at every length, then with a full cache", _probes, in_order=True)

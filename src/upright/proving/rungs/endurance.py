@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from upright.endpoint.client import Answer
-from upright.proving.asking import Asked, Judgement, Slot, note, observe_answer
-from upright.proving.estimating import Cost
+from upright.proving.asking import Judgement, SentQuestion, Slot, note, observe_answer
+from upright.proving.estimating import ProbeCost
 from upright.proving.prompts import Endurance
 from upright.proving.rules import judge as rule
-from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.rung import LadderRung, Probe, Stand
 from upright.records.evidence import Observation
 
 NAME = "endurance"
@@ -25,7 +25,7 @@ def _probes(stand: Stand) -> list[Probe]:
             Probe("long answer", "none", lambda stand: note(stand, Slot(NAME, "long answer", "none"), "skipped", why))
         ]
     tokens = _tokens(endurance, stand.target.context_tokens)
-    cost = Cost(prompt_tokens=150, answer_tokens=tokens)
+    cost = ProbeCost(prompt_tokens=150, answer_tokens=tokens)
     return [Probe("long answer", f"{tokens} tokens", lambda stand: _ask(stand, endurance, tokens), cost)]
 
 
@@ -35,7 +35,7 @@ def _tokens(endurance: Endurance, context_tokens: int | None) -> int:
 
 def _ask(stand: Stand, endurance: Endurance, tokens: int) -> Observation:
     slot = Slot(NAME, "long answer", f"{tokens} tokens")
-    asked = Asked([{"role": "user", "content": endurance.ask}], max_tokens=tokens, stream=True)
+    asked = SentQuestion([{"role": "user", "content": endurance.ask}], max_tokens=tokens, stream=True)
     seen, answer = observe_answer(stand, slot, asked, lambda answer: _judged(answer, endurance, tokens))
     if answer is None:
         return seen
@@ -63,15 +63,15 @@ def _quarters(answer: Answer) -> dict[str, float]:
     pieces, written = answer.pieces_seconds, answer.completion_tokens or 0
     if len(pieces) < 8 or not written:
         return {}
-    quarter, each = len(pieces) // 4, written / len(pieces)
+    quarter, tokens_per_piece = len(pieces) // 4, written / len(pieces)
     first, last = pieces[quarter] - pieces[0], pieces[-1] - pieces[-1 - quarter]
     if first <= 0 or last <= 0:
         return {}
     return {
-        "first_quarter_tokens_per_second": round(quarter * each / first, 3),
-        "last_quarter_tokens_per_second": round(quarter * each / last, 3),
+        "first_quarter_tokens_per_second": round(quarter * tokens_per_piece / first, 3),
+        "last_quarter_tokens_per_second": round(quarter * tokens_per_piece / last, 3),
         "last_quarter_seconds": round(last, 3),
     }
 
 
-RUNG = Rung(NAME, "one long generation, sane to its end, at a steady speed", _probes)
+RUNG = LadderRung(NAME, "one long generation, sane to its end, at a steady speed", _probes)

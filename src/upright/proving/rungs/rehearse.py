@@ -7,7 +7,7 @@ tells what it showed. Without one there is nothing to tell.
 from __future__ import annotations
 
 from upright.proving.asking import Slot, note
-from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.rung import LadderRung, Probe, Stand
 from upright.records.evidence import Observation, Verdict
 from upright.records.rehearsal import Rehearsal
 from upright.store import DeploymentDir, deployments
@@ -22,15 +22,19 @@ def _probes(stand: Stand) -> list[Probe]:
 def _look(stand: Stand) -> Observation:
     directory = _directory(stand)
     assert directory is not None
-    found = directory.read(Rehearsal)
-    said = "; ".join(found.proved) if found.passed else f"{found.code or 'it fell'}: {found.said}"
-    verdict: Verdict = "passed" if found.passed else "failed"
-    return note(stand, Slot(NAME, "rehearsal", "rehearsal"), verdict, f"by {' and '.join(found.ways)}: {said}")
+    rehearsal = directory.read(Rehearsal)
+    reason = "; ".join(rehearsal.proved) if rehearsal.passed else f"{rehearsal.code or 'it fell'}: {rehearsal.said}"
+    verdict: Verdict = "passed" if rehearsal.passed else "failed"
+    return note(stand, Slot(NAME, "rehearsal", "rehearsal"), verdict, f"by {' and '.join(rehearsal.ways)}: {reason}")
 
 
 def _directory(stand: Stand) -> DeploymentDir | None:
-    named = [each for each in deployments() if each.name == stand.target.name and each.has(Rehearsal)]
+    named = [
+        deployment_dir
+        for deployment_dir in deployments()
+        if deployment_dir.name == stand.target.name and deployment_dir.has(Rehearsal)
+    ]
     return named[0] if named and stand.target.deployment is not None else None
 
 
-RUNG = Rung(NAME, "the engine started on the real shapes before its weights were here", _probes)
+RUNG = LadderRung(NAME, "the engine started on the real shapes before its weights were here", _probes)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from upright.endpoint.client import Answer
-from upright.proving.asking import Asked, Judgement, Slot, observe
-from upright.proving.estimating import THOUGHT_TOKENS, Cost
+from upright.proving.asking import Judgement, SentQuestion, Slot, observe
+from upright.proving.estimating import THOUGHT_TOKENS, ProbeCost
 from upright.proving.prompts import Mode, Question
 from upright.proving.rules import judge as rule
-from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.rung import LadderRung, Probe, Stand
 from upright.records.evidence import Observation
 
 NAME = "smoke"
@@ -26,7 +26,7 @@ def _probes(stand: Stand) -> list[Probe]:
 def _probe(question: Question, number: int, mode: Mode, sample: int) -> Probe:
     name = f"{question.check} {number} {mode}" + (f" sample {sample}" if sample > 1 else "")
     thoughts = THOUGHT_TOKENS if mode == "thinking" else 0
-    cost = Cost(prompt_tokens=64, answer_tokens=question.about_tokens + thoughts)
+    cost = ProbeCost(prompt_tokens=64, answer_tokens=question.about_tokens + thoughts)
     return Probe(question.check, name, lambda stand: _ask(stand, question, name, mode, sample), cost)
 
 
@@ -37,7 +37,7 @@ def _ask(stand: Stand, question: Question, name: str, mode: Mode, sample: int) -
         options["response_format"] = {"type": "json_schema", "json_schema": form}
     if sample > 1:
         options["seed"] = sample
-    asked = Asked(
+    asked = SentQuestion(
         [{"role": "user", "content": question.ask}],
         max_tokens=question.max_tokens,
         mode=mode,
@@ -47,14 +47,16 @@ def _ask(stand: Stand, question: Question, name: str, mode: Mode, sample: int) -
     slot = Slot(NAME, question.check, name)
     seen = observe(stand, slot, asked, lambda answer: _judged(answer, question, mode))
     if question.enforce_schema and _is_ignored(seen, stand):
-        words = f"json_schema is ignored: HTTP 200, and {seen.reason}"
-        return seen.model_copy(update={"verdict": "unsupported", "reason": words})
+        reason = f"json_schema is ignored: HTTP 200, and {seen.reason}"
+        return seen.model_copy(update={"verdict": "unsupported", "reason": reason})
     return seen
 
 
 def _is_ignored(seen: Observation, stand: Stand) -> bool:
     """An answer came, and is not of that form. A server that kept to it before has not ignored it: it is broken."""
-    kept = any(each.check == seen.check and each.verdict == "passed" for each in stand.observations)
+    kept = any(
+        observation.check == seen.check and observation.verdict == "passed" for observation in stand.observations
+    )
     return seen.verdict == "failed" and seen.guard is None and seen.response is not None and not kept
 
 
@@ -71,4 +73,4 @@ def _short(expect: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-RUNG = Rung(NAME, "language, arithmetic, code that runs, JSON", _probes)
+RUNG = LadderRung(NAME, "language, arithmetic, code that runs, JSON", _probes)

@@ -11,10 +11,10 @@ from typing import Any
 from upright import units
 from upright.launching.footprint import Footprint
 from upright.proving.asking import Slot, note
-from upright.proving.estimating import Cost
+from upright.proving.estimating import ProbeCost
 from upright.proving.power import CONFIDENCE
-from upright.proving.rung import Probe, Rung, Stand
-from upright.proving.soaking import Restarted, Seen, Soaked, kinds, soak
+from upright.proving.rung import LadderRung, Probe, Stand
+from upright.proving.soaking import Restarted, Soaked, SoakedRequest, kinds, soak
 from upright.proving.trends import LEAST, Trend, allowed, blocks, exceeds, rate_found, slowdown, trend, worse
 from upright.records.evidence import Observation, Verdict
 
@@ -37,9 +37,10 @@ Found = tuple[Verdict, str, dict[str, float], Any]
 def _probes(stand: Stand) -> list[Probe]:
     deployment = stand.target.deployment
     again = (deployment.ready_seconds if deployment and stand.soak.restart else None) or 0.0
-    costs = {"errors": Cost(seconds=stand.soak.seconds), "restart": Cost(seconds=again)}
+    costs = {"errors": ProbeCost(seconds=stand.soak.seconds), "restart": ProbeCost(seconds=again)}
     return [
-        Probe(name, name, _judging(name, found), costs.get(name, Cost()), "load") for name, found in _CHECKS.items()
+        Probe(name, name, _judging(name, judge), costs.get(name, ProbeCost()), "load")
+        for name, judge in _CHECKS.items()
     ]
 
 
@@ -48,7 +49,7 @@ def _judging(name: str, judge: Callable[[Stand, Soaked], Found]) -> Callable[[St
         soaked = _soaked(stand)
         verdict, reason, measured, response = judge(stand, soaked)
         seconds = soaked.steady_seconds if name == "errors" else 0.0
-        rounded = {key: round(value, 6) for key, value in measured.items()}
+        rounded = {key: round(figure, 6) for key, figure in measured.items()}
         return note(
             stand, Slot(NAME, name, name), verdict, reason, seconds=seconds, measured=rounded, response=response
         )
@@ -60,9 +61,9 @@ def _soaked(stand: Stand) -> Soaked:
     """One load for all checks."""
     if NAME not in stand.notes:
         stand.notes[NAME] = soak(stand)
-    found = stand.notes[NAME]
-    assert isinstance(found, Soaked)
-    return found
+    soaked = stand.notes[NAME]
+    assert isinstance(soaked, Soaked)
+    return soaked
 
 
 def _errors(stand: Stand, soaked: Soaked) -> Found:
@@ -80,17 +81,17 @@ def _errors(stand: Stand, soaked: Soaked) -> Found:
     if _fell_silent(asked):
         return "failed", f"it fell silent after {_counted(count - failed, 'answer')}: {what}", measured, response
     if exceeds(failed, count, _BUDGET):
-        words = f"{failed} of {count:,} requests failed, {allowed(count, _BUDGET)} are within the budget: {what}"
-        return "failed", words, measured, response
+        reason = f"{failed} of {count:,} requests failed, {allowed(count, _BUDGET)} are within the budget: {what}"
+        return "failed", reason, measured, response
     least = rate_found(count, _BUDGET)
     seen = "" if least is None else f"; {100 * least:.2g} % would have been found ({100 * CONFIDENCE:.0f} % sure)"
     measured |= {} if least is None else {"found_share": least}
     cut = f", {soaked.unfinished} cut while they were answered" if soaked.unfinished else ""
-    words = f"{failed or 'none'} of {count:,} requests failed{f': {what}' if what else ''}{cut}, {shape}{seen}"
-    return "passed", words, measured, response
+    reason = f"{failed or 'none'} of {count:,} requests failed{f': {what}' if what else ''}{cut}, {shape}{seen}"
+    return "passed", reason, measured, response
 
 
-def _fell_silent(asked: list[Seen]) -> bool:
+def _fell_silent(asked: list[SoakedRequest]) -> bool:
     """Whether the last of all was a request that got no byte: how few there were is no excuse then."""
     stalled = [seen.at - seen.seconds for seen in asked if seen.error == "stalled"]
     answered = [seen.at for seen in asked if seen.error is None]
@@ -114,12 +115,12 @@ def _answers(stand: Stand, soaked: Soaked) -> Found:
         what = ", ".join(f"{name} ({count})" for name, count in guards.items())
         return "failed", f"{len(broken)} of {len(whole):,} answers are broken: {what}", measured, response
     names = ("first round", "first half", "second")
-    words = "wrong: " + ", ".join(f"{w} of {n:,} in the {name}" for (w, n), name in zip(parts, names, strict=True))
+    reason = "wrong: " + ", ".join(f"{w} of {n:,} in the {name}" for (w, n), name in zip(parts, names, strict=True))
     steady = (early + late, parts[1][1] + parts[2][1])
     if worse(*parts[0], *steady) or worse(*parts[1], *parts[2]):
-        return "failed", words, measured, response
+        return "failed", reason, measured, response
     sane = f"{len(broken) or 'none'} of {len(whole):,} answers broken"
-    return "passed", f"{sane}; {words}", measured, response
+    return "passed", f"{sane}; {reason}", measured, response
 
 
 def _parts(soaked: Soaked) -> list[tuple[int, int]]:
@@ -131,21 +132,21 @@ def _parts(soaked: Soaked) -> list[tuple[int, int]]:
 
 def _latency(stand: Stand, soaked: Soaked) -> Found:
     whole = [seen for seen in soaked.steady if seen.error is None]
-    found = slowdown((seen.at, seen.question, seen.seconds) for seen in whole)
-    if found is None or found.low is None or found.high is None:
+    ratio = slowdown((seen.at, seen.question, seen.seconds) for seen in whole)
+    if ratio is None or ratio.low is None or ratio.high is None:
         return "skipped", f"{len(whole)} answers are too few to tell a start from an end", {}, None
     middle = median(seen.seconds for seen in whole)
-    measured = {"factor": found.factor, "low": found.low, "high": found.high, "median_seconds": middle}
-    words = f"the last third takes {found.factor:.2f} times as long as the first ({found.low:.2f} to {found.high:.2f})"
+    measured = {"factor": ratio.factor, "low": ratio.low, "high": ratio.high, "median_seconds": middle}
+    reason = f"the last third takes {ratio.factor:.2f} times as long as the first ({ratio.low:.2f} to {ratio.high:.2f})"
     response = _series(whole)
-    if found.low <= _SLOWER:
-        return "passed", f"{words}, median {units.duration(middle)}", measured, response
+    if ratio.low <= _SLOWER:
+        return "passed", f"{reason}, median {units.duration(middle)}", measured, response
     busier = _busier(soaked.looks)
     if busier is not None:
         measured["others_more"] = busier
         if busier > _BUSIER:
-            return "skipped", f"{words}, but other programs took more of the processors", measured, response
-    return "failed", words, measured, response
+            return "skipped", f"{reason}, but other programs took more of the processors", measured, response
+    return "failed", reason, measured, response
 
 
 def _engine_memory(stand: Stand, soaked: Soaked) -> Found:
@@ -155,34 +156,34 @@ def _engine_memory(stand: Stand, soaked: Soaked) -> Found:
 def _host_memory(stand: Stand, soaked: Soaked) -> Found:
     since = soaked.looks[0][0] + _CLOSED_SECONDS if soaked.looks else 0.0
     looks = [(at, look) for at, look in soaked.looks if at >= since]
-    verdict, words, measured, response = _memory(stand, looks, "what no program owns", lambda look: look.kernel_bytes)
+    verdict, reason, measured, response = _memory(stand, looks, "what no program owns", lambda look: look.kernel_bytes)
     if soaked.looks and verdict == "skipped":
         remembers = f"the kernel remembers closed connections for {units.duration(_CLOSED_SECONDS)}"
-        words = f"{remembers}; after that, {words}"
+        reason = f"{remembers}; after that, {reason}"
     if soaked.looks:
         others = soaked.looks[-1][1].others_bytes - soaked.looks[0][1].others_bytes
         measured["others_growth_bytes"] = others
-        words += f"; other programs {'+' if others >= 0 else '-'}{units.memory(abs(others))}, which is theirs"
-    return verdict, words, measured, response
+        reason += f"; other programs {'+' if others >= 0 else '-'}{units.memory(abs(others))}, which is theirs"
+    return verdict, reason, measured, response
 
 
 def _memory(stand: Stand, looks: list[tuple[float, Footprint]], what: str, held: Callable[[Footprint], int]) -> Found:
     """Grows for sure, and so fast that the machine would not stand a week."""
     settled = looks[int(_SETTLING_SHARE * len(looks)) :]
-    found = trend([(at, float(held(look))) for at, look in settled])
-    if found is None:
+    growth = trend([(at, float(held(look))) for at, look in settled])
+    if growth is None:
         return "skipped", "not ours to look at" if stand.target.keeper is None else _unjudged(settled), {}, None
     left = settled[-1][1].available_bytes
-    hourly, least = 3600 * found.rate, 3600 * found.half
+    hourly, least = 3600 * growth.rate, 3600 * growth.half
     measured = {
-        "start_bytes": found.start, "end_bytes": found.end, "bytes_per_hour": hourly,
-        "bytes_per_hour_low": 3600 * found.low, "bytes_per_hour_found": max(least, _weekly(left)),
+        "start_bytes": growth.start, "end_bytes": growth.end, "bytes_per_hour": hourly,
+        "bytes_per_hour_low": 3600 * growth.low, "bytes_per_hour_found": max(least, _weekly(left)),
         "available_bytes": left,
     }  # fmt: skip
-    response = {"over_time": [[round(at, 1), round(value)] for at, value in found.blocks]}
-    moved = f"{what} from {units.memory(found.start)} to {units.memory(found.end)}"
-    if found.low > 0 and left / found.low < _STANDS_SECONDS:
-        return "failed", f"{moved}, {_lasting(found, left)}", measured, response
+    response = {"over_time": [[round(at, 1), round(held_bytes)] for at, held_bytes in growth.blocks]}
+    moved = f"{what} from {units.memory(growth.start)} to {units.memory(growth.end)}"
+    if growth.low > 0 and left / growth.low < _STANDS_SECONDS:
+        return "failed", f"{moved}, {_lasting(growth, left)}", measured, response
     seen = f"growth over {units.memory(measured['bytes_per_hour_found'])} an hour would have been found"
     return "passed", f"{moved}; {seen}", measured, response
 
@@ -206,24 +207,29 @@ def _lasting(found: Trend, left_bytes: int) -> str:
 
 
 def _restart(stand: Stand, soaked: Soaked) -> Found:
-    found = soaked.restarted
-    if found is None:
+    restarted = soaked.restarted
+    if restarted is None:
         why = "not ours to restart" if stand.target.keeper is None else "not wanted"
         why = "the server was gone already" if soaked.gone else why
         return "skipped", why, {}, None
-    whole, cut = _whole(found.during), kinds(found.during)
+    whole, cut = _whole(restarted.during), kinds(restarted.during)
     measured = {
-        "seconds": found.seconds, "answered_during": len(whole), "failed_during": sum(cut.values()),
-        "asked_after": len(found.after),
+        "seconds": restarted.seconds, "answered_during": len(whole), "failed_during": sum(cut.values()),
+        "asked_after": len(restarted.after),
     }  # fmt: skip
-    response = {"during": cut, "after": kinds(found.after)}
-    if found.reason is not None:
-        return "failed", f"it did not come back: {found.reason}", measured, response
-    wrong = _faults(found)
+    response = {"during": cut, "after": kinds(restarted.after)}
+    if restarted.reason is not None:
+        return "failed", f"it did not come back: {restarted.reason}", measured, response
+    wrong = _faults(restarted)
     if wrong:
         return "failed", wrong, measured, response
-    words = f"back after {units.duration(found.seconds)}: {sum(cut.values())} requests failed and"
-    return "passed", f"{words} {len(whole)} were answered during it, {len(found.after)} afterwards", measured, response
+    summary = f"back after {units.duration(restarted.seconds)}: {sum(cut.values())} requests failed and"
+    return (
+        "passed",
+        f"{summary} {len(whole)} were answered during it, {len(restarted.after)} afterwards",
+        measured,
+        response,
+    )
 
 
 def _faults(found: Restarted) -> str | None:
@@ -238,11 +244,11 @@ def _faults(found: Restarted) -> str | None:
     return f"{broken} answers around the restart are broken" if broken else None
 
 
-def _whole(seen: tuple[Seen, ...]) -> list[Seen]:
-    return [each for each in seen if each.error is None]
+def _whole(seen: tuple[SoakedRequest, ...]) -> list[SoakedRequest]:
+    return [request for request in seen if request.error is None]
 
 
-def _series(whole: list[Seen]) -> dict[str, Any]:
+def _series(whole: list[SoakedRequest]) -> dict[str, Any]:
     """Medians over time, for a picture."""
     cut = blocks([(seen.at, seen.seconds) for seen in whole])
     middles = ((median(at for at, _ in block), median(seconds for _, seconds in block)) for block in cut)
@@ -274,4 +280,4 @@ _CHECKS: dict[str, Callable[[Stand, Soaked], Found]] = {
     "restart": _restart,
 }
 
-RUNG = Rung(NAME, "load for a while: errors, answers, latency, memory, and a restart under it", _probes)
+RUNG = LadderRung(NAME, "load for a while: errors, answers, latency, memory, and a restart under it", _probes)

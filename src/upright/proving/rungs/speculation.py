@@ -16,7 +16,7 @@ from upright.engines.speculation import Offer, offers, speculation_of
 from upright.progress import utc_now
 from upright.proving.asking import Slot, note
 from upright.proving.prompts import PromptSet
-from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.rung import LadderRung, Probe, Stand
 from upright.records.evidence import Observation, Verdict
 from upright.records.recipe import Recipe
 from upright.records.speculation import Speculation, Tried
@@ -54,7 +54,7 @@ def _observed(record: Speculation, tried: Tried, prompts: PromptSet) -> Iterator
             response=None,
             subject=tried.recipe,
             prompts=f"{prompts.name}:{prompts.digest}",
-            measured={name: value for name, value in measured.items() if value is not None},
+            measured={name: figure for name, figure in measured.items() if figure is not None},
         )
 
     for cell in tried.cells:
@@ -76,8 +76,8 @@ def _observed(record: Speculation, tried: Tried, prompts: PromptSet) -> Iterator
         "pool_tokens": tried.pool_tokens,
         "base_pool_tokens": record.base_pool_tokens,
     }
-    words = f"{tried.name} {'is kept' if tried.outcome == 'kept' else 'is taken back'}: {tried.reason}"
-    yield seen("outcome", _VERDICTS.get(tried.outcome, "passed"), words, figures)
+    outcome_text = f"{tried.name} {'is kept' if tried.outcome == 'kept' else 'is taken back'}: {tried.reason}"
+    yield seen("outcome", _VERDICTS.get(tried.outcome, "passed"), outcome_text, figures)
 
 
 def _probes(stand: Stand) -> list[Probe]:
@@ -91,11 +91,11 @@ def _offers(stand: Stand) -> Observation:
     engine = " ".join(filter(None, (recipe.engine, recipe.engine_version)))
     if not found:
         return note(stand, slot, "skipped", f"{engine} offers no way to guess ahead")
-    now = f"; it runs with {said}" if (said := speculation_of(recipe)) else ""
-    words = ", ".join(offer.words for offer in found)
-    return note(stand, slot, "skipped", f"{engine} offers {words}; try one with --speculate{now}")
+    now = f"; it runs with {running_method}" if (running_method := speculation_of(recipe)) else ""
+    methods = ", ".join(offer.words for offer in found)
+    return note(stand, slot, "skipped", f"{engine} offers {methods}; try one with --speculate{now}")
 
 
-RUNG = Rung(
+RUNG = LadderRung(
     NAME, "does speculative decoding pay, cell by cell, and are its answers the model's", _probes, needs_recipe=True
 )

@@ -6,10 +6,10 @@ from typing import Any
 
 from upright.bounds.values import decoded
 from upright.endpoint.client import Answer
-from upright.proving.asking import Asked, Judgement, Slot, judged, note, observe_answer
-from upright.proving.estimating import Cost
+from upright.proving.asking import Judgement, SentQuestion, Slot, judged, note, observe_answer
+from upright.proving.estimating import ProbeCost
 from upright.proving.prompts import Task
-from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.rung import LadderRung, Probe, Stand
 from upright.proving.sandbox import tried
 from upright.proving.schemas import misfit
 from upright.records.evidence import Observation
@@ -31,7 +31,7 @@ def _probes(stand: Stand) -> list[Probe]:
     if task is None:
         slot, why = Slot(NAME, "files", "none"), "the prompt set has no task"
         return [Probe("files", "none", lambda stand: note(stand, slot, "skipped", why))]
-    cost = Cost(prompt_tokens=2_500, answer_tokens=900)
+    cost = ProbeCost(prompt_tokens=2_500, answer_tokens=900)
     return [Probe("files", "files", lambda stand: _work(stand, task), cost)]
 
 
@@ -41,7 +41,7 @@ def _work(stand: Stand, task: Task) -> Observation:
     messages: list[dict[str, Any]] = [{"role": "user", "content": task.ask}]
     declared = [{"type": "function", "function": {"name": name, **TOOLS[name]}} for name in task.tools]
     for turn in range(1, task.most_turns + 1):
-        asked = Asked(list(messages), max_tokens=task.max_tokens, tools=declared)
+        asked = SentQuestion(list(messages), max_tokens=task.max_tokens, tools=declared)
         seen, answer = observe_answer(stand, slot, asked, lambda answer: ("passed", "answered"))
         if answer is None or seen.verdict != "passed":
             return seen
@@ -87,4 +87,4 @@ def _tested(task: Task, files: dict[str, str], turns: int) -> Judgement:
     return "passed", f"{', '.join(task.tests)} passes after {turns} answers (sandbox: {outcome.isolation})"
 
 
-RUNG = Rung(NAME, "a small coding task through tool calls, its files tested", _probes)
+RUNG = LadderRung(NAME, "a small coding task through tool calls, its files tested", _probes)

@@ -8,12 +8,12 @@ from typing import Any
 
 from upright.bounds.values import decoded
 from upright.endpoint.client import Answer
-from upright.proving.asking import Asked, Judge, Judgement, Slot, note, observe_answer
-from upright.proving.estimating import THOUGHT_TOKENS, Cost
+from upright.proving.asking import Judge, Judgement, SentQuestion, Slot, note, observe_answer
+from upright.proving.estimating import THOUGHT_TOKENS, ProbeCost
 from upright.proving.power import ruled_out_words
-from upright.proving.prompts import Call, Dialogue, Mode, PromptSet
+from upright.proving.prompts import Dialogue, ExpectedCall, Mode, PromptSet
 from upright.proving.rules import says
-from upright.proving.rung import Probe, Rung, Stand
+from upright.proving.rung import LadderRung, Probe, Stand
 from upright.proving.schemas import misfit
 from upright.records.evidence import Observation
 
@@ -22,16 +22,16 @@ _KIMI_ID = re.compile(r"functions\.[\w-]+:\d+")
 
 
 def _probes(stand: Stand) -> list[Probe]:
-    found = [
+    probes = [
         _probe(dialogue, number, mode, stream, sample)
         for number, dialogue in enumerate(stand.prompts.dialogues, start=1)
         for mode in dialogue.modes
         for stream in (False, True)
         for sample in range(1, stand.samples + 1)
     ]
-    if found:
-        found += [Probe("ids", "ids", _ids), Probe("figures", "figures", _figures)]
-    return found
+    if probes:
+        probes += [Probe("ids", "ids", _ids), Probe("figures", "figures", _figures)]
+    return probes
 
 
 def _probe(dialogue: Dialogue, number: int, mode: Mode, stream: bool, sample: int) -> Probe:
@@ -39,7 +39,7 @@ def _probe(dialogue: Dialogue, number: int, mode: Mode, stream: bool, sample: in
     name = f"{dialogue.check} {number} {mode} {how}" + (f" sample {sample}" if sample > 1 else "")
     thoughts = THOUGHT_TOKENS if mode == "thinking" else 0
     turns = _turns(dialogue)
-    cost = Cost(prompt_tokens=300 * turns, answer_tokens=(dialogue.about_tokens + thoughts) * turns)
+    cost = ProbeCost(prompt_tokens=300 * turns, answer_tokens=(dialogue.about_tokens + thoughts) * turns)
     return Probe(dialogue.check, name, lambda stand: _converse(stand, dialogue, name, mode, stream, sample), cost)
 
 
@@ -57,9 +57,9 @@ def _converse(stand: Stand, dialogue: Dialogue, name: str, mode: Mode, stream: b
     step: Dialogue | None = dialogue
     while step is not None:
         messages.append({"role": "user", "content": step.ask})
-        expected: tuple[Call, ...] = step.calls
+        expected: tuple[ExpectedCall, ...] = step.calls
         while True:
-            asked = Asked(
+            asked = SentQuestion(
                 list(messages),
                 max_tokens=step.max_tokens,
                 mode=mode,
@@ -83,16 +83,19 @@ def _converse(stand: Stand, dialogue: Dialogue, name: str, mode: Mode, stream: b
     return seen.model_copy(update={"measured": {**seen.measured, **counts}})
 
 
-def _judge(dialogue: Dialogue, expected: tuple[Call, ...], prompts: PromptSet) -> Judge:
+def _judge(dialogue: Dialogue, expected: tuple[ExpectedCall, ...], prompts: PromptSet) -> Judge:
     return lambda answer: judged(answer, dialogue, expected, prompts)
 
 
-def judged(answer: Answer, dialogue: Dialogue, expected: tuple[Call, ...], prompts: PromptSet) -> Judgement:
+def judged(answer: Answer, dialogue: Dialogue, expected: tuple[ExpectedCall, ...], prompts: PromptSet) -> Judgement:
     """The calls that should come, or the text that should."""
     calls = answer.tool_calls
     if len(calls) != len(expected):
         names = ", ".join(str(call["function"].get("name")) for call in calls) or "no call"
-        return "failed", f"{names}, where {', '.join(each.name for each in expected) or 'a text'} belongs"
+        return (
+            "failed",
+            f"{names}, where {', '.join(expected_call.name for expected_call in expected) or 'a text'} belongs",
+        )
     for call, wanted in zip(calls, expected, strict=True):
         if wrong := _call_wrong(call, wanted, dialogue, prompts):
             return "failed", wrong
@@ -100,11 +103,13 @@ def judged(answer: Answer, dialogue: Dialogue, expected: tuple[Call, ...], promp
         return "failed", f"finish_reason is {answer.finish_reason}"
     if not expected and dialogue.says is not None and (wrong := says(answer.text, dialogue.says)):
         return "failed", wrong
-    words = [f"{each.name}({json.dumps(each.arguments, ensure_ascii=False)})" for each in expected]
-    return "passed", "; ".join(words)[:160] or f"says {dialogue.says}"
+    call_texts = [
+        f"{expected_call.name}({json.dumps(expected_call.arguments, ensure_ascii=False)})" for expected_call in expected
+    ]
+    return "passed", "; ".join(call_texts)[:160] or f"says {dialogue.says}"
 
 
-def _call_wrong(call: dict[str, Any], wanted: Call, dialogue: Dialogue, prompts: PromptSet) -> str | None:
+def _call_wrong(call: dict[str, Any], wanted: ExpectedCall, dialogue: Dialogue, prompts: PromptSet) -> str | None:
     name, arguments = call["function"].get("name"), _arguments(call)
     if name != wanted.name:
         return f"calls {name}, not {wanted.name}"
@@ -112,9 +117,9 @@ def _call_wrong(call: dict[str, Any], wanted: Call, dialogue: Dialogue, prompts:
         return f"arguments of {name} do not fit its schema: {wrong}"
     if dialogue.any_arguments:
         return None
-    for key, value in wanted.arguments.items():
-        if _plain(arguments.get(key)) != _plain(value):
-            return f"{key} is {arguments.get(key)!r}, not {value!r}"
+    for key, expected in wanted.arguments.items():
+        if _plain(arguments.get(key)) != _plain(expected):
+            return f"{key} is {arguments.get(key)!r}, not {expected!r}"
     return None
 
 
@@ -123,9 +128,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return value.strip().casefold()
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain(nested) for nested in value]
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _plain(nested) for name, nested in value.items()}
     return value
 
 
@@ -136,8 +141,8 @@ def _arguments(call: dict[str, Any]) -> Any:
 
 def _results(answer: Answer, results: tuple[str, ...]) -> list[dict[str, Any]]:
     return [
-        {"role": "tool", "tool_call_id": call.get("id"), "content": result}
-        for call, result in zip(answer.tool_calls, results, strict=False)
+        {"role": "tool", "tool_call_id": call.get("id"), "content": content}
+        for call, content in zip(answer.tool_calls, results, strict=False)
     ]
 
 
@@ -168,14 +173,14 @@ def _ids(stand: Stand) -> Observation:
             ids += [call.get("id") for call in Answer({}, seen.response, 0).tool_calls]
     if not ids:
         return note(stand, slot, "skipped", "no call was made")
-    missing = [each for each in ids if not each]
+    missing = [call_id for call_id in ids if not call_id]
     if missing:
         return note(stand, slot, "failed", f"{len(missing)} of {len(ids)} calls have no id")
-    own = [each for each in ids if _KIMI_ID.fullmatch(str(each))]
+    own = [call_id for call_id in ids if _KIMI_ID.fullmatch(str(call_id))]
     if len(own) == len(ids):
         return note(stand, slot, "passed", f"{len(ids)} ids are functions.NAME:INDEX")
     if "kimi" in stand.endpoint.model.lower():
-        odd = next(each for each in ids if not _KIMI_ID.fullmatch(str(each)))
+        odd = next(call_id for call_id in ids if not _KIMI_ID.fullmatch(str(call_id)))
         return note(stand, slot, "failed", f"the id {odd} is not functions.NAME:INDEX, as Kimi's template expects")
     return note(stand, slot, "passed", f"all {len(ids)} calls have an id")
 
@@ -185,8 +190,8 @@ def _figures(stand: Stand) -> Observation:
     sums: dict[str, float] = {}
     for seen in stand.observations:
         if seen.rung == NAME:
-            for name, value in seen.measured.items():
-                sums[name] = sums.get(name, 0.0) + value
+            for name, figure in seen.measured.items():
+                sums[name] = sums.get(name, 0.0) + figure
     calls, fit = sums.get("calls", 0.0), sums.get("calls_fit", 0.0)
     hits, due, false = sums.get("did_call", 0.0), sums.get("should_call", 0.0), sums.get("false_call", 0.0)
     slot = Slot(NAME, "figures", "figures")
@@ -194,10 +199,10 @@ def _figures(stand: Stand) -> Observation:
         return note(stand, slot, "skipped", "no question was asked that is due a call")
     f1 = 2 * hits / (due + hits + false)
     measured = {"schema_accuracy": fit / calls if calls else 0.0, "trigger_f1": round(f1, 4), "calls": calls}
-    words = f"schema accuracy {fit:.0f} of {calls:.0f}, trigger F1 {f1:.2f}"
+    reason = f"schema accuracy {fit:.0f} of {calls:.0f}, trigger F1 {f1:.2f}"
     if calls and fit == calls:
-        words += f"; {ruled_out_words(int(calls))}"
-    return note(stand, slot, "passed" if calls and fit == calls else "failed", words, measured=measured)
+        reason += f"; {ruled_out_words(int(calls))}"
+    return note(stand, slot, "passed" if calls and fit == calls else "failed", reason, measured=measured)
 
 
-RUNG = Rung(NAME, "tool calls that fit their schemas, called when due", _probes)
+RUNG = LadderRung(NAME, "tool calls that fit their schemas, called when due", _probes)

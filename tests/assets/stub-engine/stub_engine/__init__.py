@@ -5,7 +5,7 @@ from __future__ import annotations
 from upright.engines.contract import Engine
 from upright.engines.facets.budget import Margin
 from upright.engines.facets.finding import ProgramFinding
-from upright.engines.facets.flags import Case
+from upright.engines.facets.flags import FlagCase
 from upright.engines.facets.http import Http
 from upright.engines.facets.proof import EngineProof, ParserOfProgram
 from upright.engines.facets.spread import Layers
@@ -16,7 +16,7 @@ from upright.units import GIB
 class StubFlags:
     """Five flags, whatever is planned."""
 
-    def arguments(self, case: Case) -> tuple[Setting, ...]:
+    def arguments(self, case: FlagCase) -> tuple[Setting, ...]:
         serving = case.serving
         return (
             Setting(name="--model", value=serving.model_path, reason="the artifact that was planned"),
@@ -26,10 +26,10 @@ class StubFlags:
             Setting(name="--key-file", value=KEY_FILE, reason="the key stays out of process listings"),
         )
 
-    def environment(self, case: Case) -> tuple[Setting, ...]:
+    def environment(self, case: FlagCase) -> tuple[Setting, ...]:
         return ()
 
-    def notes(self, case: Case) -> tuple[str, ...]:
+    def notes(self, case: FlagCase) -> tuple[str, ...]:
         return ()
 
 
