@@ -108,7 +108,7 @@ class Supervisor:
         complain("".join(traceback.format_exception(error)))
         with suppress(Exception):
             patience = _SHORT_OF_MEMORY_SECONDS if self.out_of_memory else ending_seconds(self.recipe.runtime)
-        self.place.end(self.deployment.process, patience_seconds=patience)
+            self.place.end(self.deployment.process, patience_seconds=patience)
         self._note(state="failed", reason=f"its supervisor broke: {type(error).__name__}: {error}"[:500], progress=None)
 
     def _last_words(self) -> None:

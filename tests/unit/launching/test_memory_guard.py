@@ -96,3 +96,19 @@ def test_the_supervisor_ends_it_at_once_writes_why_and_does_not_start_it_again(t
     assert place.ended_within == 1.0
     assert "which GPU and system share" in (keeper.broken or "")
     assert (tmp_path / "engine.log").read_text().startswith("upright: the system had 1.00 GiB of memory left")
+
+
+def test_a_supervisor_that_breaks_says_so_even_if_the_engine_cannot_be_ended() -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise OSError("no such process group")
+
+    notes: list[dict[str, object]] = []
+    broken = Supervisor.__new__(Supervisor)
+    broken.__dict__.update(
+        place=SimpleNamespace(end=refuses), deployment=SimpleNamespace(process=None), recipe=recipe(unified=None),
+        out_of_memory=False, _note=lambda **fields: notes.append(fields),
+    )  # fmt: skip
+    broken._give_up(RuntimeError("a bug"))
+    assert [(note["state"], note["reason"]) for note in notes] == [
+        ("failed", "its supervisor broke: RuntimeError: a bug")
+    ]
