@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from upright import __version__
+from upright.bounds.values import decoded
 from upright.catalog.loader import KINDS, rows
 from upright.errors import UsageError
 from upright.site.first_answers import First, catalogue_version, choices, first_answers
@@ -90,7 +91,7 @@ def _make_way(folder: Path) -> None:
         raise UsageError(f"{folder} is no folder")
     if folder.is_dir() and any(folder.iterdir()):
         try:
-            written = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))["upright_site"]
+            written = decoded((folder / _MANIFEST).read_text(encoding="utf-8"))["upright_site"]
         except (OSError, ValueError, KeyError, TypeError):
             raise UsageError(f"{folder} holds something else than a site", hint="name a new folder") from None
         if written:
@@ -107,7 +108,7 @@ def _worker_files(contents: dict[str, tuple[SitePart, bytes]]) -> Iterator[tuple
         yield f"pyodide/{name}", engine[name]
     # Opened in the page: file servers seldom compress WebAssembly, and it halves the first visit.
     yield f"pyodide/{_WASM}.gz", gzip.compress(engine[_WASM], 9, mtime=0)
-    lock = json.loads(engine[_LOCK])
+    lock = decoded(engine[_LOCK])
     yield f"pyodide/{_LOCK}", json.dumps({"info": lock["info"], "packages": {}}).encode()
     files = dict(_own_files())
     for part, content in contents.values():

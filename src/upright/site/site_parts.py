@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import tarfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from upright.bounds.values import decoded
 from upright.errors import UsageError
 
 PARTS_FILE = Path(__file__).parent / "parts.json"
@@ -45,7 +45,7 @@ class SitePart:
 
 def site_parts() -> tuple[SitePart, ...]:
     fields = SitePart.__dataclass_fields__
-    rows = json.loads(PARTS_FILE.read_text(encoding="utf-8"))
+    rows = decoded(PARTS_FILE.read_text(encoding="utf-8"))
     return tuple(SitePart(**{name: text for name, text in row.items() if name in fields}) for row in rows)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -54,23 +55,33 @@ def best_way(
 ) -> tuple[ServingBox, Size | None]:
     """The way to serve that needs the fewest boxes, and how many: the first of them, unless a later one saves a box.
 
-    Ways come in order of room for people; two in a row that save none end the search.
+    Ways come in order of room for people; two in a row that save none end the search. Short trials put them in order,
+    long ones decide: where those need more boxes, the next in that order is looked at too.
     """
-    chosen: ServingBox | None = None
-    fewest: int | None = None
-    in_vain = 0
+    best: tuple[ServingBox, Size | None] | None = None
+    for way, rough in sorted(_tried_roughly(demand, ways, on_trial), key=lambda tried: tried[1] or math.inf):
+        if best is not None and (rough is None or (best[1] is not None and rough >= best[1].boxes)):
+            break
+        sized = size(demand, way.service, near=rough, on_trial=_heard(on_trial, _planned_words(way)))
+        if best is None or (sized is not None and (best[1] is None or sized.boxes < best[1].boxes)):
+            best = (way, sized)
+    assert best is not None, "there is a way, or an error said why not"
+    return best
+
+
+def _tried_roughly(
+    demand: ServiceDemand, ways: Iterable[ServingBox], on_trial: OnTrial | None
+) -> Iterator[tuple[ServingBox, int | None]]:
+    fewest, in_vain = None, 0
     for way in ways:
         rough = roughly(demand, way.service, near=fewest)
         if on_trial is not None and rough is not None:
             on_trial(f"{_planned_words(way)}, roughly", rough, True)
-        if chosen is None or (rough is not None and (fewest is None or rough < fewest)):
-            chosen, fewest, in_vain = way, rough, 0
-        else:
-            in_vain += 1
+        yield way, rough
+        saves = rough is not None and (fewest is None or rough < fewest)
+        fewest, in_vain = (rough, 0) if saves else (fewest, in_vain + 1)
         if in_vain == _IN_VAIN or fewest == 1:
-            break
-    assert chosen is not None, "there is a way, or an error said why not"
-    return chosen, size(demand, chosen.service, near=fewest, on_trial=_heard(on_trial, _planned_words(chosen)))
+            return
 
 
 def curve_of(service: Service, **rest: object) -> Curve:

@@ -122,17 +122,17 @@ def test_more_streams_than_a_shell_lets_a_process_open_at_first():
     assert self_test(200).reached == 200
 
 
-@pytest.mark.parametrize("how", ["Load(200)", "Load(2, requests_per_second=1000)"])
+@pytest.mark.parametrize("how", ["Arrivals(200)", "Arrivals(2, requests_per_second=1000)"])
 def test_a_machine_that_opens_no_more_is_not_a_server_that_refuses(how: str):
     program = f"""
 import resource
-from upright.benchmarking.load import Load, Target, run
+from upright.benchmarking.load import Arrivals, LoadTarget, run
 from upright.benchmarking.schedule import Schedule, command
 from upright.benchmarking.selftest import Repeated, scheduled
 from upright.errors import HostError
 with scheduled(command(Schedule(ttft_seconds=5))) as url:
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
-    target = Target(url, "scheduled")
+    target = LoadTarget(url, "scheduled")
     try:
         run(target, Repeated(target, 200, 4), {how})
     except HostError as error:

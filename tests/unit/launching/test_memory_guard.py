@@ -80,12 +80,13 @@ def test_the_supervisor_ends_it_at_once_writes_why_and_does_not_start_it_again(t
             self.ended_within = patience_seconds
 
     class Keeper(Supervisor):
-        deployment = SimpleNamespace(base_url="http://127.0.0.1:1", process=None)
+        deployment = SimpleNamespace(base_url="http://127.0.0.1:1", process=None, machine=None)
 
     keeper, place = Keeper.__new__(Keeper), Running()
     keeper.place, keeper.recipe = place, recipe(unified=True)
     keeper.directory = SimpleNamespace(log=tmp_path / "engine.log", name="spark", path=tmp_path)
     keeper.runtime = SimpleNamespace(remove=lambda name: None)
+    keeper.workers = SimpleNamespace(look=lambda process: None)
     keeper.guard = MemoryGuard(keeper.recipe, lambda: meminfo(1))
     keeper.stopping, keeper.broken, keeper.out_of_memory = False, None, False
     keeper.notes = SimpleNamespace(catch_up=lambda: None)

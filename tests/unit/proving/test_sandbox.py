@@ -217,7 +217,7 @@ def test_assertions_that_ask_nothing_are_refused() -> None:
 def test_the_sandbox_dies_with_the_climb() -> None:
     """kill -9 of the prover: nothing of the generated code survives it."""
     code = (
-        "from upright.proving.sandbox import Limits, contained\n"
+        "from upright.proving.sandbox import contained\n"
         "with contained({'answer.py': 'import time'}) as code:\n"
         "    print('there', flush=True)\n"
         "    code.module('answer').time.sleep(50)\n"

@@ -191,7 +191,7 @@ class _Hangs(ScriptedEngine):
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short texts, and times as they are to one another: patience is four times what a load allows by itself."""
     loads = partial(Arrivals, grace_seconds=0.125)
-    for name, value in (("_PATIENCE_SECONDS", 0.5), ("_TEXT_SHARE", 0.0), ("Load", loads)):
+    for name, value in (("_PATIENCE_SECONDS", 0.5), ("_TEXT_SHARE", 0.0), ("Arrivals", loads)):
         monkeypatch.setattr(f"upright.proving.soaking.{name}", value)
 
 
