@@ -82,11 +82,11 @@ def test_what_it_measures_is_what_the_server_did_with_many_streams(case: Case):
 
 MEMORY = """
 import resource, sys
-from upright.benchmarking.load import Load, Target, run
+from upright.benchmarking.load import Arrivals, LoadTarget, run
 from upright.benchmarking.selftest import Repeated
-target = Target(sys.argv[1], "scheduled")
+target = LoadTarget(sys.argv[1], "scheduled")
 streams, tokens = int(sys.argv[2]), int(sys.argv[3])
-tally, flight = run(target, Repeated(target, streams, tokens), Load(streams, ramp_seconds=1))
+tally, flight = run(target, Repeated(target, streams, tokens), Arrivals(streams, ramp_seconds=1))
 assert tally.succeeded == streams, tally.errors
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
