@@ -30,14 +30,15 @@ def command(client: str, words: tuple[str, ...], model: str | None, output: Outp
     When the client ends, the engine is stopped.
     """
     from upright.cli.planned import goal_of
-    from upright.connecting.client_process import client_named
+    from upright.connecting.client_process import client_named, refuse_missing_client
     from upright.fetching import Arriving
     from upright.line.agent import ClientWish, launch_agent, recommended_model
     from upright.showing.client_page import download_words, session_sentences, session_shown
     from upright.showing.fetch_progress import showing
 
     goal, wish = goal_of(wanted), ClientWish(client_named(client), words, wanted["write"])
-    source = model or recommended_model(goal, tell=say)
+    refuse_missing_client(wish.client)
+    source = model or recommended_model(goal, on_of(wanted), tell=say)
     with showing(source, alone=False) as on_progress:
         weights = Arriving(lambda need: ask_before_fetching(need, download_words(need), yes=wanted["yes"]), on_progress)
         session = launch_agent(

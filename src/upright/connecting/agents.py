@@ -9,6 +9,9 @@ from collections.abc import Callable
 from upright.connecting.client_settings import ClientSettings
 from upright.connecting.served import KEY_VARIABLE, PROVIDER, Served, by_shell, settings_of
 
+SESSION = ("session",)
+"""How goose is begun where it is told nothing."""
+
 
 def _codex(served: Served) -> ClientSettings:
     provider = {
@@ -106,7 +109,7 @@ def _goose(served: Served) -> ClientSettings:
         environment,
         "OPENAI_API_KEY",
         program="goose",
-        arguments=("session",),
+        arguments=SESSION,
         source="https://block.github.io/goose/docs/guides/environment-variables; run with goose 1.34.0",
     )
 

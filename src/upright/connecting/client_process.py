@@ -9,7 +9,9 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from urllib.parse import urlsplit
 
+from upright.connecting.agents import SESSION
 from upright.connecting.client_settings import ClientSettings
 from upright.connecting.clients import CLIENTS
 from upright.connecting.first_requests import first_requests
@@ -17,8 +19,12 @@ from upright.connecting.served import Served
 from upright.errors import UsageError
 
 _LOOK_SECONDS, _GRACE_SECONDS = 0.2, 10
-_LEFT_OUT = ("ANTHROPIC_API_KEY",)
-"""It would win over the token, and some engines do not read it."""
+_LEFT_OUT = (
+    "ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
+    "OPENAI_API_BASE", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT",
+)  # fmt: skip
+"""They would win over the settings, and send a person's code and our key elsewhere."""
+_NO_PROXY = ("NO_PROXY", "no_proxy")
 
 
 def client_named(name: str) -> str:
@@ -52,7 +58,7 @@ def smaller_variant(client: str) -> str | None:
 
 def run_client(settings: ClientSettings, key: str, arguments: Sequence[str]) -> int:
     """Its exit code. Ctrl-C is the client's while it runs; what would end us ends it, and is KeyboardInterrupt then."""
-    argv = [str(settings.program), *settings.arguments, *arguments]
+    argv = command_line(settings, arguments)
     with _signals_noted() as ends:
         client = subprocess.Popen(argv, env=environment(settings, key, os.environ))
         while True:
@@ -62,6 +68,12 @@ def run_client(settings: ClientSettings, key: str, arguments: Sequence[str]) -> 
                 if ends:
                     _end(client)
                     raise KeyboardInterrupt from None
+
+
+def command_line(settings: ClientSettings, arguments: Sequence[str]) -> list[str]:
+    """A word that begins the client's session stands only where the person says nothing."""
+    ours = [] if arguments and settings.arguments == SESSION else settings.arguments
+    return [str(settings.program), *ours, *arguments]
 
 
 def _end(client: subprocess.Popen[bytes]) -> None:
@@ -74,10 +86,12 @@ def _end(client: subprocess.Popen[bytes]) -> None:
 
 
 def environment(settings: ClientSettings, key: str, person: Mapping[str, str]) -> dict[str, str]:
-    """The person's own, with the settings laid over it; a key that would win over ours is left out."""
+    """The person's own, with the settings laid over it; what would win over ours is left out, and no proxy is asked."""
     keys = dict.fromkeys(settings.key_variables, key)
     kept = {name: text for name, text in person.items() if name not in _LEFT_OUT}
-    return {**kept, **settings.environment, **keys}
+    host = str(urlsplit(settings.base_url).hostname)
+    direct = {name: ",".join(filter(None, (person.get(name), host))) for name in _NO_PROXY}
+    return {**kept, **direct, **settings.environment, **keys}
 
 
 def _program(client: str) -> str | None:

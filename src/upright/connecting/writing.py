@@ -29,8 +29,9 @@ def write_settings(settings: ClientSettings, path: Path | None = None) -> Path:
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror}") from None
     mode = target.stat().st_mode & 0o777 if before is not None else 0o600
-    if before is not None:
-        write_atomically(target.with_name(f"{target.name}.before-upright"), before.encode(), mode=mode)
+    kept = target.with_name(f"{target.name}.before-upright")
+    if before is not None and not kept.exists():  # a second time `before` would be what we wrote ourselves
+        write_atomically(kept, before.encode(), mode=mode)
     write_atomically(Path(os.path.realpath(target)), text.encode(), mode=mode)
     return target
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -50,15 +50,16 @@ class AgentSession:
     exit_code: int | None = None
 
 
-def recommended_model(goal: Goal, *, tell: Tell) -> str:
-    """The best of the catalogue for this machine, of those whose engine is installed."""
-    box = box_named(NamedBox())
+def recommended_model(goal: Goal, on: On, *, tell: Tell) -> str:
+    """The best of the catalogue for that machine; of those whose engine is installed, unless a container brings it."""
+    box = box_named(NamedBox(f"ssh:{on.machine}" if on.machine else None))
     recommendation = recommend(box, goal, measured=measurements())
     if not recommendation.offers:
         hint = "upright recommend --why, or name a model: --model MODEL"
         raise UsageError(f"nothing can be recommended: {recommendation.why}", hint=hint)
     installed = {install.engine for install in box.engines}
-    offer = next((offer for offer in recommendation.offers if offer.engine in installed), None)
+    brought = on.runtime != "process"
+    offer = next((offer for offer in recommendation.offers if brought or offer.engine in installed), None)
     if offer is None:
         best = recommendation.offers[0]
         raise UsageError(
@@ -76,13 +77,19 @@ def launch_agent(
         done = run(source, goal, on, port=port, to=PROVED_TO, keep=True, tell=tell, weights=weights)
         if done.deployment is None:
             return AgentSession(done)
-        directory = store.find(done.deployment.name)
         try:
-            return _with_client(done, directory, wish, tell)
+            return _with_client(done, store.find(done.deployment.name), wish, tell)
         finally:
             if not keep:
-                tell("stopping")
-                stop(directory)
+                _stopped(done.deployment.name, tell)
+
+
+def _stopped(name: str, tell: Tell) -> None:
+    """Whatever signal comes meanwhile, and though nobody may be there to be told: the terminal may be gone."""
+    with _signals_kept_off():
+        with suppress(OSError):
+            tell("stopping")
+        stop(store.find(name))
 
 
 def _with_client(done: LineRun, directory: DeploymentDir, wish: ClientWish, tell: Tell) -> AgentSession:
@@ -108,6 +115,21 @@ def _tried(settings: ClientSettings, key: str, wish: ClientWish, tell: Tell) -> 
         return trial, wish.arguments
     tell(f"started with {smaller}, since otherwise {trial.why[0]}")
     return second, (smaller, *wish.arguments)
+
+
+@contextmanager
+def _signals_kept_off() -> Iterator[None]:
+    """A closing terminal sends its signal twice, and people press Ctrl-C twice."""
+
+    def note(number: int, frame: FrameType | None) -> None:
+        """Heard, and nothing done: it is ending already."""
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -81,6 +81,14 @@ def test_writing_merges_and_keeps_what_was_there(tmp_path: Path) -> None:
     assert not (tmp_path / "settings.json.before-upright").exists(), "nothing changed, nothing is kept"
 
 
+def test_what_the_person_had_is_still_kept_after_a_second_writing(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text('{"theme": "dark"}')
+    for address in ("http://127.0.0.1:8000", "http://127.0.0.1:8001"):
+        write_settings(connect(deployment().model_copy(update={"base_url": address}), KEY_FILE, "zed"), file)
+    assert json.loads((tmp_path / "settings.json.before-upright").read_text()) == {"theme": "dark"}
+
+
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "dotfiles/settings.json").write_text("{}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,6 +191,55 @@ def test_an_engine_that_refuses_tools_gets_no_client(engine: Endpoints, flow: Fl
     assert not (tmp_path / "arguments").exists()
 
 
+def test_a_terminal_that_is_gone_stops_the_engine_though_nobody_can_be_told(flow: Flow, tmp_path: Path) -> None:
+    install(tmp_path, "claude")
+
+    def tell(sentence: str) -> None:
+        if sentence == "stopping":
+            raise OSError(5, "Input/output error")
+
+    flow.asked = SimpleNamespace(append=tell)  # type: ignore[assignment]
+    assert flow.launch("claude").exit_code == 0
+    assert flow.stopped == 1
+
+
+def test_a_second_signal_does_not_keep_the_engine_from_being_stopped(
+    flow: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "claude")
+
+    def stop(directory: Any) -> None:
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+        flow.stopped += 1
+
+    monkeypatch.setattr(agent, "stop", stop)
+    assert flow.launch("claude").exit_code == 0
+    assert flow.stopped == 1
+
+
+def test_what_would_send_the_client_elsewhere_is_left_out(
+    flow: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://elsewhere.example/v1")
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", "intranet")
+    install(tmp_path, "aider")
+    assert flow.launch("aider", "hello").exit_code == 0
+    environment = noted(tmp_path)[1]
+    assert not [text for text in environment.values() if "elsewhere.example" in text]
+    assert environment["NO_PROXY"] == "intranet,127.0.0.1"
+    assert environment["no_proxy"].endswith("127.0.0.1")
+
+
+def test_goose_is_told_what_the_person_says_and_else_begins_a_session(flow: Flow, tmp_path: Path) -> None:
+    install(tmp_path, "goose")
+    assert flow.launch("goose", "run", "-t", "hi").exit_code == 0
+    assert noted(tmp_path)[0] == ["run", "-t", "hi"]
+    assert flow.launch("goose").exit_code == 0
+    assert noted(tmp_path)[0] == ["session"]
+
+
 def test_ctrl_c_is_the_clients_and_the_engine_is_stopped_when_it_ends(flow: Flow, tmp_path: Path) -> None:
     install(tmp_path, "claude", "kill -INT $PPID\nexit 130\n")
     assert flow.launch("claude").exit_code == 130
@@ -207,16 +258,16 @@ def test_without_a_model_the_first_that_is_recommended_and_can_be_run_is_taken(m
     bare = catalog.box_record("8x-rtx-pro-6000-server")
     box = bare.model_copy(update={"engines": (EngineInstall(engine="vllm", version="0.32.0", program="vllm"),)})
     monkeypatch.setattr(agent, "box_named", lambda named: box)
-    source = recommended_model(Goal(), tell=told.append)
+    source = recommended_model(Goal(), On(), tell=told.append)
     assert f"recommended: {source} " in told[0]
     assert "on vllm" in told[0]
     monkeypatch.setattr(agent, "box_named", lambda named: bare)
     with pytest.raises(UsageError, match="not installed here") as refused:
-        recommended_model(Goal(), tell=told.append)
+        recommended_model(Goal(), On(), tell=told.append)
     assert "upright engine how" in str(refused.value.hint)
     monkeypatch.setattr(agent, "recommend", lambda *_, **__: SimpleNamespace(offers=(), why="too small"))
     with pytest.raises(UsageError, match="too small"):
-        recommended_model(Goal(), tell=told.append)
+        recommended_model(Goal(), On(), tell=told.append)
 
 
 def test_a_download_is_told_by_bytes_disk_and_time() -> None:
