@@ -65,7 +65,7 @@ def test_a_refused_up_is_what_a_bare_diagnose_talks_about(tmp_path: Path, monkey
     told = json.loads(done.stdout)
     assert done.exit_code == 1
     assert (told["code"], told["failed"], told["subject"]) == ("up-refused", True, f"up {tmp_path / 'moon.gguf'}")
-    assert told["findings"][0]["cause"] == refused.exception.message
+    assert told["findings"][0]["cause"] == f"{refused.exception.message}; `up` started no engine"
     store.forget_refusal()
     assert isinstance(CliRunner().invoke(command, []).exception, UsageError)
 
