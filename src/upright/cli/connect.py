@@ -29,14 +29,14 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
     They are tried on the running engine first, with that client's own first request: its endpoint, its tools, a prompt
     of its size. Exit 1 if the client will not work. The key stays in its file.
     """
-    from upright.connecting import connect, refuse_unknown, try_settings, write_settings
+    from upright.connecting import connect, known_client, try_settings, write_settings
     from upright.errors import LaunchError
     from upright.launching import status
     from upright.records.deployment import RUNNING
     from upright.showing.client_page import trial_sentences
 
     output = Output(as_json, None)
-    refuse_unknown(client)
+    client = known_client(client)
     directory = running_or_last(deployment)
     state = status(directory)
     settings = connect(state, directory.key_file, client)

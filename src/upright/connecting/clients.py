@@ -18,15 +18,20 @@ from upright.errors import UsageError
 from upright.records.deployment import Deployment
 
 _TIMEOUT_MS = 30 * 60 * 1000
+_COMMANDS = {"claude": "claude-code", "qwen": "qwen-code"}
+"""What people type, where it is not the client's name."""
 
 
-def refuse_unknown(client: str) -> None:
-    if client not in CLIENTS:
+def known_client(client: str) -> str:
+    """By its own name, or by the command that people type for it."""
+    named = client if client in CLIENTS else _COMMANDS.get(client)
+    if named is None:
         raise UsageError(f"no client named {client}", hint=f"clients: {', '.join(CLIENTS)}")
+    return named
 
 
 def connect(deployment: Deployment, key_file: Path, client: str = "openai") -> ClientSettings:
-    refuse_unknown(client)
+    client = known_client(client)
     served = Served(
         deployment.name, deployment.base_url, deployment.served_name, str(key_file), deployment.context_tokens
     )

@@ -53,18 +53,25 @@ class AgentSession:
 def recommended_model(goal: Goal, on: On, *, tell: Tell) -> str:
     """The best of the catalogue for that machine; of those whose engine is installed, unless a container brings it."""
     box = box_named(NamedBox(f"ssh:{on.machine}" if on.machine else None))
-    recommendation = recommend(box, goal, measured=measurements())
+    measured = measurements()
+    recommendation = recommend(box, goal, most=None, measured=measured)
     if not recommendation.offers:
         hint = "upright recommend --why, or name a model: --model MODEL"
         raise UsageError(f"nothing can be recommended: {recommendation.why}", hint=hint)
+    best = recommendation.offers[0]
     installed = {install.engine for install in box.engines}
-    brought = on.runtime != "process"
-    offer = next((offer for offer in recommendation.offers if brought or offer.engine in installed), None)
-    if offer is None:
-        best = recommendation.offers[0]
-        raise UsageError(
-            f"{best.source} runs on {best.engine}, not installed here", hint=f"upright engine how {best.engine}"
-        )
+    if on.runtime != "process" or best.engine in installed:
+        offer = best
+    else:  # each installed engine has artifacts of its own: another of a better model may be the one it loads
+        engines = sorted(installed) if goal.engine is None else []
+        firsts = [recommend(box, goal, most=1, measured=measured, engine=engine).offers[:1] for engine in engines]
+        ranks = {named.model: rank for rank, named in reversed(list(enumerate(recommendation.offers)))}
+        offers = [first for offered in firsts for first in offered]
+        if not offers:
+            raise UsageError(
+                f"{best.source} runs on {best.engine}, not installed here", hint=f"upright engine how {best.engine}"
+            )
+        offer = min(offers, key=lambda offered: ranks.get(offered.model, len(ranks)))
     tell(f"recommended: {offer.source} ({offer.quant}) on {offer.engine}, {offer.context_tokens:,} tokens of context")
     return offer.source
 

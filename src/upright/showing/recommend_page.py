@@ -60,6 +60,8 @@ def _heading() -> str:
 
 def _offer(number: int, offer: ModelOffer) -> Iterator[str]:
     decode = "not known" if offer.decode is None else _rate(offer.decode)
+    if offer.decode is not None and len(decode) >= _DECODE:  # in whole numbers, else it runs into the next column
+        decode = _rate(offer.decode, whole=True)
     prefill = "?" if offer.prompt is None else _number(offer.prompt)
     row = (
         f"{number:<2}{_cut(_name(offer), _NAME - 1):<{_NAME}}{_context(offer):<{_CONTEXT}}{decode:<{_DECODE}}"
@@ -140,9 +142,10 @@ def _decode(offer: ModelOffer) -> float:
     return (offer.decode.best or 0.0) if offer.decode else 0.0
 
 
-def _rate(rate: Rate) -> str:
-    best = f"{_plain(rate.best)} " if rate.best is not None else ""
-    return f"{best}({_plain(rate.low)}-{_plain(rate.high)})"
+def _rate(rate: Rate, *, whole: bool = False) -> str:
+    low, high = (f"{end:.0f}" if whole else _plain(end) for end in (rate.low, rate.high))
+    best = "" if rate.best is None else f"{rate.best:.0f} " if whole else f"{_plain(rate.best)} "
+    return f"{best}({low}-{high})"
 
 
 def _number(rate: Rate) -> str:
