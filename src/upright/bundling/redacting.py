@@ -18,7 +18,13 @@ _SHORTEST_SECRET = 6
 _SHORTEST_NAME = 4
 _ORDINARY = frozenset({"admin", "debian", "localhost", "node", "nobody", "root", "server", "ubuntu", "user"})
 _SECRETS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("a private key", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)),
+    (
+        "a private key",  # no further than the next one begins, so that beginnings without an end cost nothing
+        re.compile(
+            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?!-----BEGIN ).)*?-----END [A-Z ]{0,40}PRIVATE KEY-----",
+            re.DOTALL,
+        ),
+    ),
     ("a token of the hub", re.compile(r"\bhf_[A-Za-z0-9]{16,}")),
     ("an API key", re.compile(r"\b(?:sk|pk)-[A-Za-z0-9_-]{12,}")),
     ("a token of GitHub", re.compile(r"\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}")),
@@ -36,9 +42,9 @@ _SECRETS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
 )
 _HOMES = re.compile(r"(?<=/home/)[^/\s\"':,]+|(?<=/Users/)[^/\s\"':,]+")
-_MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b")
+_MAIL = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b")
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
-_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9a-fA-F]{1,4}:){2,7}(?::?[0-9a-fA-F]{1,4}){1,7}(?![\w:.])")
+_IPV6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{1,4}:[0-9a-fA-F:]{2,36}+(?![\w:.])")
 
 
 @dataclass(frozen=True)

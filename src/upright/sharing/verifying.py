@@ -35,6 +35,8 @@ _DIGEST, _CHAIN, _SUMMARY, _REDACTION = (Looking(code) for code in ("digest", "c
 _SAMPLES, _HEADLINE, _LADDER, _MARKS, _STALE = (
     Looking(code) for code in ("samples", "headline", "ladder", "marks", "stale")
 )
+_LONGEST_TEXT = 4 << 10
+"""Of any name or text in a bundle: the longest that we write has some hundreds of characters."""
 R = TypeVar("R", bound=Record)
 _KINDS: dict[str, type[Record]] = {
     "box": Box, "model": Model, "plan": Plan, "recipe": Recipe, "residuals": Residuals, "evidence": Evidence,
@@ -144,8 +146,11 @@ def _chain(statement: Statement, claim: Claim) -> Iterator[Check]:
 
 def _redaction(statement: Statement, claim: Claim) -> Iterator[Check]:
     """What redaction takes out must not be there: by its shape anywhere, and by field in every record."""
-    redactor = Redactor(KnownIdentities())
-    if any(redactor.text(text) != text for text in set(_texts(statement.model_dump(mode="json")))):
+    redactor, texts = Redactor(KnownIdentities()), set(_texts(statement.model_dump(mode="json")))
+    if any(len(text) > _LONGEST_TEXT for text in texts):
+        yield _REDACTION.broken(f"it holds a text of more than {_LONGEST_TEXT:,} characters, which no record has")
+        return
+    if any(redactor.text(text) != text for text in texts):
         yield _REDACTION.broken(f"it holds {', '.join(sorted(redactor.times))}")
         return
     if (kind := _unshared(claim)) is not None:
