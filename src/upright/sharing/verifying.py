@@ -19,7 +19,7 @@ from upright.engines import ENGINES, engine_named
 from upright.errors import RecordError, UprightError
 from upright.foreign import on_one_line
 from upright.records.base import Record, from_dict
-from upright.records.benchmark import Benchmark
+from upright.records.benchmark import Benchmark, Cell, Samples
 from upright.records.box import Box
 from upright.records.evidence import Evidence
 from upright.records.model import Model
@@ -35,6 +35,8 @@ _DIGEST, _CHAIN, _SUMMARY, _REDACTION = (Looking(code) for code in ("digest", "c
 _SAMPLES, _HEADLINE, _LADDER, _MARKS, _STALE = (
     Looking(code) for code in ("samples", "headline", "ladder", "marks", "stale")
 )
+_NEEDED = ("samples", "headline", "marks", "summary")
+"""Where one of these could not be judged, nothing more than a claim is left."""
 _LONGEST_TEXT = 4 << 10
 """Of any name or text in a bundle: the longest that we write has some hundreds of characters."""
 R = TypeVar("R", bound=Record)
@@ -223,25 +225,8 @@ def _summary(statement: Statement, claim: Claim) -> Iterator[Check]:
 def _derived(statement: Statement, claim: Claim) -> Iterator[Check]:
     predicate = statement.predicate
     cells = [cell for benchmark in claim.benchmarks for cell in benchmark.cells]
-    for cell in cells:
-        if cell.samples is None:
-            continue
-        if any(len(column) != len(cell.samples.sent_us) for column in cell.samples.model_dump().values()):
-            yield _SAMPLES.broken(f"{cell.run}: its samples are not one row a request")
-            return
-        wrong = next((figure for figure in derived_figures(cell, cell.samples) if not figure.holds), None)
-        if wrong is not None:
-            yield _SAMPLES.broken(
-                f"{cell.run}: {wrong.name} is said to be {wrong.claimed:g}, its samples give {wrong.derived:g}"
-                if wrong.claimed is not None and wrong.derived is not None
-                else f"{cell.run}: {wrong.name} does not follow from its samples"
-            )
-            return
-    sampled = sum(len(cell.samples.sent_us) for cell in cells if cell.samples is not None)
-    if sampled:
-        yield _SAMPLES.holds(f"every figure of {len(cells)} cells follows from {sampled:,} requests")
-    if predicate.detectors.get("upright") == __version__ and any(cell.marks != marks(cell) for cell in cells):
-        yield _MARKS.broken("a cell hides what is wrong with it, or claims it")
+    yield from _samples(cells)
+    yield from _marks(cells, predicate.detectors.get("upright"))
     if predicate.headlines != headlines_of(claim.benchmarks) and not predicate.source:
         yield _HEADLINE.broken("its headlines are not the means of its cells")
     elif predicate.headlines:
@@ -250,6 +235,42 @@ def _derived(statement: Statement, claim: Claim) -> Iterator[Check]:
         yield _LADDER.broken("its rungs are not what its observations say")
     elif predicate.ladder:
         yield _LADDER.holds(f"{len(predicate.ladder)} rungs as their observations say; answers are not shared")
+
+
+def _samples(cells: Sequence[Cell]) -> Iterator[Check]:
+    """Every figure of every cell that enters a mean; a marked cell may have none, and enters none."""
+    for cell in cells:
+        if cell.samples is not None and (fault := _unlike(cell, cell.samples)) is not None:
+            yield _SAMPLES.broken(f"{cell.run}: {fault}")
+            return
+    bare = sum(cell.samples is None and not cell.marks for cell in cells)
+    sampled = sum(len(cell.samples.sent_us) for cell in cells if cell.samples is not None)
+    if bare:
+        yield _SAMPLES.unknown(f"{bare} of {len(cells)} cells have no samples: nothing is behind their figures")
+    elif sampled:
+        yield _SAMPLES.holds(f"every figure of {len(cells)} cells follows from {sampled:,} requests")
+
+
+def _unlike(cell: Cell, samples: Samples) -> str | None:
+    """What of the cell does not follow from its samples."""
+    if any(len(column) != len(samples.sent_us) for column in samples.model_dump().values()):
+        return "its samples are not one row a request"
+    wrong = next((figure for figure in derived_figures(cell, samples) if not figure.holds), None)
+    if wrong is None:
+        return None
+    if wrong.claimed is None or wrong.derived is None:
+        return f"{wrong.name} does not follow from its samples"
+    return f"{wrong.name} is said to be {wrong.claimed:g}, its samples give {wrong.derived:g}"
+
+
+def _marks(cells: Sequence[Cell], judge: str | None) -> Iterator[Check]:
+    """Another version may have marked by other rules: what it let pass and we do not is nobody's proof."""
+    if all(cell.marks == marks(cell) for cell in cells):
+        return
+    if judge == __version__:
+        yield _MARKS.broken("a cell hides what is wrong with it, or claims it")
+    else:
+        yield _MARKS.unknown(f"Upright {on_one_line(judge or '(version unknown)', 40)} marked its cells by other rules")
 
 
 def _stale(recipe: Recipe) -> Iterator[Check]:
@@ -272,6 +293,8 @@ def _level(statement: Statement, checks: Sequence[Check]) -> Level:
         return "broken"
     if "stale" in codes:
         return "stale"
+    if any(check.outcome == "unknown" and check.code in _NEEDED for check in checks):
+        return "claimed"
     if statement.predicate.source is not None or codes.get("samples") != "holds" or "headline" not in codes:
         return "claimed"
     return "consistent"

@@ -1,0 +1,44 @@
+"""What is left out is not proven: a bundle that brings less is worth less."""
+
+from __future__ import annotations
+
+from tests.unit.sharing.tampering import Tree, cells, claim_again, copied, encoded, seal
+from upright.sharing.checks import Verification
+from upright.sharing.statement import identity_of, read_statement
+from upright.sharing.verifying import verify
+
+
+def judged(bundle: Tree) -> Verification:
+    content = encoded(bundle)
+    return verify(read_statement(content, "it"), identity_of(content))
+
+
+def outcomes(verification: Verification) -> dict[str, str]:
+    return {check.code: check.outcome for check in verification.checks}
+
+
+def test_a_cell_without_samples_is_a_claim() -> None:
+    bundle = copied()
+    cell = cells(bundle)[0]
+    cell["samples"], cell["output_tokens_per_second"] = None, 99_999.0
+    seal(bundle)
+    claim_again(bundle)
+    verification = judged(bundle)
+    assert (verification.level, outcomes(verification)["samples"]) == ("claimed", "unknown"), verification.broken
+
+
+def test_another_version_of_the_detectors_hides_nothing() -> None:
+    bundle = copied(7)
+    marked = next(cell for cell in cells(bundle) if cell["marks"])
+    marked["marks"] = []
+    bundle["predicate"]["detectors"]["upright"] = "0.0.1"
+    seal(bundle)
+    claim_again(bundle)
+    verification = judged(bundle)
+    assert (verification.level, outcomes(verification)["marks"]) == ("claimed", "unknown"), verification.broken
+
+
+def test_another_version_that_marked_the_same_is_as_good() -> None:
+    bundle = copied(7)
+    bundle["predicate"]["detectors"]["upright"] = "0.0.1"
+    assert judged(bundle).level == "consistent"
