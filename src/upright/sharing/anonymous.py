@@ -29,6 +29,12 @@ def box_kind(box: Box) -> str:
     return " + ".join(f"{sum(gpu.name == name for gpu in box.gpus)}x {name}" for name in names)
 
 
+def gpu_kind(box: Box) -> str | None:
+    """The catalogue's row of its first GPU, or the driver's name for it."""
+    first = box.gpus[0] if box.gpus else None
+    return (first.row or first.name) if first else None
+
+
 def shared_box(box: Box) -> Box:
     gpus = tuple(gpu.model_copy(update={"bus_id": None}) for gpu in box.gpus)
     engines = tuple(

@@ -31,6 +31,7 @@ from upright.records.residuals import Residuals
 from upright.sharing import clocks
 from upright.sharing.anonymous import (
     box_kind,
+    gpu_kind,
     shared_benchmark,
     shared_box,
     shared_evidence,
@@ -192,10 +193,9 @@ def _engine(recipe: Recipe) -> SharedEngine:
 
 
 def _box(box: Box, directory: DeploymentDir) -> SharedBox:
-    first = box.gpus[0] if box.gpus else None
     return SharedBox(
         kind=box_kind(box),
-        gpu=(first.row or first.name) if first else None,
+        gpu=gpu_kind(box),
         gpus=len(box.gpus),
         driver=box.software.driver,
         cuda=box.software.cuda,

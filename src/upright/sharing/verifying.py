@@ -193,33 +193,49 @@ def _unshared(claim: Claim) -> str | None:
 
 
 def _summary(statement: Statement, claim: Claim) -> Iterator[Check]:
-    """The words at the top must be those of the records below."""
-    predicate, recipe, model, box = statement.predicate, claim.of(Recipe), claim.of(Model), claim.of(Box)
-    pairs: list[tuple[str, object, object]] = []
-    if recipe is not None:
-        engine = predicate.engine
-        told = (engine.name, engine.version, engine.commit, engine.image)
-        kept = (recipe.engine, recipe.engine_version, recipe.engine_commit, recipe.image)
-        pairs.append(("engine", told, kept))
-        pairs += [("engine", benchmark.engine, recipe.engine) for benchmark in claim.benchmarks]
-        if (plan := claim.of(Plan)) is not None:
-            pairs.append(("engine", plan.engine, recipe.engine))
-    if model is not None:
-        shards = [(shard.name, shard.size_bytes) for shard in predicate.model.shards]
-        pairs.append(("model", predicate.model.name, model.name))
-        pairs.append(("revision", predicate.model.revision, model.revision))
-        pairs.append(("shards", shards, [(file.name, file.size_bytes) for file in model.files]))
-    if box is not None:
-        told_box = predicate.box
-        paths = dict(Counter(link.path for link in box.links))
-        pairs.append(("box", (told_box.kind, told_box.gpus), (anonymous.box_kind(box), len(box.gpus))))
-        pairs.append(("driver", (told_box.driver, told_box.cuda), (box.software.driver, box.software.cuda)))
-        pairs.append(("topology", told_box.topology, paths))
+    """The words at the top must be those of the records below, and all of these must be there."""
+    pairs = [*_engine_pairs(statement, claim), *_model_pairs(statement, claim), *_box_pairs(statement, claim)]
     wrong = list(dict.fromkeys(name for name, told, kept in pairs if told != kept))
+    missing = [kind.kind for kind in (Box, Model, Plan, Recipe) if kind not in claim.records]
     if wrong:
         yield _SUMMARY.broken(f"its {', '.join(wrong)} is not what its records say")
+    elif missing:
+        yield _SUMMARY.unknown(f"it holds no {', no '.join(missing)}: physics cannot be held against it")
     else:
         yield _SUMMARY.holds("model, engine and box are those of its records")
+
+
+def _engine_pairs(statement: Statement, claim: Claim) -> Iterator[tuple[str, object, object]]:
+    engine, recipe, plan = statement.predicate.engine, claim.of(Recipe), claim.of(Plan)
+    if recipe is None:
+        return
+    told = (engine.name, engine.version, engine.commit, engine.image)
+    yield "engine", told, (recipe.engine, recipe.engine_version, recipe.engine_commit, recipe.image)
+    for benchmark in claim.benchmarks:
+        yield "engine", benchmark.engine, recipe.engine
+    if plan is not None:
+        yield "engine", plan.engine, recipe.engine
+
+
+def _model_pairs(statement: Statement, claim: Claim) -> Iterator[tuple[str, object, object]]:
+    told, model = statement.predicate.model, claim.of(Model)
+    if model is None:
+        return
+    shards = [(shard.name, shard.size_bytes) for shard in told.shards]
+    yield "model", told.name, model.name
+    yield "repository", told.repository, model.source if model.revision else None
+    yield "revision", told.revision, model.revision
+    yield "shards", shards, [(file.name, file.size_bytes) for file in model.files]
+
+
+def _box_pairs(statement: Statement, claim: Claim) -> Iterator[tuple[str, object, object]]:
+    told, box = statement.predicate.box, claim.of(Box)
+    if box is None:
+        return
+    yield "box", (told.kind, told.gpus), (anonymous.box_kind(box), len(box.gpus))
+    yield "GPU", told.gpu, anonymous.gpu_kind(box)
+    yield "driver", (told.driver, told.cuda), (box.software.driver, box.software.cuda)
+    yield "topology", told.topology, dict(Counter(link.path for link in box.links))
 
 
 def _derived(statement: Statement, claim: Claim) -> Iterator[Check]:

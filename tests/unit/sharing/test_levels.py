@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.sharing.tampering import Tree, cells, claim_again, copied, encoded, seal
 from upright.sharing.checks import Verification
 from upright.sharing.statement import identity_of, read_statement
@@ -42,3 +44,13 @@ def test_another_version_that_marked_the_same_is_as_good() -> None:
     bundle = copied(7)
     bundle["predicate"]["detectors"]["upright"] = "0.0.1"
     assert judged(bundle).level == "consistent"
+
+
+@pytest.mark.parametrize("left_out", [("box",), ("model",), ("plan",), ("box", "model", "plan")], ids="-".join)
+def test_without_the_records_that_physics_needs_it_is_a_claim(left_out: tuple[str, ...]) -> None:
+    """Its plan goes with what it was made from, and what was measured of it goes with the plan."""
+    bundle = copied()
+    for kind in {*left_out, "plan", "residuals"}:
+        del bundle["predicate"]["records"][kind]
+    verification = judged(bundle)
+    assert (verification.level, outcomes(verification)["summary"]) == ("claimed", "unknown"), verification.broken
