@@ -6,17 +6,23 @@ before any pattern looks for what a pattern can find. Digests are made anew alon
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from pathlib import PurePosixPath
+from typing import TypeVar
 
+from upright.records.base import Figure, Part
 from upright.records.benchmark import Benchmark, Cell
 from upright.records.box import Box
 from upright.records.evidence import Evidence, Observation
 from upright.records.model import Model
 from upright.records.plan import Plan
-from upright.records.recipe import ELSEWHERE, Recipe, Setting
+from upright.records.recipe import ELSEWHERE, Recipe
 from upright.records.residuals import Residuals
+from upright.sharing.plain_settings import plain_image, plain_package, plain_setting
 
+P = TypeVar("P", bound=Part)
+_PATH = re.compile(r"(?<![\w/.~\]])~?/[^\s,;:()]+")
+_EVERYWHERE = re.compile(r"/proc/[a-z]+|/sys/devices/system/[a-z0-9_/]+|/props|/metrics")
 HOST, PORT = "127.0.0.1", 8000
 """Of every shared recipe: where it answered is nobody's business, and no part of what was measured."""
 
@@ -36,11 +42,11 @@ def gpu_kind(box: Box) -> str | None:
 
 
 def shared_box(box: Box) -> Box:
-    gpus = tuple(gpu.model_copy(update={"bus_id": None}) for gpu in box.gpus)
+    gpus = tuple(_without_paths(gpu).model_copy(update={"bus_id": None}) for gpu in box.gpus)
     engines = tuple(
         install.model_copy(update={"program": _name(install.program), "flags": None}) for install in box.engines
     )
-    return box.model_copy(
+    return _without_paths(box).model_copy(
         update={
             "name": box_kind(box), "gpus": gpus, "engines": engines, "disks": (), "model_cache": None,
             "containers": (), "settings": (), "made_from": (),
@@ -64,12 +70,16 @@ def shared_recipe(recipe: Recipe) -> Recipe:
     told = recipe.circumstances
     artifact = told.artifact if told else None
     circumstances = told.model_copy(update={"artifact": _name(artifact) if artifact else None}) if told else None
-    changes = {recipe.model_path: _weights(recipe), recipe.host: HOST, str(recipe.port): str(PORT)}
+    changes = {
+        recipe.served_name: recipe.served_name, recipe.model_path: _weights(recipe), recipe.host: HOST,
+        str(recipe.port): str(PORT), **({recipe.draft: _name(recipe.draft)} if recipe.draft else {}),
+    }  # fmt: skip
     return recipe.model_copy(
         update={
             "made_from": (), "program": _name(recipe.program), "circumstances": circumstances,
-            "arguments": tuple(_setting(setting, changes) for setting in recipe.arguments),
-            "environment": tuple(_setting(setting, {}) for setting in recipe.environment),
+            "arguments": tuple(plain_setting(setting, changes) for setting in recipe.arguments),
+            "environment": tuple(plain_setting(setting, {}) for setting in recipe.environment),
+            "image": plain_image(recipe.image), "packages": tuple(map(plain_package, recipe.packages)),
             "model_path": _weights(recipe), "draft": _name(recipe.draft) if recipe.draft else None,
             "host": HOST, "port": PORT, "image_about": None, "notes": (),
         }
@@ -120,14 +130,22 @@ def _observation(observation: Observation, digest: str) -> Observation:
     )
 
 
-def _setting(setting: Setting, changes: Mapping[str, str]) -> Setting:
-    """Why it is there may be a person's own words; `upright explain` has ours."""
-    text = setting.value
-    if text is not None and text in changes:
-        text = changes[text]
-    elif text is not None and text.startswith(("/", "~")):
-        text = _name(text)
-    return Setting(name=setting.name, value=text, reason="")
+def _without_paths(part: P) -> P:
+    """Figures say where they were read; of paths only those that every machine has."""
+    changes: dict[str, object] = {}
+    for name in type(part).model_fields:
+        branch = getattr(part, name)
+        if isinstance(branch, Figure) and branch.source is not None:
+            changes[name] = branch.model_copy(update={"source": _PATH.sub(_kept_path, branch.source)})
+        elif isinstance(branch, Part):
+            changes[name] = _without_paths(branch)
+        elif isinstance(branch, tuple):
+            changes[name] = tuple(_without_paths(leaf) if isinstance(leaf, Part) else leaf for leaf in branch)
+    return part.model_copy(update=changes)
+
+
+def _kept_path(path: re.Match[str]) -> str:
+    return path[0] if _EVERYWHERE.fullmatch(path[0]) else "[path]"
 
 
 def _weights(recipe: Recipe) -> str:
