@@ -14,7 +14,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.command()
 @click.argument("bundle", type=_FILE)
 @click.option("--signature", type=_FILE, metavar="FILE", help="Its signature.  [default: BUNDLE.sig, if there is one]")
-@click.option("--key", type=_FILE, metavar="FILE", help="Public keys; it must be signed by one of them.")
+@click.option(
+    "--key", type=_FILE, metavar="FILE", help="Public keys; it must be signed by one, and repeats count by them."
+)
 @click.option(
     "--with", "repeats", type=_FILE, multiple=True, metavar="FILE", help="A bundle that repeats it; again for more."
 )
@@ -29,8 +31,8 @@ def command(
     """Check somebody's evidence: every headline from its raw samples, digests, redaction, physics.
 
     Levels: broken; claimed (no raw data); consistent (everything follows from its samples, and physics allows it);
-    reproduced (others, with keys and boxes of their own, came to the same); stale (the engine moved on). A signature
-    says who claims it, never that it ran. Exit code 1 if it is broken or below --at-least.
+    reproduced (others whose keys you name, on boxes of their own, came to the same); stale (the engine moved on). A
+    signature says who claims it, never that it ran. Exit code 1 if it is broken or below --at-least.
     """
     from upright.sharing.checks import LEVELS
     from upright.sharing.opening import open_bundle

@@ -32,7 +32,9 @@ class Verification(Part):
     level: Level
     """broken, stale, claimed, consistent or reproduced."""
     reproduced_by: int = 0
-    """Independent signers, on boxes of their own, whose consistent bundles repeat this one."""
+    """Signers among the keys that the reader named, on boxes of their own, whose consistent bundles repeat this one."""
+    unverified_signers: int = 0
+    """Signers whose bundles repeat it too, and whom the reader did not name: they raise no level."""
     signed_by: str | None = None
     """The key's fingerprint; None if it is unsigned. It says who claims this, never that it ran."""
     model: str

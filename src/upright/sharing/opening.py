@@ -36,9 +36,12 @@ def open_bundle(
     opened = Opened(path, statement, verification, benchmarks)
     if not repeats:
         return opened
-    count, looks = repeated(opened, [open_bundle(other) for other in repeats])
-    level = "reproduced" if count and verification.level == "consistent" else verification.level
+    others = repeated(opened, [open_bundle(other) for other in repeats], trusted)
     counted = verification.model_copy(
-        update={"level": level, "reproduced_by": count, "checks": (*verification.checks, *looks)}
-    )
+        update={
+            "level": "reproduced" if others.known and verification.level == "consistent" else verification.level,
+            "reproduced_by": others.known, "unverified_signers": others.unverified,
+            "checks": (*verification.checks, *others.looks),
+        }
+    )  # fmt: skip
     return replace(opened, verification=counted)

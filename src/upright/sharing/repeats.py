@@ -19,6 +19,7 @@ COMPARED = ("output", "user", "ttft")
 _FACTOR = 1.2
 """A difference that is sure and larger than this is one: below it lie drivers, clocks and cooling."""
 _LOOK = Looking("repeated")
+Clocks = tuple[tuple[int, int], ...]
 
 
 class ComparedCell(Part):
@@ -65,25 +66,66 @@ def compared(claim: Sequence[Benchmark], repeat: Sequence[Benchmark]) -> tuple[C
     )
 
 
-def repeated(claim: Opened, repeats: Sequence[Opened]) -> tuple[int, tuple[Check, ...]]:
-    """How many independent others came to the same, and a line for each bundle."""
-    signers, boxes = {claim.verification.signed_by}, {claim.statement.predicate.box.box_id}
-    count, looks = 0, []
+@dataclass(frozen=True)
+class Repetition:
+    """Who came to the same, and a line for each bundle."""
+
+    known: int
+    """Signers among the keys that the reader named."""
+    unverified: int
+    """Others: keys cost nothing, so that these may all be one person."""
+    looks: tuple[Check, ...]
+
+
+@dataclass
+class _Counted:
+    """What a further repeat must differ from."""
+
+    signers: set[str | None]
+    boxes: set[str | None]
+    clocks: set[Clocks]
+
+    def add(self, opened: Opened) -> None:
+        self.signers.add(opened.verification.signed_by)
+        self.boxes.add(opened.statement.predicate.box.box_id)
+        self.clocks |= _clocks(opened)
+
+
+def repeated(claim: Opened, repeats: Sequence[Opened], trusted: frozenset[str] = frozenset()) -> Repetition:
+    """How many others came to the same: those whose keys the reader named, and those whom nobody knows."""
+    counted, known, unverified, looks = _Counted(set(), set(), set()), 0, 0, []
+    counted.add(claim)
     for repeat in repeats:
-        reason = next(_why_not(claim, repeat, signers, boxes), None)
-        if reason is None:
-            count += 1
-            signers.add(repeat.verification.signed_by)
-            boxes.add(repeat.statement.predicate.box.box_id)
-            looks.append(_LOOK.holds(f"{repeat.path.name}: {repeat.verification.signed_by} came to the same"))
-        else:
+        signer = repeat.verification.signed_by
+        reason = next(_why_not(claim, repeat, counted), None)
+        if reason is not None:
             looks.append(_LOOK.unknown(f"{repeat.path.name} does not count: {reason}"))
-    return count, tuple(looks)
+            continue
+        counted.add(repeat)
+        if signer in trusted:
+            known += 1
+            looks.append(_LOOK.holds(f"{repeat.path.name}: {signer} came to the same"))
+        else:
+            unverified += 1
+            looks.append(_LOOK.unknown(f"{repeat.path.name}: {signer} came to the same, and is no key that you named"))
+    return Repetition(known, unverified, tuple(looks))
 
 
-def _why_not(
-    claim: Opened, repeat: Opened, signers: set[str | None], boxes: set[str | None]
-) -> Iterator[str]:  # fmt: skip
+def _clocks(opened: Opened) -> set[Clocks]:
+    """How long each request of a cell took, in microseconds: no two runs have the same."""
+    return {
+        tuple(zip(_spans(kept.first_us, kept.sent_us), _spans(kept.ended_us, kept.sent_us), strict=True))
+        for benchmark in opened.benchmarks
+        for cell in benchmark.cells
+        if (kept := cell.samples) is not None and kept.sent_us
+    }
+
+
+def _spans(ends: Sequence[int], begins: Sequence[int]) -> list[int]:
+    return [end - begin for end, begin in zip(ends, begins, strict=True)]
+
+
+def _why_not(claim: Opened, repeat: Opened, counted: _Counted) -> Iterator[str]:
     ours, theirs = claim.statement.predicate, repeat.statement.predicate
     if claim.verification.identity not in theirs.replays:
         yield "it does not link to this bundle"
@@ -91,14 +133,18 @@ def _why_not(
         yield f"it is {repeat.verification.level}"
     if repeat.verification.signed_by is None:
         yield "it is unsigned"
-    if repeat.verification.signed_by in signers:
+    if repeat.verification.signed_by in counted.signers:
         yield "its signer is counted already"
-    if theirs.box.box_id is None or theirs.box.box_id in boxes:
+    if theirs.box.box_id is None or theirs.box.box_id in counted.boxes:
         yield "its box is counted already"
     if (theirs.box.kind, theirs.box.gpus) != (ours.box.kind, ours.box.gpus):
         yield "it ran on another kind of box"
     if (theirs.model.name, theirs.model.revision) != (ours.model.name, ours.model.revision):
         yield "it is of another model"
+    if (theirs.engine.name, theirs.engine.version) != (ours.engine.name, ours.engine.version):
+        yield "it is of another engine"
+    if not counted.clocks.isdisjoint(_clocks(repeat)):
+        yield "its samples are a copy"
     cells = compared(claim.benchmarks, repeat.benchmarks)
     if not cells:
         yield "it has no cell in common"

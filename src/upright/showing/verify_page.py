@@ -27,6 +27,12 @@ def verification_page(console: Console, verification: Verification) -> None:
     console.print(Text.assemble((shown, _COLOUR.get(level, "green")), f": {about}"), soft_wrap=True)
     for check in verification.checks:
         line(console, f"{_MARK[check.outcome]:<3}{check.code}: {check.reason}", 2)
+    if verification.unverified_signers:
+        line(
+            console,
+            f"repeated by {verification.unverified_signers} unverified signers: --key FILE names whom you know",
+            2,
+        )
     line(console, f"identity {verification.identity}", 2)
     if verification.signed_by is None:
         line(console, "unsigned: nobody stands for it", 2)

@@ -1,0 +1,106 @@
+"""Repeats count by who made them, and a copy is none."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.sharing.tampering import Tree, cells, claim_again, copied, encoded, figures_again, seal
+from upright.sharing.checks import Verification
+from upright.sharing.opening import open_bundle
+from upright.sharing.signing import BUNDLES, fingerprints, sign
+from upright.sharing.statement import identity_of
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("author", "friend", "stranger"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", folder / name], check=True)
+    return folder
+
+
+def measured_again(bundle: Tree, microseconds: int) -> None:
+    """Every answer a little later, as another run would have it."""
+    for cell in cells(bundle):
+        for column in ("first_us", "last_us", "ended_us"):
+            cell["samples"][column] = [time + microseconds for time in cell["samples"][column]]
+        cell["seconds"] += microseconds / 1e6
+        figures_again(cell)
+    seal(bundle)
+    claim_again(bundle)
+
+
+def another_engine(bundle: Tree) -> None:
+    recipe = bundle["predicate"]["records"]["recipe"]
+    bundle["predicate"]["engine"]["version"] = recipe["engine_version"] = "b11670"
+    seal(bundle)
+
+
+def placed(folder: Path, name: str, bundle: Tree, key: Path) -> Path:
+    file = folder / f"{name}.bundle.json"
+    file.write_bytes(encoded(bundle))
+    sign(file, key, BUNDLES)
+    return file
+
+
+def repeat_of(
+    claim: Path, folder: Path, key: Path, *, later: int, change: Callable[[Tree], None] | None = None
+) -> Path:
+    bundle = copied()
+    bundle["predicate"]["replays"] = [identity_of(claim.read_bytes())]
+    bundle["predicate"]["box"]["box_id"] = identity_of(f"{key.name} {later}".encode())
+    if later:
+        measured_again(bundle, later)
+    if change is not None:
+        change(bundle)
+    return placed(folder, f"{key.name}-{later}", bundle, key)
+
+
+@pytest.fixture
+def claim(tmp_path: Path, keys: Path) -> Path:
+    return placed(tmp_path, "claim", copied(), keys / "author")
+
+
+def judged(claim: Path, keys: Path, *repeats: Path) -> Verification:
+    trusted = fingerprints(keys / "author.pub") | fingerprints(keys / "friend.pub")
+    return open_bundle(claim, trusted=trusted, repeats=repeats).verification
+
+
+def test_a_friend_raises_the_level(claim: Path, keys: Path, tmp_path: Path) -> None:
+    verification = judged(claim, keys, repeat_of(claim, tmp_path, keys / "friend", later=7))
+    assert (verification.level, verification.reproduced_by) == ("reproduced", 1), verification.checks[-1]
+
+
+def test_a_stranger_is_counted_apart(claim: Path, keys: Path, tmp_path: Path) -> None:
+    repeat = repeat_of(claim, tmp_path, keys / "stranger", later=7)
+    for verification in (judged(claim, keys, repeat), open_bundle(claim, repeats=[repeat]).verification):
+        assert (verification.level, verification.reproduced_by) == ("consistent", 0)
+        assert verification.unverified_signers == 1, verification.checks[-1]
+
+
+@pytest.mark.parametrize(
+    ("later", "change", "reason"), [(0, None, "a copy"), (7, another_engine, "another engine")], ids=["copy", "engine"]
+)
+def test_what_is_no_repeat(
+    claim: Path, keys: Path, tmp_path: Path, later: int, change: Callable[[Tree], None] | None, reason: str
+) -> None:
+    verification = judged(claim, keys, repeat_of(claim, tmp_path, keys / "friend", later=later, change=change))
+    assert (verification.level, verification.unverified_signers) == ("consistent", 0)
+    assert reason in verification.checks[-1].reason
+
+
+def test_a_copy_of_a_repeat_is_none(claim: Path, keys: Path, tmp_path: Path) -> None:
+    first = repeat_of(claim, tmp_path, keys / "stranger", later=7)
+    (tmp_path / "more").mkdir()
+    bundle = copied()
+    bundle["predicate"]["replays"] = [identity_of(claim.read_bytes())]
+    bundle["predicate"]["box"]["box_id"] = "5" * 64
+    measured_again(bundle, 7)
+    again = placed(tmp_path / "more", "again", bundle, keys / "friend")
+    verification = judged(claim, keys, first, again)
+    assert (verification.level, verification.unverified_signers) == ("consistent", 1)
+    assert "a copy" in verification.checks[-1].reason
