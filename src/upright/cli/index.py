@@ -31,10 +31,12 @@ def search(model: str, gpu: str | None, gpus: int | None, name: str | None, offl
     from upright.showing.index_page import search_page
 
     answers = asked(model, gpu, gpus if gpus is not None else int(bool(gpu)), name, offline=offline)
-    output.answer([answer.told() for answer in answers], lambda console: search_page(console, answers))
-    if not (pointers := [pointer for answer in answers for pointer in answer.pointers]):
+    for fault in answers.faults:
+        click.echo(f"not shown: {fault}", err=True)
+    output.answer([answer.told() for answer in answers.indexed], lambda console: search_page(console, answers.indexed))
+    if not (pointers := [pointer for answer in answers.indexed for pointer in answer.pointers]):
         output.no()
-    output.next("index", "fetch", pointers[0].identity[:12])
+    output.next("index", "fetch", pointers[0].identity)
 
 
 @command.command()
@@ -45,9 +47,9 @@ def show(identity: str, output: Output) -> None:
     from upright.sharing.index_asking import known
     from upright.showing.index_page import pointer_page
 
-    pointer = known(identity)
+    pointer = known(identity).pointer
     output.answer(pointer.model_dump(mode="json"), lambda console: pointer_page(console, pointer))
-    output.next("index", "fetch", pointer.identity[:12])
+    output.next("index", "fetch", pointer.identity)
 
 
 @command.command()

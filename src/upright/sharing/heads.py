@@ -83,13 +83,14 @@ def read_head(content: bytes, where: str, trusted: frozenset[str] | None) -> Ind
     """The head, if a trusted key signed it; None trusts the folder that it lies in."""
     try:
         told = SignedHead.model_validate(parsed(content))
+        signed, signature = canonical(told.signed.model_dump(mode="json")), (told.signature or "").encode()
     except (ValueError, ValidationError, ExceededError):
         raise RecordError(f"{where} is no head of an index") from None
     if trusted is None:
         return told.signed
     if told.signature is None:
         raise RecordError(f"{where} is refused: it is unsigned")
-    who = signer(canonical(told.signed.model_dump(mode="json")), told.signature.encode(), HEADS)
+    who = signer(signed, signature, HEADS)
     if who not in trusted:
         raise RecordError(f"{where} is refused: {who} signed it, and that key is not pinned")
     return told.signed

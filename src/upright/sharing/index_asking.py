@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from upright.errors import RecordError, UsageError
+from upright.foreign import on_one_line
 from upright.progress import utc_now
 from upright.records.base import canonical
 from upright.sharing.checks import Verification
 from upright.sharing.index_building import Built, build_index, read_pointers
-from upright.sharing.index_reading import Indexed, PinnedIndex, fetch_bundle, pin, pinned, search, seen_pointer
+from upright.sharing.index_reading import Indexed, PinnedIndex, fetch_bundle, pin, pinned, search
+from upright.sharing.index_seen import SeenPointer, seen_pointers
 from upright.sharing.opening import open_bundle
 from upright.sharing.pointers import Pointer, pointer_to
 from upright.sharing.signing import fingerprints
 from upright.store import write_atomically
 
+_SHORTEST = 12
+"""Digits of an identity that are enough: fewer are found by chance, or on purpose."""
 
-def asked(model: str, gpu: str | None, gpus: int, name: str | None, *, offline: bool) -> tuple[Indexed, ...]:
+
+@dataclass(frozen=True)
+class Answers:
+    """What the indexes answered, and why some did not."""
+
+    indexed: tuple[Indexed, ...]
+    faults: tuple[str, ...]
+
+
+def asked(model: str, gpu: str | None, gpus: int, name: str | None, *, offline: bool) -> Answers:
+    """One that is broken does not silence the others; if all are, the first says why."""
     indexes = [index for index in pinned() if name in (None, index.name)]
     if not indexes:
         raise UsageError(f"no index named {name}", hint="upright index add NAME URL --key FILE")
@@ -26,23 +41,27 @@ def asked(model: str, gpu: str | None, gpus: int, name: str | None, *, offline: 
         try:
             answers.append(search(index, model, gpu, gpus, offline=offline and bool(index.keys)))
         except (RecordError, UsageError) as error:
-            if len(indexes) == 1:
-                raise
             faults.append(error)
-    if faults:
+    if not answers:
         raise faults[0]
-    return tuple(answers)
+    return Answers(tuple(answers), tuple(on_one_line(fault.message) for fault in faults))
 
 
-def known(identity: str) -> Pointer:
-    pointer = seen_pointer(identity.lower())
-    if pointer is None:
+def known(identity: str) -> SeenPointer:
+    """The one bundle that was searched here and begins so; where one index revoked it, it is revoked."""
+    beginning = identity.lower()
+    if len(beginning) < _SHORTEST or not set(beginning) <= set("0123456789abcdef"):
+        raise UsageError(f"{on_one_line(identity, 80)} is too short, or no identity", hint=f"{_SHORTEST} digits")
+    seen = seen_pointers(beginning)
+    if not seen:
         raise UsageError(f"no bundle {identity} was searched here", hint="upright index search MODEL")
-    return pointer
+    if len({entry.pointer.identity for entry in seen}) > 1:
+        raise UsageError(f"several bundles begin with {identity}", hint="all 64 digits name one")
+    return next((entry for entry in seen if entry.pointer.revoked), seen[0])
 
 
 def brought(identity: str) -> tuple[Path, Verification]:
-    pointer = known(identity)
+    pointer = known(identity).pointer
     if pointer.revoked:
         raise RecordError(f"{pointer.identity[:12]} is revoked: {pointer.revoked}")
     path = Path(f"{pointer.identity[:12]}.bundle.json").absolute()

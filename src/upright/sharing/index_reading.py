@@ -7,6 +7,8 @@ were seen is refused; so are files that are not what the head names, that are to
 from __future__ import annotations
 
 import json
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,10 @@ class PinnedIndex(Part):
     """Where it lies: http(s), or a folder."""
     keys: tuple[str, ...]
     """Fingerprints; empty for a folder of one's own."""
+
+    @property
+    def remote(self) -> bool:
+        return "://" in self.url
 
 
 @dataclass
@@ -93,7 +99,7 @@ def pinned() -> tuple[PinnedIndex, ...]:
 
 
 def pin(index: PinnedIndex) -> None:
-    if not index.keys and "://" in index.url:
+    if not index.keys and index.remote:
         raise UsageError("an index on the network needs the key that its head is signed with", hint="--key FILE")
     kept = [entry for entry in pinned() if entry.name not in (index.name, SHIPPED)]
     private(home())
@@ -122,17 +128,6 @@ def search(index: PinnedIndex, model: str, gpu: str | None, gpus: int, *, offlin
     return Indexed(index, head.version, head.at, tuple(reversed(pointers)), earlier, reading)
 
 
-def seen_pointer(identity: str) -> Pointer | None:
-    """Among everything that was searched before, and what the package brings."""
-    folders = [home() / "index-cache", *(Path(index.url) for index in pinned() if "://" not in index.url)]
-    for folder in folders:
-        for file in sorted(folder.glob("**/*.jsonl.gz")):
-            for pointer in unpacked(file.read_bytes(), file.name):
-                if pointer.identity.startswith(identity):
-                    return pointer
-    return None
-
-
 def fetch_bundle(pointer: Pointer) -> bytes:
     """From where its author keeps it; nothing but the bytes that the pointer names."""
     content = _get(pointer.url, MOST_BYTES, WhatWasRead())
@@ -143,8 +138,8 @@ def fetch_bundle(pointer: Pointer) -> bytes:
 
 def _head(index: PinnedIndex, reading: WhatWasRead, *, offline: bool) -> IndexHead:
     trusted = frozenset(index.keys) if index.keys else None
-    kept = _cache(index) / HEAD
-    before = read_head(kept.read_bytes(), str(kept), trusted) if kept.exists() else None
+    kept = cache_of(index) / HEAD
+    before = _kept_head(kept, trusted)
     if offline:
         if before is None:
             raise UsageError(f"{index.name} was never read here", hint="once without --offline")
@@ -157,6 +152,14 @@ def _head(index: PinnedIndex, reading: WhatWasRead, *, offline: bool) -> IndexHe
     private(kept.parent)
     write_atomically(kept, raw)
     return head
+
+
+def _kept_head(kept: Path, trusted: frozenset[str] | None) -> IndexHead | None:
+    """What was seen last; None if it was signed by a key that is not pinned any more, or cannot be read."""
+    try:
+        return read_head(file_bytes(kept, MOST_HEAD_BYTES), str(kept), trusted)
+    except RecordError:
+        return None
 
 
 def _refuse_going_back(index: PinnedIndex, before: IndexHead, head: IndexHead) -> None:
@@ -173,7 +176,7 @@ def _refuse_going_back(index: PinnedIndex, before: IndexHead, head: IndexHead) -
 
 
 def _file(index: PinnedIndex, path: str, sha256: str, reading: WhatWasRead, *, offline: bool) -> bytes:
-    kept = _cache(index) / path
+    kept = cache_of(index) / path
     if kept.exists():
         content = kept.read_bytes()
         try:
@@ -188,23 +191,28 @@ def _file(index: PinnedIndex, path: str, sha256: str, reading: WhatWasRead, *, o
     return content
 
 
-def _cache(index: PinnedIndex) -> Path:
+def cache_of(index: PinnedIndex) -> Path:
     return home() / "index-cache" / identity_of(f"{index.name} {index.url}".encode())[:16]
 
 
 def _get(url: str, most_bytes: int, reading: WhatWasRead) -> bytes:
-    if "://" in url:
-        content = _get_http(url, most_bytes)
-    else:
-        try:
-            with Path(url).open("rb") as file:
-                content = file.read(most_bytes + 1)
-        except OSError as error:
-            raise RecordError(f"{url} cannot be read: {error.strerror}") from None
-        if len(content) > most_bytes:
-            raise RecordError(f"{url} is refused: it is longer than any")
+    content = _get_http(url, most_bytes) if "://" in url else file_bytes(Path(url), most_bytes)
     reading.files += 1
     reading.bytes += len(content)
+    return content
+
+
+def file_bytes(path: Path, most_bytes: int) -> bytes:
+    """Of a regular file: nothing else is opened for reading, so that nothing waits for a writer."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise RecordError(f"{path} is refused: it is no file")
+            content = file.read(most_bytes + 1)
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > most_bytes:
+        raise RecordError(f"{path} is refused: it is longer than any")
     return content
 
 

@@ -99,11 +99,13 @@ def unpacked(content: bytes, where: str) -> tuple[Pointer, ...]:
 
 def pointer_of(line: bytes, where: str) -> Pointer:
     try:
-        return Pointer.model_validate(
+        pointer = Pointer.model_validate(
             {"engine_version": None, "tokens_per_second": None, "signer": None, **parsed(line)}
         )
+        canonical(pointer.model_dump(mode="json"))
     except (ValueError, TypeError, ValidationError, ExceededError) as error:
         raise RecordError(f"{where} holds what is no pointer: {type(error).__name__}") from None
+    return pointer
 
 
 def plain_bytes(content: bytes, where: str) -> bytes:
