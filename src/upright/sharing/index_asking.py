@@ -61,11 +61,12 @@ def known(identity: str) -> SeenPointer:
 
 
 def brought(identity: str) -> tuple[Path, Verification]:
-    pointer = known(identity).pointer
+    seen = known(identity)
+    pointer = seen.pointer
     if pointer.revoked:
         raise RecordError(f"{pointer.identity[:12]} is revoked: {pointer.revoked}")
     path = Path(f"{pointer.identity[:12]}.bundle.json").absolute()
-    write_atomically(path, fetch_bundle(pointer))
+    write_atomically(path, fetch_bundle(seen.index, pointer))
     return path, open_bundle(path).verification
 
 

@@ -19,6 +19,7 @@ from upright.bounds.values import decoded
 from upright.errors import RecordError, UsageError
 from upright.home import home, private
 from upright.records.base import Part, canonical
+from upright.sharing.bundle_places import refuse_place
 from upright.sharing.heads import (
     HEAD,
     MOST_FILE_BYTES,
@@ -128,8 +129,9 @@ def search(index: PinnedIndex, model: str, gpu: str | None, gpus: int, *, offlin
     return Indexed(index, head.version, head.at, tuple(reversed(pointers)), earlier, reading)
 
 
-def fetch_bundle(pointer: Pointer) -> bytes:
+def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> bytes:
     """From where its author keeps it; nothing but the bytes that the pointer names."""
+    refuse_place(pointer.url, index.url)
     content = _get(pointer.url, MOST_BYTES, WhatWasRead())
     if identity_of(content) != pointer.identity:
         raise RecordError(f"{pointer.url} is refused: it is not the bundle that the index names")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from upright.errors import RecordError, UprightError
 from upright.sharing.repeats import Opened, repeated
-from upright.sharing.signing import checked_signature, signature_of
+from upright.sharing.signing import checked_signature, read_signature, signature_of
 from upright.sharing.statement import identity_of, read_bytes, read_statement
 from upright.sharing.verifying import read_claim, verify
 
@@ -26,7 +26,7 @@ def open_bundle(
     kept = signature or signature_of(path)
     if signature is not None and not signature.exists():
         raise RecordError(f"there is no signature {signature}")
-    signed = kept.read_bytes() if kept.exists() else None
+    signed = read_signature(kept) if kept.exists() else None
     fingerprint, check = checked_signature(content, signed, trusted)
     verification = verify(statement, identity_of(content), signed_by=fingerprint, more=(check,))
     try:

@@ -43,6 +43,17 @@ def signature_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.sig")
 
 
+def read_signature(file: Path) -> bytes:
+    """No more of it than shows that it is none."""
+    try:
+        if not file.is_file():
+            raise RecordError(f"{file} is refused: it is no file")
+        with file.open("rb") as content:
+            return content.read(_LONGEST_SIGNATURE + 1)
+    except OSError as error:
+        raise RecordError(f"{file} cannot be read: {error.strerror}") from None
+
+
 def signer(content: bytes, signature: bytes, namespace: str) -> str:
     """The fingerprint of the key that signed exactly these bytes. RecordError if none did."""
     if len(signature) > _LONGEST_SIGNATURE:

@@ -243,7 +243,9 @@ def _derived(statement: Statement, claim: Claim) -> Iterator[Check]:
     cells = [cell for benchmark in claim.benchmarks for cell in benchmark.cells]
     yield from _samples(cells)
     yield from _marks(cells, predicate.detectors.get("upright"))
-    if predicate.headlines != headlines_of(claim.benchmarks) and not predicate.source:
+    if predicate.source and predicate.headlines:
+        yield _HEADLINE.unknown(f"{len(predicate.headlines)} headlines are a publication's: no samples are behind them")
+    elif predicate.headlines != headlines_of(claim.benchmarks) and not predicate.source:
         yield _HEADLINE.broken("its headlines are not the means of its cells")
     elif predicate.headlines:
         yield _HEADLINE.holds(f"{len(predicate.headlines)} headlines are the means of their cells")

@@ -54,3 +54,11 @@ def test_without_the_records_that_physics_needs_it_is_a_claim(left_out: tuple[st
         del bundle["predicate"]["records"][kind]
     verification = judged(bundle)
     assert (verification.level, outcomes(verification)["summary"]) == ("claimed", "unknown"), verification.broken
+
+
+def test_headlines_of_a_publication_are_not_judged() -> None:
+    bundle = copied()
+    bundle["predicate"]["source"] = {"title": "a post", "at": "2026-11-01", "sha256": "0" * 64}
+    bundle["predicate"]["headlines"][0]["figure"] = 99_999.0
+    verification = judged(bundle)
+    assert (verification.level, outcomes(verification)["headline"]) == ("claimed", "unknown"), verification.broken

@@ -107,3 +107,13 @@ def test_a_key_that_is_not_there(bundle: Path, tmp_path: Path) -> None:
         sign(bundle, tmp_path / "none", BUNDLES)
     with pytest.raises(RecordError, match="there is no signature"):
         open_bundle(bundle, signature=tmp_path / "none.sig")
+
+
+def test_a_signature_is_read_no_further_than_it_may_be_long(bundle: Path) -> None:
+    with signature_of(bundle).open("wb") as file:
+        file.truncate(1 << 40)
+    assert reasons(bundle) == ("broken", "the signature is longer than any")
+    signature_of(bundle).unlink()
+    signature_of(bundle).mkdir()
+    with pytest.raises(RecordError, match="no file"):
+        open_bundle(bundle)
