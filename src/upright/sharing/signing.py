@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +22,8 @@ _LONGEST_SIGNATURE = 16 << 10
 _SECONDS = 20
 _GOOD = re.compile(r'^Good "[\w-]+" signature with [\w-]+ key (SHA256:[A-Za-z0-9+/]{43})\s*$', re.MULTILINE)
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
+_KEY = re.compile(r"(?:^|\s)((?:ssh|ecdsa|sk)-[\w.@-]+ AAAA[A-Za-z0-9+/=]+)(?=\s|$)")
+_LIMIT = re.compile(r"namespaces=|valid-after=|valid-before=|expiry-time=|@?cert-authority", re.IGNORECASE)
 _LOOK = Looking("signature")
 
 
@@ -80,9 +83,8 @@ def fingerprints(file: Path) -> frozenset[str]:
         text = file.read_text(errors="replace")
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-    keys = re.findall(r"\b((?:ssh|ecdsa|sk)-[\w.@-]+ AAAA[A-Za-z0-9+/=]+)", text)
     prints = set()
-    for key in keys:
+    for key in _public_keys(text, file):
         done = subprocess.run(
             [_program(), "-l", "-f", "-"], input=key, capture_output=True, text=True, check=False, timeout=_SECONDS
         )
@@ -90,6 +92,22 @@ def fingerprints(file: Path) -> frozenset[str]:
     if not prints:
         raise UsageError(f"{file} holds no public key", hint="a line such as: ssh-ed25519 AAAA…")
     return frozenset(prints)
+
+
+def _public_keys(text: str, file: Path) -> Iterator[str]:
+    """One a line; what limits a key is not something that we can hold it to, so that it is refused and not ignored."""
+    for number, entry in enumerate(text.splitlines(), 1):
+        line = entry.strip()
+        if not line or line.startswith(("#", "@revoked")):
+            continue
+        if (key := _KEY.search(line)) is None:
+            continue
+        if (limit := _LIMIT.search(line[: key.start()])) is not None:
+            raise UsageError(
+                f"{file}, line {number}: {limit[0]} is not understood here",
+                hint="name plain public keys, without options",
+            )
+        yield key[1]
 
 
 def checked_signature(content: bytes, signature: bytes | None, trusted: frozenset[str]) -> tuple[str | None, Check]:

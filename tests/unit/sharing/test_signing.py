@@ -117,3 +117,23 @@ def test_a_signature_is_read_no_further_than_it_may_be_long(bundle: Path) -> Non
     signature_of(bundle).mkdir()
     with pytest.raises(RecordError, match="no file"):
         open_bundle(bundle)
+
+
+def test_keys_that_were_struck_out_are_none(tmp_path: Path, key: Path) -> None:
+    public = key.with_suffix(".pub").read_text()
+    other = keypair(tmp_path, "other").with_suffix(".pub").read_text()
+    (tmp_path / "keys").write_text(f"# {public}@revoked * {public}   # {public}ada {other}")
+    assert fingerprints(tmp_path / "keys") == fingerprints(tmp_path / "other.pub")
+    (tmp_path / "keys").write_text(f"# {public}@revoked * {public}")
+    with pytest.raises(UsageError, match="no public key"):
+        fingerprints(tmp_path / "keys")
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ['namespaces="git"', "valid-after=20200101", 'valid-before="20200101"', "cert-authority", "@cert-authority *"],
+)
+def test_a_key_with_limits_is_refused(tmp_path: Path, key: Path, limit: str) -> None:
+    (tmp_path / "keys").write_text(f"ada {limit} {key.with_suffix('.pub').read_text()}")
+    with pytest.raises(UsageError, match=r"line 1: .* is not understood here"):
+        fingerprints(tmp_path / "keys")
