@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from upright.errors import RecordError, UsageError
 from upright.foreign import on_one_line
@@ -16,8 +17,7 @@ from upright.sharing.index_reading import Indexed, PinnedIndex, fetch_bundle, pi
 from upright.sharing.index_seen import SeenPointer, seen_pointers
 from upright.sharing.opening import open_bundle
 from upright.sharing.pointers import Pointer, pointer_to
-from upright.sharing.signing import fingerprints
-from upright.store import write_atomically
+from upright.sharing.signing import fingerprints, signature_of
 
 _SHORTEST = 12
 """Digits of an identity that are enough: fewer are found by chance, or on purpose."""
@@ -65,9 +65,39 @@ def brought(identity: str) -> tuple[Path, Verification]:
     pointer = seen.pointer
     if pointer.revoked:
         raise RecordError(f"{pointer.identity[:12]} is revoked: {pointer.revoked}")
+    content = fetch_bundle(seen.index, pointer)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "fetched.bundle.json"
+        file.write_bytes(content)
+        opened = open_bundle(file)
+    if opened.verification.level != "broken":
+        _refuse_unlike(pointer, pointer_to(opened, pointer.url))
     path = Path(f"{pointer.identity[:12]}.bundle.json").absolute()
-    write_atomically(path, fetch_bundle(seen.index, pointer))
-    return path, open_bundle(path).verification
+    _place(path, content)
+    return path, opened.verification
+
+
+def _refuse_unlike(told: Pointer, kept: Pointer) -> None:
+    """What the index says of a bundle must be what the bundle says."""
+    names = ("model", "gpu", "gpus", "engine", "engine_version", "tokens_per_second")
+    wrong = [name for name in names if getattr(told, name) != getattr(kept, name)]
+    if wrong:
+        raise RecordError(f"{told.identity[:12]} is refused: its {', '.join(wrong)} is not what the index says")
+
+
+def _place(path: Path, content: bytes) -> None:
+    """Over no file that is there, and beside no signature of another."""
+    if path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content:
+        return
+    if signature_of(path).exists():
+        raise UsageError(f"{signature_of(path)} is there already", hint="move it, and fetch again")
+    try:
+        with path.open("xb") as file:
+            file.write(content)
+    except FileExistsError:
+        raise UsageError(f"{path} is there already, and is another", hint="move it, and fetch again") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def pinned_to(name: str, url: str, key: Path | None) -> PinnedIndex:

@@ -79,9 +79,20 @@ def read_pointers(files: Iterable[Path]) -> Iterable[Pointer]:
     for file in files:
         try:
             with file.open("rb") as lines:
-                yield from (pointer_of(line, str(file)) for line in lines if line.strip())
+                yield from (_submitted(pointer_of(line, str(file)), file) for line in lines if line.strip())
         except OSError as error:
             raise RecordError(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _submitted(pointer: Pointer, file: Path) -> Pointer:
+    """Who hands one in can neither revoke it nor say that others came to the same."""
+    if pointer.level == "reproduced" or pointer.revoked is not None:
+        state = "revoked" if pointer.revoked is not None else pointer.level
+        raise RecordError(
+            f"{file}: {pointer.identity[:12]} is refused: it says of itself that it is {state}",
+            hint="upright index point writes pointers; --revoke revokes",
+        )
+    return pointer
 
 
 def _head(folder: Path) -> IndexHead:

@@ -43,7 +43,7 @@ class Pointer(Part):
     engine_version: FitName | None
     """Its version."""
     level: Literal["claimed", "consistent", "reproduced", "stale"]
-    """What the keeper of the index found it worth."""
+    """What the index says that it is worth; whoever fetches it finds out."""
     tokens_per_second: float | None
     """Decode for one user, the best of its headlines; None if it claims none."""
     at: str

@@ -38,6 +38,6 @@ def pointer_page(console: Console, pointer: Pointer) -> None:
 
 def _row(pointer: Pointer) -> str:
     rate = f"{pointer.tokens_per_second:,.1f} tok/s" if pointer.tokens_per_second is not None else "no figure"
-    state = f"revoked: {pointer.revoked}" if pointer.revoked else pointer.level
+    state = f"revoked: {pointer.revoked}" if pointer.revoked else f"the index says {pointer.level}"
     engine = f"{pointer.engine} {pointer.engine_version or ''}".strip()
     return on_one_line(f"{pointer.identity[:12]}  {state}, {rate} a user, {engine}, {pointer.at[:10]}")
