@@ -14,7 +14,7 @@ from upright.engines import ENGINES, engine_named
 from upright.engines.memory_report import MemoryReport, What
 from upright.planning.kvcache import cache_shape
 from upright.planning.weights import step_bytes
-from upright.records.benchmark import Benchmark
+from upright.records.benchmark import Benchmark, Cell
 from upright.records.box import Box, Gpu
 from upright.records.model import Model
 from upright.records.plan import Plan
@@ -26,6 +26,10 @@ from upright.units import GB, GIB, memory
 _BANDWIDTH, _POOL, _LOG, _BOX, _FLAGS = (Looking(code) for code in ("bandwidth", "pool", "log", "box", "flags"))
 _SOCKET_BYTES_PER_SECOND = 1.3e12
 """No socket's memory is faster: 12 channels of MRDIMM at 12,800 MT/s are 1.23 TB/s."""
+_GPU_BYTES_PER_SECOND = 8e12
+"""Of a GPU that the catalogue does not know, whatever is claimed for it."""
+_MOST_SOCKETS, _MOST_NODES = 8, 32
+"""Beyond these a box or a group is nobody's: what is claimed above them does not raise the ceiling."""
 _IN_CACHES_BYTES = 1 << 30
 """Weights below this may be read from a processor's caches, which no bandwidth of memory bounds."""
 _MOST_DRAFTED = 16
@@ -49,19 +53,26 @@ def bandwidth(box: Box, model: Model, recipe: Recipe, benchmarks: tuple[Benchmar
         return
     available = _bytes_per_second(box, recipe)
     most = available / step * (_MOST_DRAFTED if recipe.draft or _speculates(recipe) else 1)
-    fastest = max(
-        (cell.user_tokens_per_second or 0.0 for benchmark in benchmarks for cell in benchmark.cells), default=0.0
-    )
+    fastest = max((_fastest(cell) for benchmark in benchmarks for cell in benchmark.cells), default=0.0)
     figures = f"{fastest:,.1f} tok/s a user, and {available / 1e12:,.2f} TB/s of memory bandwidth allow {most:,.1f}"
     yield _BANDWIDTH.holds(figures) if fastest <= most else _BANDWIDTH.broken(f"decode above the ceiling: {figures}")
+
+
+def _fastest(cell: Cell) -> float:
+    """Decode for one user; an answer that came in one piece took no less than all of its tokens."""
+    rates = [cell.user_tokens_per_second or 0.0]
+    if (kept := cell.samples) is not None:
+        requests = zip(kept.sent_us, kept.ended_us, kept.output_tokens, strict=False)
+        rates += [(tokens - 1) * 1e6 / max(1, ended - sent) for sent, ended, tokens in requests]
+    return max(rates)
 
 
 def hardware(box: Box) -> Iterator[Check]:
     """GPUs are what the catalogue says they are."""
     for gpu in {gpu.name: gpu for gpu in box.gpus}.values():
         row, capacity = _row(gpu), gpu.memory_bytes.value or 0
-        if row is None or row.memory_gb.value is None:
-            yield _BOX.unknown(f"{gpu.name} is not in the catalogue")
+        if row is None or row.memory_gb.value is None or row.memory_bandwidth_gb_s.value is None:
+            yield _BOX.unknown(f"the catalogue does not know memory and bandwidth of {gpu.name}: nothing bounds it")
         elif not row.unified_memory and capacity > _ROUNDING * row.memory_gb.value * GIB:
             yield _BOX.broken(f"{gpu.name} with {memory(capacity)}; the catalogue has {row.memory_gb.value:g} GB")
         else:
@@ -157,14 +168,15 @@ def _bytes_per_second(box: Box, recipe: Recipe) -> float:
     """Of all memory that weights may be read from: an upper bound."""
     graphics = sum(_gpu_bytes_per_second(gpu) for gpu in box.gpus)
     offloads = recipe.gpus == 0 or recipe.model_path.endswith(".gguf")
-    return (graphics + (box.cpu.sockets or 1) * _SOCKET_BYTES_PER_SECOND * offloads) * max(1, recipe.nodes)
+    sockets, nodes = min(max(1, box.cpu.sockets or 1), _MOST_SOCKETS), min(max(1, recipe.nodes), _MOST_NODES)
+    return (graphics + sockets * _SOCKET_BYTES_PER_SECOND * offloads) * nodes
 
 
 def _gpu_bytes_per_second(gpu: Gpu) -> float:
     row = _row(gpu)
     if row is not None and row.memory_bandwidth_gb_s.value is not None:
         return float(row.memory_bandwidth_gb_s.value) * GB
-    return float(gpu.memory_bandwidth_bytes_per_second.value or 8e12)
+    return float(min(gpu.memory_bandwidth_bytes_per_second.value or _GPU_BYTES_PER_SECOND, _GPU_BYTES_PER_SECOND))
 
 
 def _row(gpu: Gpu) -> GpuRow | None:

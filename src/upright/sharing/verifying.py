@@ -35,7 +35,7 @@ _DIGEST, _CHAIN, _SUMMARY, _REDACTION = (Looking(code) for code in ("digest", "c
 _SAMPLES, _HEADLINE, _LADDER, _MARKS, _STALE = (
     Looking(code) for code in ("samples", "headline", "ladder", "marks", "stale")
 )
-_NEEDED = ("samples", "headline", "marks", "summary")
+_NEEDED = ("samples", "headline", "marks", "summary", "box")
 """Where one of these could not be judged, nothing more than a claim is left."""
 _LONGEST_TEXT = 4 << 10
 """Of any name or text in a bundle: the longest that we write has some hundreds of characters."""
