@@ -24,14 +24,14 @@ _SHORTEST = 12
 
 
 @dataclass(frozen=True)
-class Answers:
+class IndexAnswers:
     """What the indexes answered, and why some did not."""
 
     indexed: tuple[Indexed, ...]
     faults: tuple[str, ...]
 
 
-def asked(model: str, gpu: str | None, gpus: int, name: str | None, *, offline: bool) -> Answers:
+def asked(model: str, gpu: str | None, gpus: int, name: str | None, *, offline: bool) -> IndexAnswers:
     """One that is broken does not silence the others; if all are, the first says why."""
     indexes = [index for index in pinned() if name in (None, index.name)]
     if not indexes:
@@ -44,7 +44,7 @@ def asked(model: str, gpu: str | None, gpus: int, name: str | None, *, offline: 
             faults.append(error)
     if not answers:
         raise faults[0]
-    return Answers(tuple(answers), tuple(on_one_line(fault.message) for fault in faults))
+    return IndexAnswers(tuple(answers), tuple(on_one_line(fault.message) for fault in faults))
 
 
 def known(identity: str) -> SeenPointer:

@@ -43,8 +43,8 @@ PLAIN = [
 ]
 
 
-def recipe_with(name: str, value: str | None) -> Recipe:
-    setting = Setting(name=name, value=value, reason="")
+def recipe_with(name: str, text: str | None) -> Recipe:
+    setting = Setting(name=name, value=text, reason="")
     recipe = from_dict(Recipe, copied()["predicate"]["records"]["recipe"])
     return recipe.model_copy(update={"arguments": (setting,), "environment": (setting,)})
 
