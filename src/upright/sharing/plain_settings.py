@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.records.recipe import ELSEWHERE, KEY, KEY_CONFIG, KEY_FILE, PASSED, Setting
 
 REDACTED = "[redacted]"
@@ -82,7 +83,7 @@ def plain_package(package: str) -> str:
 
 def _plain_json(text: str, changes: Mapping[str, str]) -> str:
     try:
-        tree = json.loads(text)
+        tree = decoded(text)
         plain = _plain_tree("", tree, changes, 0)
     except (ValueError, RecursionError):
         return REDACTED
