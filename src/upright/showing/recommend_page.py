@@ -15,6 +15,8 @@ from upright.terminal.door import style
 from upright.units import size
 
 _NAME, _CONTEXT, _DECODE, _PREFILL, _QUALITY = 24, 10, 15, 9, 10
+_CERTAINTY = {"measured": "fitted"}
+"""Constants fitted on such boxes are no measurement of this model there."""
 _QUANT = 22
 _FAST = 20
 """Tokens a second that an agent's user may ask for."""
@@ -65,7 +67,7 @@ def _offer(number: int, offer: ModelOffer) -> Iterator[str]:
     prefill = "?" if offer.prompt is None else _number(offer.prompt)
     row = (
         f"{number:<2}{_cut(_name(offer), _NAME - 1):<{_NAME}}{_context(offer):<{_CONTEXT}}{decode:<{_DECODE}}"
-        f"{prefill:<{_PREFILL}}{_quality(offer):<{_QUALITY}}{offer.certainty}"
+        f"{prefill:<{_PREFILL}}{_quality(offer):<{_QUALITY}}{_CERTAINTY.get(offer.certainty, offer.certainty)}"
     )
     yield style(row.rstrip(), bold=True) if number == 1 else row.rstrip()
     where = "experts offloaded to CPU" if offer.offloaded_layers else None
