@@ -184,6 +184,8 @@ def _decided_by(plan: Plan) -> list[tuple[str, str]]:
     if not plan.kv.capacity_tokens or plan.not_understood:
         return []
     users = "1 user" if plan.users_at_context == 1 else f"{plan.users_at_context} users"
+    if plan.context_tokens > plan.largest_context_tokens:  # room for what nobody may ask for is no promise
+        users = "0 users"
     context = f"{users} x {tokens(plan.context_tokens)} tokens; one user up to {tokens(plan.largest_context_tokens)}"
     best = [("published", note.message.removeprefix("best published: ")) for note in plan.notes if note.code == BEST]
     return [("context", context), *speed_pairs(plan), *best]
