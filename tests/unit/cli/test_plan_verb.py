@@ -34,6 +34,12 @@ def test_no_is_exit_code_one_and_the_next_command_works(upright):
     assert done.returncode == 0, done.stdout
 
 
+def test_a_context_that_the_model_was_not_made_for_is_no_users(upright):
+    done = upright("plan", "kimi-k2-thinking", "--box", "hgx-b200", "--context", "512k")
+    assert done.returncode == 1
+    assert "0 users x 524,288 tokens; one user up to 262,144" in done.stdout, "the pool would hold it, the model not"
+
+
 def test_what_fits_as_asked_is_offered_before_a_shorter_context(upright):
     done = upright("plan", "kimi-k2.6", "--box", "1x-rtx-4090", "--host-memory", "768", "--users", "1")
     assert done.returncode == 1
