@@ -29,8 +29,10 @@ SHARED = {path.stem for path in (ROOT / "tests").iterdir()} - {
     "programs",
 }
 pytest.register_assert_rewrite(*(f"tests.{name}" for name in SHARED))  # their asserts tell values too
-TINY_MODEL = ROOT / "tests/assets/tiny-kimi/tiny-kimi-q8_0.gguf"
-TINY_FOLDER = ROOT / "tests/assets/tiny-kimi/safetensors"
+TINY_ASSETS = ROOT / "tests/assets/tiny-kimi"
+TINY_MODEL = ROOT / "src/upright/line/payload/tiny-kimi-q8_0.gguf"
+TINY_DRAFT = TINY_ASSETS / "tiny-kimi-draft-q8_0.gguf"
+TINY_FOLDER = TINY_ASSETS / "safetensors"
 hypothesis.settings.register_profile("house", deadline=None, max_examples=60)  # busy machines are not bugs
 hypothesis.settings.load_profile("house")
 os.environ.setdefault("LLAMA_ARG_THREADS", "1")  # the tiny model needs no more, and threads that spin starve the others

@@ -22,6 +22,7 @@ WORDS: dict[str, list[str]] = {
     "plan": ["plan", "kimi-k2.6", "--box", "hgx-b200"],
     "render": ["render", "kimi-k2.6", "--box", "hgx-b200"],
     "check": ["check", str(TINY_MODEL), "--box", "hgx-b200"],
+    "demo": ["demo", "nothing"],
     "run": ["run", "nothing"],
     "fetch": ["fetch", "nothing"],
     "rehearse": ["rehearse", "nothing"],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import upright
-from tests.conftest import ROOT
+from tests.conftest import ROOT, TINY_DRAFT
 from tests.docs.sessions import agrees, run_page, steps
 from upright import store
 from upright.launching import stop
@@ -41,7 +41,7 @@ PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in _PAGES)]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_pages_sessions_do_what_they_show(page: Path, llama_server: Path, tiny_model: Path, tmp_path: Path):
     shutil.copy(tiny_model, tmp_path)
-    shutil.copy(tiny_model.with_name("tiny-kimi-draft-q8_0.gguf"), tmp_path)
+    shutil.copy(TINY_DRAFT, tmp_path)
     shutil.copytree(ROOT / "docs/examples", tmp_path / "published")
     assert steps(page), "a page without a session proves nothing"
     environment = {

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from tests.command import command
-from tests.conftest import TINY_MODEL, Upright
+from tests.conftest import TINY_DRAFT, TINY_MODEL, Upright
 from tests.engines.test_line import answer, box  # noqa: F401 (a fixture)
 from tests.ports import free_port
 from tests.twins import TWINS
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
-DRAFT = TINY_MODEL.with_name("tiny-kimi-draft-q8_0.gguf")
 CELLS = ("--cells", "128x1,128x2")
 
 
@@ -34,7 +33,7 @@ def words_of_recipe(home: Path) -> str:
 def test_a_trained_draft_is_judged_cell_by_cell(box: Upright, tmp_path: Path) -> None:  # noqa: F811
     """Whether it wins is the machine's affair; that the verdict follows from the intervals is ours."""
     up(box)
-    tried = box("prove", "--only", "smoke", "--speculate", f"draft={DRAFT}", *CELLS, "--json", timeout=500)
+    tried = box("prove", "--only", "smoke", "--speculate", f"draft={TINY_DRAFT}", *CELLS, "--json", timeout=500)
     record = answer(tried)
     (draft,) = record["tried"]
     assert draft["settings"][0] == "--spec-type draft-simple"
@@ -56,7 +55,7 @@ def test_a_trained_draft_is_judged_cell_by_cell(box: Upright, tmp_path: Path) ->
     assert draft["damage"] == []
     assert record["base_pool_tokens"] == draft["pool_tokens"] == 2048
     assert draft["cache_bytes"] / record["base_cache_bytes"] == pytest.approx(1.5), "two layers beside four"
-    assert (str(DRAFT) in words_of_recipe(tmp_path / "home")) == pays
+    assert (str(TINY_DRAFT) in words_of_recipe(tmp_path / "home")) == pays
     assert answer(box("ps", "--json"))[0]["state"] == "ready"
     page = box("report", "--markdown", "-o", tmp_path / "page.md")
     assert page.returncode == 0, page.stderr
@@ -66,7 +65,7 @@ def test_a_trained_draft_is_judged_cell_by_cell(box: Upright, tmp_path: Path) ->
 def test_drafts_that_slow_or_harm_are_taken_back(box: Upright, tmp_path: Path) -> None:  # noqa: F811
     """The same noise twice: verified, it only costs time; accepted unseen, as for a benchmark, it ruins the answers."""
     up(box)
-    noise = TWINS["noise"].gguf(tmp_path / "noise.gguf", DRAFT)
+    noise = TWINS["noise"].gguf(tmp_path / "noise.gguf", TINY_DRAFT)
     ways = ("--speculate", f"draft={noise}", "--speculate", f"draft={noise},--spec-synth-len=4")
     tried = box("prove", "--only", "smoke", *ways, *CELLS, "--json", timeout=500)
     slow, harmful = answer(tried)["tried"]
@@ -90,7 +89,7 @@ def test_a_trial_that_is_killed_goes_back(box: Upright, tmp_path: Path) -> None:
     up(box)
     ours = {"UPRIGHT_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
     environment = {**os.environ, **ours}
-    words = ["prove", "--only", "smoke", "--speculate", f"draft={DRAFT}", "--cells", "128x1"]
+    words = ["prove", "--only", "smoke", "--speculate", f"draft={TINY_DRAFT}", "--cells", "128x1"]
     trial = subprocess.Popen([*command(), *words], env=environment, stderr=subprocess.PIPE, text=True)
     assert trial.stderr is not None
     for line in trial.stderr:

@@ -13,19 +13,21 @@ import gguf
 import numpy
 import pytest
 
-from tests.conftest import TINY_FOLDER, TINY_MODEL
+from tests.conftest import ROOT, TINY_ASSETS, TINY_FOLDER, TINY_MODEL
 from tests.twins import TWINS, bf16_tensors
 from upright.reading import read
-
-ASSETS = TINY_MODEL.parent
 
 
 def test_the_files_are_those_that_the_readme_names():
     named = dict(
-        re.findall(r"^\| `([^`]+)` \| [\d,]+ \| `([0-9a-f]{64})` \|$", (ASSETS / "README.md").read_text(), re.MULTILINE)
+        re.findall(
+            r"^\| `([^`]+)` \| [\d,]+ \| `([0-9a-f]{64})` \|$", (TINY_ASSETS / "README.md").read_text(), re.MULTILINE
+        )
     )
-    files = [path for path in ASSETS.rglob("*") if path.is_file() and path.name != "README.md"]
-    assert named == {str(path.relative_to(ASSETS)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    files = [path for path in TINY_ASSETS.rglob("*") if path.is_file() and path.name != "README.md"]
+    digests = {str(path.relative_to(TINY_ASSETS)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    packed = f"../../../{TINY_MODEL.relative_to(ROOT)}"
+    assert named == {**digests, packed: hashlib.sha256(TINY_MODEL.read_bytes()).hexdigest()}
     assert sum(path.stat().st_size for path in files) < 10_000_000
 
 

@@ -32,8 +32,7 @@ def listed(output: Output, box: str | None) -> None:
 
     machine, host = box_named(NamedBox(box)), host_of(box)
     at_hand = AtHand(*running_and_images(host, machine)) if host else AtHand()
-    if output.wants_record:
-        output.answer(engines_shown(machine, at_hand))
+    output.answer(engines_shown(machine, at_hand))
     output.show(engines_page(machine, page_width(), at_hand))
     output.next("engine", "how", *given("box"))
 
@@ -50,7 +49,6 @@ def how(output: Output, engine: str | None, box: str | None) -> None:
 
     machine = box_named(NamedBox(box))
     ways = ways_to_get(engine, machine)
-    if output.wants_record:
-        output.answer({"box": machine.name, "ways": [asdict(way) for way in ways]})
+    output.answer({"box": machine.name, "ways": [asdict(way) for way in ways]})
     output.show(ways_page(ways, machine, page_width()))
     output.next("recommend", *given("box"))

@@ -164,8 +164,7 @@ def _refuse(output: Output, model: str | None, sized: Sized) -> None:
 
     promise, (first, rate) = sized.demand.promise, sized.alone()
     why = f"one user alone: first token within {duration(first)}, {rate:.1f} tok/s or more, for {promise.share:.0%}"
-    if output.wants_record:
-        output.answer({"kept": False, "first_token_seconds": first, "tokens_per_second": rate, "why": why})
+    output.answer({"kept": False, "first_token_seconds": first, "tokens_per_second": rate, "why": why})
     output.show(f"No number of boxes is enough.\n{why}\n{sized.serving.curve.why}")
     output.next("fleet", "size", *([model] if model else []), "--slo", _kept(promise, first, rate), *given(*_ASKED))
     output.no()

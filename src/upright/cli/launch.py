@@ -46,8 +46,7 @@ def command(client: str, words: tuple[str, ...], model: str | None, output: Outp
         )
     for sentence in session_sentences(session, wish.client):
         say(sentence)
-    if output.wants_record:
-        output.answer(session_shown(session, wish.client))
+    output.answer(session_shown(session, wish.client))
     running = session.run.deployment
     output.next(*(("report", running.name) if running else ("plan", source, *given("context", "users"))))
     if session.exit_code is None:

@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "check": "Let the engine's own parser judge the command, before anything starts.",
     },
     "Act": {
+        "demo": "Try it all in half a minute, on a model of 1.2 MB and without a GPU.",
         "engine": "Say which engines are at hand, and how to get one.",
         "run": "Do all of it: probe, read, plan, start, prove, report.",
         "launch": "Get a model standing, and start your own agent on it.",
@@ -103,11 +104,7 @@ class Verbs(LazyGroup):
 
 @click.group(
     cls=Verbs,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "auto_envvar_prefix": "UPRIGHT",
-        "max_content_width": 100,
-    },
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "UPRIGHT", "max_content_width": 100},
     epilog="Every verb has --help and --json. Exit code: 0 done, 1 the answer is no, 2 misuse or broken.",
 )
 @click.version_option(__version__, message="upright %(version)s")
@@ -115,7 +112,7 @@ def cli() -> None:
     """Gets a frontier mixture-of-experts model standing on the box you have, and proves that it stands.
 
     \b
-    First time?   upright run MODEL.gguf
+    First time?   upright demo
     """
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from upright.cli.options import given, model_argument, to_option
 from upright.cli.output import Output, output_options, say
 from upright.cli.starting import STARTING, ask_before_fetching, engine_port, on_of, starting_options
+
+if TYPE_CHECKING:
+    from upright.line import LineRun
 
 _ASKED_BEYOND_BYTES = 10 * 10**9
 
@@ -31,7 +34,6 @@ def command(model: str, to: str, yes: bool, keep: bool, output: Output, **wanted
     from upright.fetching import Arriving
     from upright.line import run
     from upright.showing.fetch_progress import showing
-    from upright.showing.pages import objections_page, run_page
 
     on, goal = on_of(wanted), goal_of(wanted)
     with showing(model, alone=False) as on_progress:
@@ -39,22 +41,20 @@ def command(model: str, to: str, yes: bool, keep: bool, output: Output, **wanted
             lambda need: ask_before_fetching(need, yes=yes, beyond_bytes=_ASKED_BEYOND_BYTES), on_progress
         )
         done = run(model, goal, on, port=engine_port(wanted), to=to, keep=keep, tell=say, weights=weights)
+    answer_run(done, output)
     if done.deployment is None:
-        output.answer(done.prepared.plan, lambda console: objections_page(console, done.prepared.plan))
         output.next("plan", model, *given("context", "users"))
-        output.no()
-        return
-    assert done.evidence is not None
-    output.answer(
-        {
-            "stands": done.stands,
-            "deployment": done.deployment.to_dict(),
-            "evidence": done.evidence.to_dict(),
-            "page": str(done.page),
-        },
-        lambda console: run_page(console, done),
-    )
-    again = ("up", model, *given(*STARTING))
-    output.next(*(("connect", done.deployment.name) if keep else again))
+    else:
+        output.next(*(("connect", done.deployment.name) if keep else ("up", model, *given(*STARTING))))
     if not done.stands:
         output.no()
+
+
+def answer_run(done: LineRun, output: Output) -> None:
+    """What was made, or why nothing was."""
+    from upright.showing.pages import objections_page, run_page, run_shown
+
+    if done.deployment is None:
+        output.answer(done.prepared.plan, lambda console: objections_page(console, done.prepared.plan))
+    else:
+        output.answer(run_shown(done), lambda console: run_page(console, done))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +11,7 @@ from upright.cli.options import deployment_argument
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
-    from upright.store import DeploymentDir, Listed, StoreFinding
+    from upright.store import DeploymentDir
 
 
 @click.group(name="store")
@@ -27,9 +27,9 @@ def list_(output: Output) -> None:
     This reads records only; `upright ps` also looks whether the engines are still there.
     """
     from upright import store
-    from upright.showing.store_page import list_page
+    from upright.showing.store_page import list_page, listed_row
 
-    rows = [_row(entry) for entry in store.listing()]
+    rows = [listed_row(entry) for entry in store.listing()]
     output.answer(rows, lambda console: list_page(console, rows))
     say(f"kept in {store.home() / 'deployments'}")
     output.next(*(("store", "check") if rows else ("up", "MODEL")))
@@ -45,11 +45,11 @@ def check(deployments: tuple[str, ...], output: Output) -> None:
     anything was changed, is missing, out of order, doubled or cut after it was acknowledged. Nothing is written.
     """
     from upright import store
-    from upright.showing.store_page import check_page
+    from upright.showing.store_page import check_page, checked_row
 
     chosen = [_directory(name) for name in deployments] or store.deployments()
     findings_by_directory = {directory: store.check(directory.path) for directory in chosen}
-    answer = [_checked(directory, findings) for directory, findings in findings_by_directory.items()]
+    answer = [checked_row(directory, findings) for directory, findings in findings_by_directory.items()]
     output.answer(answer, lambda console: check_page(console, findings_by_directory))
     output.next(*(("store", "list") if chosen else ("up", "MODEL")))
     if not all(row["sound"] for row in answer):
@@ -67,11 +67,12 @@ def repair(deployment: str | None, dry_run: bool, output: Output) -> None:
     thrown away. The answer is no (exit code 1) if something is wrong that this cannot put right.
     """
     from upright import store
+    from upright.showing.store_page import checked_row
 
     directory = store.find(None) if deployment is None else _directory(deployment)
     done = store.repair(directory.path, dry_run=dry_run)
     left = [] if dry_run else [finding for finding in store.check(directory.path) if finding.severity == "problem"]
-    answer = {**_checked(directory, left), "done": done, "dry_run": dry_run}
+    answer = {**checked_row(directory, left), "done": done, "dry_run": dry_run}
     lines = [*(done or ["nothing to repair"]), *(f"not repaired: {finding.file} {finding.message}" for finding in left)]
     output.answer(answer, lambda console: console.print("\n".join(f"{directory.name}: {line}" for line in lines)))
     output.next("store", *(("repair",) if dry_run and done else ("check",)), directory.name)
@@ -91,25 +92,6 @@ def path(deployment: str | None, output: Output) -> None:
     output.next("store", "check", directory.name)
 
 
-def _row(item: Listed) -> dict[str, Any]:
-    from upright.errors import UprightError
-
-    directory, problem = item.directory, item.problem
-    try:
-        last = directory.last()
-    except UprightError as error:
-        last, problem = None, problem or error.message
-    return {
-        "name": directory.name,
-        "path": str(directory.path),
-        "state": item.deployment.state if item.deployment else None,
-        "created_at": item.deployment.created_at if item.deployment else None,
-        "entries": last.seq if last else None if problem else 0,
-        "size_bytes": sum(file.stat().st_size for file in directory.path.iterdir() if file.is_file()),
-        "problem": problem,
-    }
-
-
 def _directory(name: str) -> DeploymentDir:
     """By name, or any directory: a broken one must be checkable too."""
     from upright import store
@@ -119,14 +101,3 @@ def _directory(name: str) -> DeploymentDir:
         return store.DeploymentDir(place.resolve())
     kept = store.home() / "deployments" / name
     return store.DeploymentDir(kept) if kept.is_dir() else store.find(name)
-
-
-def _checked(directory: DeploymentDir, findings: list[StoreFinding]) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "name": directory.name,
-        "path": str(directory.path),
-        "sound": all(finding.severity == "note" for finding in findings),
-        "findings": [asdict(finding) for finding in findings],
-    }

@@ -80,7 +80,7 @@ def launch_agent(
     source: str, goal: Goal, on: On, wish: ClientWish, *, port: int, keep: bool, tell: Tell, weights: Arriving
 ) -> AgentSession:
     refuse_missing_client(wish.client)
-    with _ended_like_ctrl_c():
+    with ended_like_ctrl_c():
         done = run(source, goal, on, port=port, to=PROVED_TO, keep=True, tell=tell, weights=weights)
         if done.deployment is None:
             return AgentSession(done)
@@ -93,7 +93,7 @@ def launch_agent(
 
 def _stopped(name: str, tell: Tell) -> None:
     """Whatever signal comes meanwhile, and though nobody may be there to be told: the terminal may be gone."""
-    with _signals_kept_off():
+    with signals_kept_off():
         with suppress(OSError):
             tell("stopping")
         stop(store.find(name))
@@ -125,7 +125,7 @@ def _tried(settings: ClientSettings, key: str, wish: ClientWish, tell: Tell) -> 
 
 
 @contextmanager
-def _signals_kept_off() -> Iterator[None]:
+def signals_kept_off() -> Iterator[None]:
     """A closing terminal sends its signal twice, and people press Ctrl-C twice."""
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -140,7 +140,7 @@ def _signals_kept_off() -> Iterator[None]:
 
 
 @contextmanager
-def _ended_like_ctrl_c() -> Iterator[None]:
+def ended_like_ctrl_c() -> Iterator[None]:
     """A terminal that is closed, or a polite kill, leaves no engine running either."""
 
     def end(number: int, frame: FrameType | None) -> None:

@@ -99,6 +99,10 @@ class Step(Entry):
     """When (UTC, ISO 8601)."""
 
 
+WITNESS_TOKENS = 8
+"""A shorter answer says nothing of decode."""
+
+
 class Evidence(Record):
     """One climb of the ladder."""
 
@@ -143,6 +147,27 @@ class Evidence(Record):
         """Checks of the rung, or of all, that this machine could not make."""
         seen = self.observations if rung is None else self.of(rung)
         return sum(observation.verdict == "skipped" and observation.reason.startswith(NOT_RUN) for observation in seen)
+
+    def decode_rates(self) -> tuple[float, ...]:
+        """tok/s of the answers that are long enough to tell."""
+        return tuple(
+            observation.measured["decode_tokens_per_second"]
+            for observation in self.observations
+            if "decode_tokens_per_second" in observation.measured
+            and observation.measured.get("completion_tokens", 0) >= WITNESS_TOKENS
+        )
+
+    def longest_prefill(self) -> tuple[float, int] | None:
+        """tok/s and tokens of the prompt of which most was computed."""
+        prefills = [
+            observation.measured
+            for observation in self.observations
+            if "prefill_tokens_per_second" in observation.measured
+        ]
+        if not prefills:
+            return None
+        longest = max(prefills, key=lambda seen: seen.get("prompt_tokens", 0) - seen.get("cached_tokens", 0))
+        return longest["prefill_tokens_per_second"], int(longest.get("prompt_tokens", 0))
 
     def rung_verdict(self, rung: str) -> Verdict:
         verdicts = {observation.verdict for observation in self.of(rung)}

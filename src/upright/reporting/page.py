@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -192,7 +193,7 @@ def tiles(subject: Subject) -> list[Tile]:
         figures.append(Tile(f"{passed} of {len(evidence.observations)}", "checks passed", "measured"))
     ours = (None, subject.recipe.digest)  # an A/B holds cells of another recipe too
     cells = (cell for record in subject.benchmarks for cell in record.cells if cell.recipe in ours)
-    figures += _speeds([row for row in rows(cells) if not row.marked])
+    figures += _speeds([row for row in rows(cells) if not row.marked]) or _rates(evidence)
     if subject.deployment.ready_seconds is not None:
         label = "from start to the first real answer"
         figures.append(Tile(units.duration(subject.deployment.ready_seconds), label, "measured"))
@@ -215,6 +216,18 @@ def _speeds(clean: list[ShapeRow]) -> list[Tile]:
         label = f"tokens a second for one user alone: {_range(prompts[0], prompts[-1])} in"
         figure = _range(alone[0].value, alone[-1].value) + (_sure(alone[0]) if len(alone) == 1 else "")
         figures.append(Tile(figure, label, "measured"))
+    return figures
+
+
+def _rates(evidence: Evidence | None) -> list[Tile]:
+    """Where nothing was benchmarked: as the proof's own answers showed them."""
+    figures = []
+    if evidence is not None and (rates := evidence.decode_rates()):
+        answers = "1 answer" if len(rates) == 1 else f"{len(rates)} answers"
+        figures.append(Tile(f"{median(rates):,.0f} tok/s", f"decode, median of {answers} of the proof", "measured"))
+    if evidence is not None and (prefill := evidence.longest_prefill()):
+        rate, length = prefill
+        figures.append(Tile(f"{rate:,.0f} tok/s", f"prefill of {units.tokens(length)} tokens", "measured"))
     return figures
 
 

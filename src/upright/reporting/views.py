@@ -153,9 +153,16 @@ def _answer(item: Observation) -> dict[str, str]:
         "verdict": item.verdict,
         "reason": item.reason,
         "seconds": units.duration(item.seconds),
-        "asked": _short(str(messages[-1].get("content", ""))),
+        "asked": _asked(messages[-1].get("content", "")),
         "answered": _short(answer_text),
     }
+
+
+def _asked(content: object) -> str:
+    """A long prompt is kept by its digest and its end."""
+    if isinstance(content, dict) and "characters" in content:
+        return f"{content['characters']:,} characters that end with “{str(content.get('ends_with', ''))[-120:]}”"
+    return _short(str(content))
 
 
 def _short(text: str, limit: int = 300) -> str:

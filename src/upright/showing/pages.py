@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -28,8 +28,6 @@ COLOURS = {
 }  # fmt: skip
 
 _LONGEST_COMMAND = 16_000
-_WITNESS_TOKENS = 8
-"""A shorter answer says nothing of decode."""
 
 
 def deployment_page(console: Console, deployment: Deployment) -> None:
@@ -139,31 +137,27 @@ def run_page(console: Console, run: LineRun) -> None:
     )
 
 
+def run_shown(run: LineRun) -> dict[str, Any]:
+    """The same for a program."""
+    assert run.deployment is not None
+    assert run.evidence is not None
+    return {
+        "stands": run.stands,
+        "deployment": run.deployment.to_dict(),
+        "evidence": run.evidence.to_dict(),
+        "page": str(run.page),
+    }
+
+
 def _measured_rates(evidence: Evidence) -> list[tuple[str, str]]:
     """Decode and prefill as the climb's own answers showed them."""
-    rates = [
-        observation.measured["decode_tokens_per_second"]
-        for observation in evidence.observations
-        if "decode_tokens_per_second" in observation.measured
-        and observation.measured.get("completion_tokens", 0) >= _WITNESS_TOKENS
-    ]
-    read = max(
-        (
-            observation.measured
-            for observation in evidence.observations
-            if "prefill_tokens_per_second" in observation.measured
-        ),
-        key=lambda measured: measured.get("prompt_tokens", 0) - measured.get("cached_tokens", 0),
-        default={},
-    )
     pairs = []
-    if rates:
+    if rates := evidence.decode_rates():
         answers = "1 answer" if len(rates) == 1 else f"{len(rates)} answers"
         pairs.append(("decode", f"{median(rates):,.1f} tok/s (median of {answers}, measured)"))
-    if read:
-        length = units.tokens(int(read.get("prompt_tokens", 0)))
-        speed = f"{read['prefill_tokens_per_second']:,.0f} tok/s"
-        pairs.append(("prefill", f"{speed} (a prompt of {length} tokens, measured)"))
+    if prefill := evidence.longest_prefill():
+        rate, length = prefill
+        pairs.append(("prefill", f"{rate:,.0f} tok/s (a prompt of {units.tokens(length)} tokens, measured)"))
     return pairs
 
 

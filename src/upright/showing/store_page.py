@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from upright.errors import UprightError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.store import DeploymentDir, StoreFinding
+    from upright.store import DeploymentDir, Listed, StoreFinding
 
 
 def list_page(console: Console, rows: list[dict[str, Any]]) -> None:
@@ -52,3 +55,31 @@ def check_page(console: Console, found: dict[DeploymentDir, list[StoreFinding]])
             table.add_row(mark, Text(f"{place}: {finding.message}"))
         if findings:
             console.print(Padding.indent(table, 2))
+
+
+def listed_row(listed: Listed) -> dict[str, Any]:
+    """A deployment on disk, for a program."""
+    directory, problem = listed.directory, listed.problem
+    try:
+        last = directory.last()
+    except UprightError as error:
+        last, problem = None, problem or error.message
+    return {
+        "name": directory.name,
+        "path": str(directory.path),
+        "state": listed.deployment.state if listed.deployment else None,
+        "created_at": listed.deployment.created_at if listed.deployment else None,
+        "entries": last.seq if last else None if problem else 0,
+        "size_bytes": sum(file.stat().st_size for file in directory.path.iterdir() if file.is_file()),
+        "problem": problem,
+    }
+
+
+def checked_row(directory: DeploymentDir, findings: list[StoreFinding]) -> dict[str, Any]:
+    """What is wrong with one, for a program."""
+    return {
+        "name": directory.name,
+        "path": str(directory.path),
+        "sound": all(finding.severity == "note" for finding in findings),
+        "findings": [asdict(finding) for finding in findings],
+    }
