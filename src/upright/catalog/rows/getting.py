@@ -16,8 +16,7 @@ class GettingRow(Row):
     engine: Engine
     """Which engine."""
     by: Literal["environment", "image", "package", "release", "build"]
-    """environment: a Python environment of its own; image: a container; package: the system's or brew's;
-    release: an archive that its makers publish; build."""
+    """environment: Python; image: a container; package: the system's or brew's; release: its makers' archive; build."""
     about: Words
     """What one has then."""
     needs_gpu: bool | None = None
