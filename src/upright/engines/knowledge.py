@@ -79,9 +79,16 @@ def sampling(row: ModelRow | None, *, instant: bool) -> dict[str, float]:
     return row.sampling.get("instant" if instant else "thinking", row.sampling.get("default", {}))
 
 
-def needs_own_code(row: ModelRow | None) -> bool:
-    """Kimi repositories bring their own configuration and tokenizer code."""
-    return row is not None and row.id.startswith("kimi-")
+def needs_own_code(case: FlagCase) -> bool:
+    """Whether a repository that the catalogue names so brings code, and this artifact of it does (if it was read)."""
+    known = case.row is not None and case.row.own_code is not None
+    return known and case.model.own_code != ()
+
+
+def brings_unknown_code(case: FlagCase) -> bool:
+    """A tokenizer in Python that the catalogue says nothing of: it runs only if a person wants it to."""
+    known = case.row is not None and case.row.own_code is not None
+    return not known and "AutoTokenizer" in (case.model.own_code or ())
 
 
 def artifact_words(case: FlagCase) -> str:
@@ -92,7 +99,7 @@ def artifact_words(case: FlagCase) -> str:
 
 
 def own_code(case: FlagCase, source: str) -> Iterator[Setting]:
-    if needs_own_code(case.row):
+    if needs_own_code(case):
         pinned = case.model.revision is not None
         yield Setting(
             name="--trust-remote-code",
@@ -109,10 +116,15 @@ def shared_notes(case: FlagCase) -> Iterator[str]:
             f"The flags of {version} were never recorded; these are the ones that {case.accepted.version} takes. "
             "Run `upright check`."
         )
-    if needs_own_code(case.row) and case.model.revision is None:
+    if needs_own_code(case) and case.model.revision is None:
         yield (
             "The model's own code is run and no revision is pinned: fetch a revision that you trust "
             "(upright fetch OWNER/NAME@REVISION) and serve that."
+        )
+    if brings_unknown_code(case):
+        yield (
+            "This artifact brings its tokenizer as Python code (auto_map in tokenizer_config.json), which engines run "
+            "only with --trust-remote-code. The recipe leaves that out: read the code first, then add the flag."
         )
     if case.plan.goal.draft and draft(case.row, case.plan, case.box) is None:
         yield "Room for a draft model was planned, but the catalogue knows none for this model on this silicon."

@@ -14,23 +14,27 @@ from upright.catalog.results import GPU_NAMES, Published, published
 from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.model import ModelRow
 from upright.engines import knowledge
+from upright.planning.speed.predict import speed
 from upright.records.box import Box
 from upright.records.model import Model
-from upright.records.plan import Note, Plan
+from upright.records.plan import Note, Plan, Rate, Speed
 from upright.units import tokens
 
 BEST = "best-published"
 TRADE = "dcp-trade"
 THINKING_OFF = "thinking-off"
+CROWD = "users-by-speed"
+BEARABLE_TOKENS_PER_SECOND = 10.0
+"""Of each user, without `--min-speed`: about what a person reads."""
 _ON_GITHUB = re.compile(r"https://github\.com/[^/]+/([^/]+)/(?:blob|tree)/[^/]+/(\S+)")
 _SPREAD = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
 
 
 def beside(plan: Plan, model: Model, box: Box) -> tuple[Note, ...]:
-    """Best published result, the trade of DCP, and thinking that the recipe turns off."""
+    """Best published result, the trade of DCP, thinking that the recipe turns off, users by speed."""
     row = row_of(model)
     results = list(_results(row, box)) if row and box.gpus and plan.parallel.nodes == 1 else []
-    notes = (_best(results, plan), _trade(results, plan), _thinking(row, plan))
+    notes = (_best(results, plan), _trade(results, plan), _thinking(row, plan), _crowd(plan, model, box))
     return tuple(note for note in notes if note is not None)
 
 
@@ -110,6 +114,35 @@ def _ranks(seen: Published) -> tuple[int, int]:
     """Tensor parallel, and DCP; 1 where the author names none."""
     spread = _SPREAD.search(seen.parallelism or "")
     return (int(spread[1]), int(spread[2] or 1)) if spread else (0, 0)
+
+
+def _crowd(plan: Plan, model: Model, box: Box) -> Note | None:
+    """The cache may hold more users than the box decodes for: said where that many would fall below a least speed."""
+    least = plan.goal.minimum_tokens_per_second or BEARABLE_TOKENS_PER_SECOND
+    if plan.speed is None or plan.users_at_context <= plan.goal.users or plan.speed.decode.low < least:
+        return None
+
+    def decode(users: int) -> Rate | None:
+        crowded = plan.model_copy(update={"goal": plan.goal.model_copy(update={"users": users})})
+        rates = speed(crowded, model, box)
+        return rates.decode if isinstance(rates, Speed) else None
+
+    everyone = decode(plan.users_at_context)
+    if everyone is None:
+        message = f"decode with {plan.users_at_context} concurrent users is not known: it was measured with fewer"
+        return Note(code=CROWD, message=message, remedy="upright bench")
+    if everyone.low >= least:
+        return None
+    few, many = plan.goal.users, plan.users_at_context
+    while many - few > 1:
+        middle = (few + many) // 2
+        rate = decode(middle)
+        few, many = (middle, many) if rate and rate.low >= least else (few, middle)
+    message = (
+        f"the KV cache holds {plan.users_at_context} users, who would decode at {everyone.low:.1f} to "
+        f"{everyone.high:.1f} tok/s each; {few} users get {least:g} tok/s or more"
+    )
+    return Note(code=CROWD, message=message, remedy=f"--users {few}")
 
 
 def _thinking(row: ModelRow | None, plan: Plan) -> Note | None:

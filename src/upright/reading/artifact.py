@@ -16,6 +16,7 @@ from upright.reading.dialogue import dialogue_of, marks_in
 from upright.reading.inventory import Stock
 from upright.reading.ledger import Ledger
 from upright.reading.names import Namer, family_of, gguf_namer, hf_namer, with_family
+from upright.reading.own_code import own_code_of
 from upright.reading.places import ArtifactPlace, read_small
 from upright.reading.quantisation import Stored, declared, stored_formats
 from upright.reading.selection import FileSelection
@@ -82,6 +83,7 @@ def _read_gguf(place: ArtifactPlace, files: Sequence[str], progress: Progress) -
         "unknown": ledger.unknown(),
         "chat_template": isinstance(template := metadata.get("tokenizer.chat_template"), str),
         "dialogue_marks": marks_in([template]) if isinstance(template, str) else None,
+        "own_code": (),
         "ik_only": any(kind.dtype in ik_types for kind in stock.kinds),
         "not_understood": told,
     }
@@ -110,6 +112,7 @@ def _read_safetensors(place: ArtifactPlace, files: Sequence[str], progress: Prog
         "unknown": ledger.unknown(),
         "chat_template": has_template,
         "dialogue_marks": marks,
+        "own_code": own_code_of(place, names, config),
         "quantisation": declared(config),
         "not_understood": configuration.not_understood,
         "assumed": configuration.assumed,

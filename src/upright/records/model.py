@@ -295,12 +295,17 @@ def _from_2(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _from_3(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 3 did not look for code of the artifact's own."""
+    return content
+
+
 class Model(Record):
     """An artifact, known from its headers or from its configuration alone."""
 
     kind: ClassVar[str] = "model"
-    schema_version: ClassVar[int] = 3
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
+    schema_version: ClassVar[int] = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3}
 
     name: FitName
     """A short name for people, used as the served name."""
@@ -326,6 +331,8 @@ class Model(Record):
     """Whether the artifact brings a chat template; None if not looked."""
     dialogue_marks: tuple[str, ...] | None = None
     """Marks of tool calls and thinking in its chat template and tokens, as dialects have them; None if not looked."""
+    own_code: tuple[FitName, ...] | None = None
+    """What the artifact brings as Python code (`auto_map`: AutoConfig, AutoTokenizer, ...); None if not looked."""
     quantisation: FitName | None = None
     """The method that the artifact declares: compressed-tensors, fp8, modelopt, ...; None if it declares none."""
     ik_only: bool = False

@@ -183,6 +183,8 @@ class ModelRow(Row):
     """Models that guess ahead for it, the best known first."""
     engines: dict[str, Range] = Field(default_factory=dict)
     """Versions that run it, by engine."""
+    own_code: Words | None = None
+    """Code of its repository that no engine loads it without, and who reads it; None if engines bring all they need."""
     kv_note: str | None = None
     """What the cache formula does not say."""
     notes: tuple[str, ...] = ()

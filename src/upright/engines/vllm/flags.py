@@ -230,7 +230,7 @@ def _model(case: FlagCase) -> Iterator[Setting]:
         )
     yield from dialects.parser_settings(case, "vllm")
     yield from knowledge.own_code(case, _RECIPE)
-    if knowledge.needs_own_code(case.row) and case.model.revision is not None and not case.model.path:
+    if knowledge.needs_own_code(case) and case.model.revision is not None and not case.model.path:
         yield Setting(
             name="--code-revision", value=case.model.revision, reason="its code is taken from the same commit"
         )
@@ -290,7 +290,7 @@ def _notes(case: FlagCase) -> Iterator[str]:
         if row is not None and row.status != "works":
             yield f"fp8 cache: {row.about} {row.instead or ''}".strip()
     own = case.serving.image is None  # an image brings its own transformers
-    if own and knowledge.needs_own_code(case.row) and versions.inside(version, "<0.25"):
+    if own and knowledge.needs_own_code(case) and versions.inside(version, "<0.25"):
         yield (
             "Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently "
             f"({_TRANSFORMERS}; {_LAMBDA})."

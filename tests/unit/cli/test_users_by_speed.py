@@ -1,0 +1,38 @@
+"""The users that a cache holds are not the users that a box decodes for: the page says how many get a least speed."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from upright.planning.beside import BEARABLE_TOKENS_PER_SECOND, CROWD
+
+HYBRID = ("kimi-k2.6", "--box", "4x-rtx-pro-6000-workstation", "--ram", "512", "--host-bandwidth", "300")
+
+
+def planned(upright, *options, context="4k"):
+    run = upright("plan", *HYBRID, "--context", context, *options, "--json")
+    return json.loads(run.stdout)["plans"][0]
+
+
+def crowd(plan):
+    return next((note["message"] for note in plan["notes"] if note["code"] == CROWD), "")
+
+
+def test_a_cache_for_more_users_than_are_bearable_says_how_many_are(upright):
+    alone = planned(upright)
+    assert f"holds {alone['users_at_context']} users" in crowd(alone)
+    served = int(re.search(r"(\d+) users get 10 tok/s", crowd(alone))[1])
+    assert planned(upright, "--users", f"{served}")["speed"]["decode"]["low"] >= BEARABLE_TOKENS_PER_SECOND
+    assert planned(upright, "--users", f"{served + 1}")["speed"]["decode"]["low"] < BEARABLE_TOKENS_PER_SECOND
+
+
+@pytest.mark.parametrize("least", ["2", "15"])
+def test_a_least_speed_of_ones_own_decides(upright, least):
+    assert f"get {least} tok/s or more" in crowd(planned(upright, "--min-speed", least))
+
+
+def test_as_many_as_the_cache_holds_need_no_note(upright):
+    assert crowd(planned(upright, context="128k")) == ""
