@@ -69,7 +69,7 @@ def observe_answer(stand: Stand, slot: Slot, asked: SentQuestion, judge: Judge) 
         refused = asked.optional and error.status in _REFUSED
         verdict: Verdict = "unsupported" if refused else "failed"
         seen = note(stand, slot, verdict, error.message, at=at, seconds=time.monotonic() - started)
-        return seen.model_copy(update={"request": kept(_request(stand, asked))}), None
+        return seen.model_copy(update={"request": kept(request_of(stand, asked))}), None
     broken = next(complaints(answer, scripts=stand.prompts.scripts), None)
     verdict, reason = ("failed", broken.what) if broken else judged(lambda: judge(answer))
     seen = note(stand, slot, verdict, reason, at=at, seconds=answer.seconds)
@@ -91,10 +91,10 @@ def judged(judge: Callable[[], Judgement]) -> Judgement:
 
 
 def send(stand: Stand, asked: SentQuestion) -> Answer:
-    request = _request(stand, asked)
+    request = request_of(stand, asked)
     messages = request.pop("messages")
     put = stand.endpoint.stream if asked.stream else stand.endpoint.chat
-    answer = put(messages, timeout_seconds=_patience(stand, asked), **request)
+    answer = put(messages, timeout_seconds=patience(stand, asked), **request)
     learn(stand, answer)
     return answer
 
@@ -171,7 +171,8 @@ def text_of(seen: Observation) -> str:
     return Answer({}, seen.response or {}, 0).text
 
 
-def _request(stand: Stand, asked: SentQuestion) -> dict[str, Any]:
+def request_of(stand: Stand, asked: SentQuestion) -> dict[str, Any]:
+    """As it goes out, but for the model's name."""
     request: dict[str, Any] = {"messages": asked.messages, "temperature": 0, "max_tokens": asked.max_tokens}
     if asked.tools:
         request["tools"] = asked.tools
@@ -180,7 +181,7 @@ def _request(stand: Stand, asked: SentQuestion) -> dict[str, Any]:
     return {**request, **stand.prompts.modes.get(asked.mode, {}), **(asked.options or {})}
 
 
-def _patience(stand: Stand, asked: SentQuestion) -> float:
+def patience(stand: Stand, asked: SentQuestion) -> float:
     """Four times the estimate and two minutes; an hour for a long prompt of which nothing is known."""
     rates = stand.rates
     if rates.prefill is None or rates.decode is None:

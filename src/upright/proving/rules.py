@@ -14,6 +14,8 @@ from upright.proving.schemas import misfit
 
 Rule = Callable[[str, Any], str | None]
 
+QUICK_RULES = ("says", "number", "json", "schema")
+"""Rules that take no time; code would have to be run."""
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _CODE = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:\n```|\Z)", re.DOTALL)

@@ -22,7 +22,7 @@ from upright.errors import UprightError
 from upright.launching.footprint import Footprint, FootprintMeter
 from upright.proving.long_text import long_text
 from upright.proving.prompts import Needles
-from upright.proving.rules import judge
+from upright.proving.rules import QUICK_RULES, judge
 from upright.proving.rung import Stand
 
 _TEXT_SHARE = 0.5
@@ -36,8 +36,6 @@ _ABOUT_TEXT = 4
 _LEAST_SENTENCES = 8
 _SENTENCE_TOKENS = 14.0
 """Until it is measured (assumed)."""
-_QUICK_RULES = ("says", "number", "json", "schema")
-"""Rules that take no time; code would have to be run."""
 _PATIENCE_SECONDS = 120.0
 _LEAST_LOOK_SECONDS = 0.5
 _LOOKS = 240
@@ -254,7 +252,7 @@ def _needle(needles: Needles, content: str, key: str, number: str) -> _Asked:
 
 def _in_short(stand: Stand) -> Iterator[_Asked]:
     for number, question in enumerate(stand.prompts.smoke, start=1):
-        if question.rule in _QUICK_RULES and not question.enforce_schema and "instant" in question.modes:
+        if question.rule in QUICK_RULES and not question.enforce_schema and "instant" in question.modes:
             rule, expect = question.rule, question.expect
             yield _Asked(
                 f"{question.check} {number}",

@@ -7,6 +7,7 @@ from upright.proving.rungs import (
     clients,
     context,
     endurance,
+    parallel,
     rehearse,
     smoke,
     soak,
@@ -26,6 +27,7 @@ RUNGS: tuple[LadderRung, ...] = (
     task.RUNG,
     speculation.RUNG,
     clients.RUNG,
+    parallel.RUNG,
     soak.RUNG,
 )
 """In the order they are climbed."""

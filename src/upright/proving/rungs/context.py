@@ -8,13 +8,13 @@ from typing import Any
 from upright.endpoint.client import Answer
 from upright.endpoint.guards.counting import tokenizer_count
 from upright.proving.asking import Judge, Judgement, SentQuestion, Slot, note, observe
+from upright.proving.calls import judged as judged_call
 from upright.proving.estimating import ProbeCost
 from upright.proving.filling import FULL, MOST_OTHERS, CacheGauge, others, others_needed, shares
 from upright.proving.long_text import LongText, hiding_places, lengths, long_text
 from upright.proving.prompts import Dialogue, Needles, Question
 from upright.proving.rules import judge as rule
 from upright.proving.rung import LadderRung, Probe, Stand
-from upright.proving.rungs.tools import judged as judged_call
 from upright.records.evidence import Observation
 
 NAME = "context"

@@ -1,0 +1,93 @@
+"""The rung `parallel`: a sound engine passes each time, one that mixes up requests is found at its concurrency."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.scripted.crowded import MIXINGS, CrowdedEngine, Mixer, Mixing
+from tests.scripted.engine import Fault
+from upright.endpoint.client import Endpoint
+from upright.proving.ladder import prove
+from upright.proving.prompts import prompt_set
+from upright.proving.rung import ProofTarget
+from upright.proving.rungs.parallel import concurrencies
+from upright.records.evidence import Evidence
+
+
+def climbed(engine: CrowdedEngine, users: int = 8) -> Evidence:
+    target = ProofTarget("scripted", "server:scripted", engine.context_tokens, users=users, engine="scripted")
+    with Endpoint("http://scripted", engine.model, transport=engine.transport()) as endpoint:
+        return prove(target, endpoint, engine.prompts, rungs=("boot", "parallel"))
+
+
+def crowded(mixer: Mixer, **options: object) -> CrowdedEngine:
+    return CrowdedEngine(prompt_set("tiny"), mixer=mixer, delay_seconds=0.001, **options)  # type: ignore[arg-type]
+
+
+def failed(evidence: Evidence) -> list[tuple[str | None, str]]:
+    return [(seen.probe, seen.reason) for seen in evidence.observations if seen.verdict == "failed"]
+
+
+@pytest.mark.parametrize("times", [3, pytest.param(30, marks=pytest.mark.slow)])
+def test_a_sound_engine_is_never_alarmed_of(times: int) -> None:
+    for seed in range(times):
+        evidence = climbed(crowded(Mixer(seed=seed)))
+        assert failed(evidence) == []
+        seen = {item.probe: item for item in evidence.observations if item.rung == "parallel"}
+        assert list(seen) == ["alone", "concurrency 2", "concurrency 8", "alone again"]
+        assert seen["alone"].measured["must_be_equal"] == seen["alone"].measured["questions"] >= 16
+        assert seen["concurrency 2"].measured["requests"] + seen["concurrency 8"].measured["requests"] == 300
+        assert seen["concurrency 8"].measured["neighbours_left"] > 0
+
+
+@pytest.mark.parametrize(
+    ("mixing", "logprobs"), [*((mixing, True) for mixing in MIXINGS), *((mixing, False) for mixing in MIXINGS[:3])]
+)
+def test_requests_that_are_mixed_up_are_found(mixing: Mixing, logprobs: bool) -> None:
+    """Without logprobs only the rule can tell, and one answer of 50 may be below what it can be sure of."""
+    engine = crowded(Mixer(mixing, rate=0.3), logprobs=logprobs)
+    (probe, reason), *_ = failed(climbed(engine)) or [
+        ("", f"{engine.mixer.mixed} were mixed up, and nothing was noticed")
+    ]
+    assert probe in ("concurrency 2", "concurrency 8"), reason
+    assert "is the smallest that shows it" in reason
+    if mixing == "stale prefix":
+        assert "a stale prefix" in reason
+
+
+def test_the_smallest_concurrency_that_shows_it_is_named() -> None:
+    (probe, reason), *_ = failed(climbed(crowded(Mixer("cross-talk", over=5, rate=0.5))))
+    assert probe == "concurrency 8"
+    assert any(f"concurrency {level} is the smallest that shows it" in reason for level in (4, 5, 6)), reason
+    assert "alone it is right again" in reason
+
+
+def test_what_is_noise_alone_is_no_failure_under_load() -> None:
+    """An engine that now and then words an answer otherwise, alone too, and is still right."""
+
+    class Wavering(CrowdedEngine):
+        def _message(self, body: dict[str, object]) -> dict[str, object]:
+            message = super()._message(body)
+            text = message.get("content")
+            other = text and "{" not in str(text) and random.Random(self.requests).random() < 0.3
+            return {**message, "content": f"{text}."} if other else message
+
+    evidence = climbed(Wavering(prompt_set("tiny"), delay_seconds=0.001))
+    assert failed(evidence) == []
+    alone = next(item for item in evidence.observations if item.probe == "alone")
+    assert alone.measured["differ_alone"] > 0
+
+
+def test_an_engine_that_falls_under_load_fails() -> None:
+    engine = CrowdedEngine(prompt_set("tiny"), Fault("garbage", after_requests=120), delay_seconds=0.001)
+    assert failed(climbed(engine))
+
+
+@pytest.mark.parametrize(
+    ("users", "levels"), [(1, [2]), (2, [2]), (4, [2, 4]), (8, [2, 8]), (32, [2, 8, 32]), (500, [2, 8, 32, 64])]
+)
+def test_up_to_what_the_plan_promises(users: int, levels: list[int]) -> None:
+    assert [level for level, _ in concurrencies(users)] == levels
+    assert sum(count for _, count in concurrencies(users)) == 300
