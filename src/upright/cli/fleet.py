@@ -11,11 +11,11 @@ from upright.cli.lazy import LazyGroup
 
 class _Fleet(LazyGroup):
     table: ClassVar[dict[str, str]] = {
-        "plan": "Say what each box would run, before anything starts.",
+        "plan": "Say what each box would run, and what a roll would change.",
         "size": "Say how many boxes so many people need.",
         "up": "Start the boxes, then the router, and prove that clients get through.",
         "status": "Show each box, as it is and as the router sees it.",
-        "roll": "Give the boxes new recipes, one after the other, while clients go on.",
+        "roll": "Make what runs what fleet.yaml says, step by step, while clients go on.",
         "down": "Stop the router and the boxes.",
         "render": "Write the router's own files, with a reason for every flag.",
     }

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from upright.cli.fleet_options import file_of, started, started_argument
 from upright.cli.output import Output, output_options, say
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from upright.records.deployment import Deployment
 
 
 @click.command(name="down")
@@ -25,9 +18,9 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
     The router goes first. Deployments and their evidence are kept; `upright fleet up` starts them again. The answer is
     no (exit code 1) if one of them may still run, or has left keys, on a machine that cannot be reached.
     """
-    from upright.cli.fleet_status import status_page
     from upright.fleet.looking import look
     from upright.fleet.starting import down
+    from upright.showing.fleet_page import ended_page, status_page
 
     started_fleet = started(fleet)
     if dry_run:
@@ -38,7 +31,8 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
         return
     ended = down(started_fleet, tell=say)
     output.answer(
-        [deployment.to_dict() for deployment in ended.deployments], lambda console: _page(console, ended.deployments)
+        [deployment.to_dict() for deployment in ended.deployments],
+        lambda console: ended_page(console, ended.deployments),
     )
     for name, problem in ended.problems.items():
         say(f"{name}: {problem.message}")
@@ -46,12 +40,3 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
         output.next("fleet", "down", started_fleet.name)
         output.no()
     output.next("fleet", "up", *file_of(started_fleet))
-
-
-def _page(console: Console, ended: tuple[Deployment, ...]) -> None:
-    from upright.showing.pages import coloured, table_of
-
-    table = table_of("deployment", "state", "why")
-    for deployment in ended:
-        table.add_row(deployment.name, coloured(deployment.state), deployment.reason or "")
-    console.print(table)

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from upright.fleet.preparing import BoxPlan
     from upright.records.fleet import Fleet
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,33 +59,3 @@ def file_of(fleet: Fleet) -> list[str]:
     if file is None:
         return []
     return [str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)]
-
-
-def plans_page(console: Console, plans: list[BoxPlan]) -> None:
-    """A row for each box, then what stands in the way."""
-    from upright.showing.pages import table_of
-    from upright.units import tokens
-
-    table = table_of("box", "at", "model", "engine", "context", "tok/s", "fits")
-    reasons = []
-    for box_plan in plans:
-        plan = box_plan.prepared.plan if box_plan.prepared else None
-        problem = (
-            box_plan.problem.message
-            if box_plan.problem
-            else plan.objections[0].message
-            if plan and not plan.fits
-            else ""
-        )
-        if plan is None:
-            table.add_row(box_plan.box.name, box_plan.box.at, "-", "-", "-", "-", "unknown")
-        else:
-            best = plan.speed.decode.best if plan.speed else None
-            context = f"{plan.goal.users} x {tokens(plan.context_tokens)}"
-            engine = f"{plan.engine} {plan.engine_version or ''}".strip()
-            speed, fits = "-" if best is None else f"{best:.0f}", "yes" if box_plan.ready else "no"
-            table.add_row(box_plan.box.name, box_plan.box.at, plan.model, engine, context, speed, fits)
-        reasons += [f"{box_plan.box.name}: {problem}"] if problem else []
-    console.print(table)
-    for reason in reasons:
-        console.print(reason, markup=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from upright.cli.fleet_options import fleet_argument, plans_page
+from upright.cli.fleet_options import fleet_argument
 from upright.cli.output import Output, output_options, say
 
 
@@ -14,17 +14,20 @@ from upright.cli.output import Output, output_options, say
 @fleet_argument
 @output_options
 def command(output: Output, file: Path) -> None:
-    """Say what each box would run, before anything starts.
+    """Say what each box would run, and what a roll would change of what runs.
 
     FILE is a fleet.yaml. Every box is probed and planned at the same time. The answer is no (exit code 1) if any of
     them cannot be reached, or the model does not fit on it.
     """
     from upright.fleet import read_fleet
     from upright.fleet.preparing import plan_fleet
+    from upright.fleet.rolling import planned_changes, would_change
+    from upright.showing.fleet_page import plans_page
 
     fleet = read_fleet(file)
     plans = plan_fleet(fleet, file.parent, tell=say)
-    output.answer([box_plan.to_dict() for box_plan in plans], lambda console: plans_page(console, plans))
+    steps = would_change(fleet, plans)
+    output.answer(planned_changes(fleet, plans, steps), lambda console: plans_page(console, plans, steps))
     if not all(box_plan.ready for box_plan in plans):
         output.no()
-    output.next("fleet", "up", str(file))
+    output.next("fleet", "up" if steps is None else "roll", str(file))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from upright.cli.fleet_options import fleet_argument, plans_page
+from upright.cli.fleet_options import fleet_argument
 from upright.cli.output import Output, output_options, say
 
 
@@ -20,11 +20,11 @@ def command(output: Output, file: Path, dry_run: bool) -> None:
     What runs already is left as it is: new recipes come by `upright fleet roll`. Everything outlives this terminal. The
     answer is no (exit code 1) if a box does not come up, or a client's request fails on its way through the router.
     """
-    from upright.cli.fleet_status import status_page
     from upright.fleet import read_fleet
     from upright.fleet.looking import look
     from upright.fleet.preparing import plan_fleet
     from upright.fleet.starting import up
+    from upright.showing.fleet_page import plans_page, status_page
 
     fleet = read_fleet(file)
     if dry_run:
@@ -34,9 +34,7 @@ def command(output: Output, file: Path, dry_run: bool) -> None:
         return
     made = up(fleet, file, tell=say)
     if made.router is None:
-        output.answer(
-            [box_plan.to_dict() for box_plan in made.plans], lambda console: plans_page(console, list(made.plans))
-        )
+        output.answer([box_plan.to_dict() for box_plan in made.plans], lambda console: plans_page(console, made.plans))
         output.next("fleet", "plan", str(file))
         output.no()
     seen = look(fleet)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from upright import store
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import read_metrics
-from upright.errors import EndpointError, LaunchError
+from upright.errors import EndpointError
 from upright.fleet.directory import FleetKeys
 from upright.fleet.preparing import on_box
 from upright.launching import restart, status
@@ -39,19 +38,7 @@ def started(name: str | None) -> DeploymentDir | None:
 def in_place(wanted: FleetBox | Router, name: str | None) -> DeploymentDir | None:
     """The deployment of that name, if it was started where fleet.yaml has it: it cannot be started again elsewhere."""
     directory = started(name)
-    return directory if directory is not None and _moved(wanted, directory.read(Deployment)) is None else None
-
-
-def refuse_moved(fleet: Fleet, file: Path, state: FleetState) -> None:
-    """What runs elsewhere than fleet.yaml now says would be left there unseen."""
-    known: list[tuple[str, FleetBox | Router, str | None]] = [
-        (box.name, box, state.box(box.name).deployment) for box in fleet.boxes
-    ]
-    for name, wanted, deployment in (*known, ("the router", fleet.router, state.router)):
-        here = started(deployment)
-        now = status(here) if here is not None else None
-        if now is not None and now.state in RUNNING and (complaint := _moved(wanted, now)):
-            raise LaunchError(f"{name} {complaint}", hint=f"upright down {now.name}, then upright fleet up {file}")
+    return directory if directory is not None and moved(wanted, directory.read(Deployment)) is None else None
 
 
 def running(state: BoxState) -> Deployment | None:
@@ -84,7 +71,7 @@ def start_box(
                     directory.write(record)
         measure_anew(directory, tell)
         return known
-    directory = store.create(f"{fleet.name}-{box.name}")
+    directory = _begun(known.deployment) or store.create(f"{fleet.name}-{box.name}")
     for record in (prepared.box, prepared.model, prepared.plan):
         directory.write(record)
     write_atomically(directory.key_file, f"{keys.worker}\n".encode(), mode=0o600)
@@ -95,6 +82,12 @@ def start_box(
         on = type(on)(**{**vars(on), "port": _free_port()})
     start(prepared, directory, tell=tell, on=on)
     return made
+
+
+def _begun(name: str | None) -> DeploymentDir | None:
+    """A directory that was made for a box, by a command that was killed before its engine began."""
+    path = store.home() / "deployments" / name if name else None
+    return DeploymentDir(path) if path is not None and path.is_dir() and not started(name) else None
 
 
 def measure_anew(directory: DeploymentDir, tell: Tell) -> None:
@@ -116,13 +109,12 @@ def url_of(fleet: Fleet, deployment: Deployment, recipe: Recipe) -> str:
 
 
 def listed(fleet: Fleet, state: FleetState) -> dict[str, str]:
-    """Name -> URL of the admitted boxes."""
+    """Name -> URL of the admitted boxes, also of those that fleet.yaml no longer names: they leave by a roll."""
     urls = {}
-    for box in fleet.boxes:
-        known = state.box(box.name)
+    for known in state.boxes:
         directory = deployment_of(known)
         if known.admitted and directory is not None:
-            urls[box.name] = url_of(fleet, directory.read(Deployment), directory.read(Recipe))
+            urls[known.name] = url_of(fleet, directory.read(Deployment), directory.read(Recipe))
     return urls
 
 
@@ -164,7 +156,7 @@ def same_start(one: Recipe, other: Recipe) -> bool:
     return all(_bare(getattr(one, name)) == _bare(getattr(other, name)) for name in names)
 
 
-def _moved(wanted: FleetBox | Router, deployment: Deployment) -> str | None:
+def moved(wanted: FleetBox | Router, deployment: Deployment) -> str | None:
     """How it runs elsewhere than it should; None if it does not."""
     if deployment.machine != wanted.machine:
         return f"runs on {deployment.machine or 'this machine'}, and fleet.yaml has it at {wanted.at}"

@@ -1,4 +1,4 @@
-"""A fleet's name -> its directory: what was asked for, what was done, its keys, and who is at it.
+"""A fleet's name -> its directory: what runs, what was done, its keys, and who is at it.
 
 HOME/fleets/NAME/  fleet.json fleet-state.json   records, each replaced atomically
                    file   where the fleet.yaml is that they came from
@@ -11,7 +11,8 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ class FleetDir:
     def __init__(self, name: str) -> None:
         self.path = home() / "fleets" / name
         self._records = DeploymentDir(self.path)
+        self.writing = threading.RLock()
+        """Held by whichever thread of the command at work reads, changes and writes."""
 
     @property
     def name(self) -> str:
@@ -50,7 +53,7 @@ class FleetDir:
         return self._records.has(FleetState)
 
     def create(self, fleet: Fleet, file: Path | None = None) -> None:
-        """What is asked for from now on, and the file that says so: written by a command that is about to do it."""
+        """What runs from now on, and the file that said so: written by a command that begins or has finished it."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._records.write(fleet)
         if file is not None:
@@ -73,6 +76,18 @@ class FleetDir:
     def write(self, state: FleetState) -> None:
         self._records.write(state)
 
+    def change(self, change: Callable[[FleetState], FleetState]) -> FleetState:
+        """The state as it is now, changed and written."""
+        with self.writing:
+            state = change(self.state())
+            self.write(state)
+            return state
+
+    def applied(self, change: Callable[[Fleet], Fleet]) -> None:
+        """fleet.json says what runs: each part is written when it was applied, never when it was wished."""
+        with self.writing:
+            self._records.write(change(self.fleet()))
+
     def keys(self, reference: str = GENERATED) -> FleetKeys:
         """Made on first use; the clients' may be one that the person names."""
         if reference != GENERATED:
@@ -84,6 +99,15 @@ class FleetDir:
         if len({client, worker, admin}) < 3:
             raise UsageError(f"two keys of {self.name} are the same", hint="give clients a key of their own")
         return FleetKeys(client, worker, admin)
+
+    def wanted_client_key(self, reference: str) -> str | None:
+        """The key that fleet.yaml names; None for one that is yet to be generated."""
+        if reference != GENERATED:
+            return _referenced(reference)
+        return self.client_key_file.read_text().strip() if self.client_key_file.exists() else None
+
+    def set_client_key(self, key: str) -> None:
+        self._write_key("client", key)
 
     @property
     def client_key_file(self) -> Path:

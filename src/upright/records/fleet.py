@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from upright.records.base import Part, Reason, Record
+from upright.records.base import Part, Reason, Record, Upgrade
 from upright.records.names import FitName
 from upright.records.plan import Goal
 from upright.records.recipe import Runtime
@@ -140,20 +141,27 @@ class BoxState(Part):
     """Whether the router's list has it."""
 
 
-Phase = Literal["draining", "restarting", "proving", "admitting", "done", "stepping back", "stepped back"]
+Phase = Literal[
+    "draining", "stopping", "starting", "restarting", "proving", "admitting", "done", "stepping back", "stepped back"
+]
+StepKind = Literal["add", "remove", "move", "recipe", "restart", "router"]
 
 
 class RollStep(Part):
-    """How far a roll came with one box."""
+    """How far a roll came with one box, or with the router."""
 
     box: Name
-    """Which box."""
+    """Which box; `router` for the router, whose kind says so too."""
+    kind: StepKind = "recipe"
+    """What the roll does to it: a box joins, leaves, goes elsewhere, gets another recipe, or is only restarted."""
     phase: Phase
     """What is being done with it, or was when the roll ended."""
-    before: str
-    """`recipe:sha256` that it ran with."""
-    after: str
-    """`recipe:sha256` that it is to run with."""
+    before: str | None
+    """`recipe:sha256` that it ran with; None for one that joins."""
+    after: str | None
+    """`recipe:sha256` that it is to run with; None for one that leaves."""
+    left: FitName | None = None
+    """The deployment that it had before it went elsewhere."""
     reason: Reason | None = None
     """Why it was stepped back."""
     at: str
@@ -173,11 +181,17 @@ class Roll(Part):
     """Why it was stopped."""
 
 
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 rolled recipes only, which is what the new fields say when they are left out."""
+    return content
+
+
 class FleetState(Record):
     """What a fleet's commands have done; whoever holds the fleet's lock is the only writer."""
 
     kind: ClassVar[str] = "fleet-state"
-    schema_version: ClassVar[int] = 1
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     name: Name
     """The fleet's name."""
@@ -190,6 +204,10 @@ class FleetState(Record):
 
     def box(self, name: str) -> BoxState:
         return next((box for box in self.boxes if box.name == name), BoxState(name=name))
+
+    def without(self, name: str) -> FleetState:
+        """The same without that box."""
+        return self.model_copy(update={"boxes": tuple(box for box in self.boxes if box.name != name)})
 
     def with_box(self, changed: BoxState) -> FleetState:
         """The same with that box as it is now; a new one comes last."""

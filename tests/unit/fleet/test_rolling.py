@@ -11,7 +11,7 @@ import pytest
 
 from upright import store
 from upright.errors import LaunchError
-from upright.fleet import boxes, rolling
+from upright.fleet import box_steps, boxes, differences, ending, rolling
 from upright.fleet.directory import FleetDir
 from upright.fleet.looking import look
 from upright.fleet.rolling import roll
@@ -53,15 +53,23 @@ class World:
             states.append(BoxState(name=name, deployment=here.name, admitted=True))
         self.directory.write(FleetState(name="f", boxes=tuple(states)))
         monkeypatch.setattr(rolling, "plan_fleet", self.plan)
-        monkeypatch.setattr(rolling, "restart", self.restart)
-        monkeypatch.setattr(rolling, "climb", self.climb)
-        monkeypatch.setattr(rolling, "admit", self.admit)
-        monkeypatch.setattr(rolling, "running", self.running)
+        monkeypatch.setattr(box_steps, "restart", self.restart)
+        monkeypatch.setattr(box_steps, "climb", self.climb)
+        monkeypatch.setattr(box_steps, "admit", self.admit)
+        monkeypatch.setattr(ending, "stop", self.stop)
+        monkeypatch.setattr(differences, "_of_router", lambda *_, **__: None)
+        monkeypatch.setattr(differences, "running_router", lambda directory: object())
+        for module in (box_steps, rolling, differences):
+            monkeypatch.setattr(module, "running", self.running)
         self.left: int | None = 3
         """Requests of a busy box."""
         monkeypatch.setattr(
-            rolling, "wait_until_idle", lambda here, **_: self.left if here.name[-1] in self.busy else 0
+            box_steps, "wait_until_idle", lambda here, **_: self.left if here.name[-1] in self.busy else 0
         )
+
+    def stop(self, here: DeploymentDir) -> Deployment:
+        self.done.append(f"{here.name[-1]} stopped")
+        return here.read(Deployment).model_copy(update={"state": "stopped"})
 
     def plan(self, fleet: Fleet, folder: Path, **_: Any) -> list[Any]:
         record = SimpleNamespace(to_json=lambda: "{}", kind="box")
@@ -189,11 +197,27 @@ def test_the_only_box_that_answers_is_never_drained(world: World):
     assert world.done == []
 
 
-def test_a_box_that_the_fleet_no_longer_names_is_no_other_box(world: World):
+def test_a_box_that_the_fleet_no_longer_names_is_drained_and_stopped(world: World):
     world.fleet = world.fleet.model_copy(update={"boxes": world.fleet.boxes[:1]})
     made = world.roll()
-    assert "a is the only box that answers" in (made.reason or "")
-    assert world.done == []
+    assert made.outcome == "done"
+    assert world.done == ["a out", "a new", "a in", "b out", "b stopped", "c out", "c stopped"]
+    assert [(step.box, step.kind, step.phase) for step in made.steps[1:]] == [
+        ("b", "remove", "done"),
+        ("c", "remove", "done"),
+    ]
+    assert [box.name for box in world.directory.state().boxes] == ["a"]
+    assert world.directory.fleet() == world.fleet
+
+
+def test_a_box_whose_requests_do_not_end_does_not_leave(world: World):
+    world.busy.add("c")
+    world.fleet = world.fleet.model_copy(update={"boxes": world.fleet.boxes[:2]})
+    made = world.roll()
+    assert made.reason == "c still had 3 requests after 900 s; it was not stopped"
+    assert "c stopped" not in world.done
+    assert [box.name for box in world.directory.fleet().boxes] == ["a", "b", "c"], "what runs, not what was wished"
+    assert all(box.admitted for box in world.directory.state().boxes)
 
 
 @pytest.mark.parametrize("phase", ["draining", "restarting", "proving", "admitting"])
@@ -217,22 +241,23 @@ def test_a_roll_that_was_killed_is_told_of_and_goes_on(world: World, phase: str)
     assert look(world.fleet).roll == f"the last roll was stopped: {made.reason}"
 
 
-def test_boxes_that_were_never_started(world: World):
-    more = FleetBox(name="d", port=9999)
-    fleet = world.fleet.model_copy(update={"boxes": (*world.fleet.boxes, more)})
-    with pytest.raises(LaunchError, match="d of f was never started"):
-        roll(fleet, Path("fleet.yaml"), tell=lambda words: None)
+def test_a_roll_that_stops_leaves_what_runs_in_the_record(world: World):
+    """fleet.json holds what was applied so far: a has the new port, b and c have not."""
+    before = world.fleet
+    moved = tuple(box.model_copy(update={"port": box.port + 100}) for box in before.boxes)
+    world.fleet = before.model_copy(update={"boxes": moved, "drain_seconds": 5})
+    world.broken.add("b")
+    assert world.roll().outcome == "stopped"
+    assert [box.port for box in world.directory.fleet().boxes] == [8100, 8001, 8002]
 
 
-def test_a_roll_that_does_not_fit_changes_nothing_and_no_roll_changes_keys(
-    world: World, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_roll_that_does_not_fit_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch):
     before, keys = world.fleet, world.directory.keys()
     monkeypatch.setenv("ANOTHER", "sk-another-key")
     world.fleet, world.fits = before.model_copy(update={"drain_seconds": 5, "client_key": "env:ANOTHER"}), False
     assert roll(world.fleet, Path("fleet.yaml"), tell=lambda words: None).roll is None
     assert world.directory.fleet() == before
+    assert world.directory.keys() == keys
     world.fits = True
     assert world.roll().outcome == "done"
     assert world.directory.fleet() == world.fleet
-    assert world.directory.keys() == keys, "the router has the old one until it is restarted"

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.fleet.test_rolling import deployment
 from upright import store
 from upright.errors import HostError, LaunchError
-from upright.fleet import boxes, starting
+from upright.fleet import boxes, ending, front, starting
 from upright.fleet.directory import FleetDir
 from upright.fleet.rolling import roll
 from upright.fleet.starting import FleetStart, down, up
@@ -55,14 +55,15 @@ class Pair:
             "plan_fleet": self.plan,
             "start_box": self.start_box,
             "RouterFiles": lambda *_: files,
-            "_recipe": lambda *_: self.recipe(9000),
-            "_launched": lambda *_: deployment("pair-router", self.recipe(9000)),
-            "stop": self.stop,
-            "wait_until": lambda *_, **__: None,
+            "router_wanted": lambda *_: self.recipe(9000),
             "prove_through": lambda *_: SimpleNamespace(passed=True, observations=()),
         }
         for name, instead in stand_ins.items():
             monkeypatch.setattr(starting, name, instead)
+        monkeypatch.setattr(ending, "stop", self.stop)
+        monkeypatch.setattr(front, "RouterFiles", lambda *_: files)
+        monkeypatch.setattr(front, "wait_until", lambda *_, **__: None)
+        monkeypatch.setattr(front, "_launched", lambda *_: deployment("pair-router", self.recipe(9000)))
 
     def recipe(self, port: int) -> Any:
         made = router_recipe(self.fleet, folder="/r", program="python3", served_name="m", context_tokens=1024)
@@ -179,34 +180,37 @@ def test_a_box_that_had_fallen_before_is_down(pair: Pair):
 ELSEWHERE = ({"name": "a", "at": "ssh:far", "local_port": 41000}, {"name": "b", "port": 8002})
 
 
-@pytest.mark.parametrize(
-    ("runs", "says"),
-    [
-        ({}, "a runs on this machine, and fleet.yaml has it at ssh:far"),
-        ({"machine": "near"}, "a runs on near, and fleet.yaml has it at ssh:far"),
-        ({"machine": "far"}, "a answers here on port 8001, and fleet.yaml has local_port 41000"),
-    ],
-)
-def test_a_box_that_runs_elsewhere_is_not_left_there(pair: Pair, monkeypatch, runs: dict[str, str], says: str):
-    monkeypatch.setattr(boxes, "status", lambda here: here.read(Deployment))
+def test_a_box_that_runs_elsewhere_is_left_as_it_is(pair: Pair):
+    """`up` touches nothing that runs; a roll moves it, and until then the record says where it runs."""
+    pair.alive = {"a", "b"}
     before = pair.directory.fleet()
-    pair.has("a", "ready", **runs)
-    pair.fleet = a_pair(boxes=ELSEWHERE)
-    for command in (up, roll):
-        with pytest.raises(LaunchError, match=says) as caught:
-            command(pair.fleet, Path("fleet.yaml"), tell=pair.said.append)
-        assert (caught.value.hint or "").startswith("upright down pair-a, then upright fleet up")
-    assert pair.directory.fleet() == before
-    assert pair.lists == []
+    pair.fleet = a_pair(boxes=ELSEWHERE, drain_seconds=5)
+    assert pair.up().stands
+    assert pair.directory.fleet().boxes == before.boxes
+    assert pair.directory.fleet().drain_seconds == 5
+    assert "upright fleet plan" in pair.said[-1]
 
 
-def test_a_router_that_runs_elsewhere_is_not_left_there(pair: Pair, monkeypatch):
-    monkeypatch.setattr(boxes, "status", lambda here: here.read(Deployment))
+def test_a_box_that_fleet_yaml_no_longer_names_stays_on_the_list_until_a_roll(pair: Pair):
+    pair.alive = {"a", "b"}
+    pair.fleet = a_pair(boxes=({"name": "a", "port": 8001},))
+    assert pair.up().stands
+    assert pair.lists[-1] == {"a": "http://127.0.0.1:8001", "b": "http://127.0.0.1:8002"}
+    assert [box.name for box in pair.directory.fleet().boxes] == ["a", "b"], "what runs, not what was wished"
+
+
+def test_a_policy_is_recorded_when_it_is_applied(pair: Pair, monkeypatch: pytest.MonkeyPatch):
     here = store.create("pair-router")
-    here.write(deployment("pair-router", pair.recipe(9000)).model_copy(update={"state": "ready", "machine": "front"}))
-    pair.directory.write(pair.directory.state().model_copy(update={"router": "pair-router"}))
-    with pytest.raises(LaunchError, match=r"the router runs on front, and fleet\.yaml has it at here"):
-        pair.up()
+    here.write(deployment("pair-router", pair.recipe(9000)))
+    monkeypatch.setattr(starting, "running_router", lambda directory: here)
+    here.key_file.write_text(pair.directory.keys().client)
+    pair.alive = {"a", "b"}
+    pair.fleet = a_pair(router={"policy": "round_robin"})
+    assert pair.up().stands
+    assert pair.directory.fleet().router.policy == "auto", "the router that runs was started with it"
+    monkeypatch.setattr(starting, "running_router", lambda directory: None)
+    assert pair.up().stands
+    assert pair.directory.fleet().router.policy == "round_robin"
 
 
 def test_a_box_that_was_stopped_elsewhere_is_begun_anew(pair: Pair, monkeypatch):
@@ -217,7 +221,7 @@ def test_a_box_that_was_stopped_elsewhere_is_begun_anew(pair: Pair, monkeypatch)
     record = pair.recipe(8001)
     prepared: Any = SimpleNamespace(box=record, model=record, plan=record, recipe=record)
     fleet, known = a_pair(boxes=ELSEWHERE), pair.directory.state().box("a")
-    with pytest.raises(LaunchError, match="a of pair was never started"):
+    with pytest.raises(LaunchError, match="no box of pair runs"):
         roll(fleet, Path("fleet.yaml"), tell=pair.said.append)
     made = boxes.start_box(fleet, fleet.boxes[0], prepared, known, pair.directory.keys(), print, lambda _: None)
     assert made.deployment not in (None, "pair-a")
