@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.failure_board import diagnosed
 from upright import catalog
 from upright.catalog.recorded_flags import recorded_versions, versions_taking
 from upright.catalog.rows.failure import FailureRow, SeenLine
@@ -14,7 +15,8 @@ from upright.diagnosing.matching import claims
 
 ROWS = catalog.failures()
 FRAMES = [row for row in ROWS if row.where == "frame"]
-LINES = [row for row in ROWS if row.where != "frame"]
+WORDS = [row for row in ROWS if row.where == "words"]
+LINES = [row for row in ROWS if row.where not in ("frame", "words")]
 SEEN = [(row, seen) for row in LINES if row.seen != "none" for seen in row.seen]
 HEALTHY = [
     (file.stem, line)
@@ -42,16 +44,29 @@ def test_a_frame_belongs_to_the_first_row_that_names_its_part(row: FailureRow) -
         assert next(other.id for other in FRAMES if other.matches(seen.line)) == row.id
 
 
+@pytest.mark.parametrize("row", WORDS, ids=lambda row: row.id)
+def test_a_report_is_told_by_its_row(row: FailureRow) -> None:
+    assert row.seen != "none"
+    for seen in row.seen:
+        assert diagnosed(seen.line).code == row.id
+
+
+def test_a_healthy_line_by_itself_is_no_report() -> None:
+    """Somebody pastes one line that no engine's mark stands in: it is still nobody's complaint."""
+    for line in dict.fromkeys(catalog.healthy_lines()):
+        assert not (diagnosed(line).code or "").startswith("words-"), line
+
+
 def test_healthy_lines_raise_no_alarm() -> None:
     assert len(HEALTHY) >= 60
-    claimed = {(row.id, line) for _, line in HEALTHY for row in claims(line, ROWS) if row.alarms}
+    claimed = {(row.id, line) for _, line in HEALTHY for row in claims(line, LINES) if row.alarms}
     assert claimed == set()
 
 
 def test_lines_that_are_normal_and_mean_a_hang_only_with_silence_are_hangs() -> None:
     hangs = {row.id: row for row in ROWS if row.severity == "hang"}
     assert {"vllm-nccl-version-then-silence", "nccl-init-then-silence", "shm-broadcast-waits"} <= set(hangs)
-    claimed = {row.id for _, line in HEALTHY for row in ROWS if row.matches(line)}
+    claimed = {row.id for _, line in HEALTHY for row in LINES if row.matches(line)}
     normal = set(hangs) - {"sglang-health-check"}  # a complaint, though a healthy engine makes it too
     assert normal <= claimed, "the healthy logs hold these lines: that is why they need silence"
     assert all(row.silence_seconds and not row.alarms for row in hangs.values())

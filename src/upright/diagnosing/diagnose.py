@@ -14,6 +14,7 @@ from upright.diagnosing.excerpt import excerpt, last_words, offered_row
 from upright.diagnosing.places import placed
 from upright.diagnosing.remedies import filled, for_this_line, has_already
 from upright.diagnosing.scan import Hit, Scan, scan
+from upright.diagnosing.words import told
 from upright.records.diagnosis import Diagnosis, Finding, Sighting
 from upright.records.recipe import Recipe
 
@@ -57,7 +58,7 @@ def diagnose_file(log: Path, *, subject: str | None = None, around: Around | Non
 def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Diagnosis:
     """One pass; a second one over a part of it only for a cause that no row knows, so `log` must be seekable."""
     around = around or Around()
-    rows = [row for row in catalog.failures() if row.where not in ("answer", "frame")]
+    rows = [row for row in catalog.failures() if row.where not in ("answer", "frame", "words")]
     seen = scan(log, rows)
     engine = around.engine or marks.engine_of(seen.head) or _engine_by_rows(seen)
     hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
@@ -77,6 +78,9 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
             hits.insert(0, place)
     elif not failed and stood is False:
         pieces = last_words(seen)
+    if not known and stood is None and (report := told(seen, hits, catalog.failures())):
+        cause, known, failed, pieces = report, True, True, (report.first,)
+        hits = [report, *(hit for hit in hits if hit.row is not report.row)]
     return Diagnosis(
         subject=subject,
         engine=engine,

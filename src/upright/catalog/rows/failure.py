@@ -53,8 +53,8 @@ class FailureRow(Row):
     """Versions that print it."""
     tells: Tells = "cause"
     """cause: its own line; class, family: any of a kind; topic: its part; refusal: words; consequence: of a fall."""
-    where: Literal["log", "kernel", "host", "answer", "frame"] = "log"
-    """The engine's log, the kernel's, what the machine says, an answer, or a frame above an exception nobody knows."""
+    where: Literal["log", "kernel", "host", "answer", "frame", "words"] = "log"
+    """The engine's log, the kernel's, the machine, an answer, a frame of an exception nobody knows, a person's words."""
     severity: Severity
     """fatal at start, crash, hang, corruption of answers, request lost, symptom (look above), slow, information."""
     pattern: Annotated[str, AfterValidator(_pattern)]

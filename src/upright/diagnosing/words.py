@@ -1,0 +1,44 @@
+"""A report in somebody's own words, with no line of an engine in it -> the row that its words tell of.
+
+Words that are harmless in a log ("stuck", "slow") mean something where a person writes them, so these rows are asked
+only about a text in which no line is an engine's and that no other row knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from upright.catalog.rows.failure import TELLING, FailureRow
+from upright.diagnosing import lines
+from upright.diagnosing.scan import HEAD_BYTES, Hit, Scan
+from upright.records.diagnosis import Sighting
+
+LONGEST_REPORT = 6_000
+"""Characters: who writes more pastes a log."""
+_SPACES = re.compile(r"\s+")
+_WORD = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2,}")
+_FEWEST_WORDS = 3
+
+
+def told(seen: Scan, hits: Sequence[Hit], rows: Iterable[FailureRow]) -> Hit | None:
+    """None if it is too long for a report, or tells of nothing that a row knows."""
+    if not seen.head.strip() or seen.bytes > HEAD_BYTES:
+        return None
+    own = [line for line in seen.head[:LONGEST_REPORT].splitlines() if not lines.begins(line)]
+    report = _SPACES.sub(" ", " ".join(own)).strip()
+    if len(_WORD.findall(report)) < _FEWEST_WORDS:
+        return None
+    speaking = [row for row in rows if row.where == "words" and row.matches(report)]
+    slow = [hit for hit in hits if hit.row.severity == "slow"]
+    if slow and all(TELLING[row.tells] >= TELLING[slow[0].row.tells] for row in speaking):
+        return slow[0]
+    row = min(speaking, key=lambda row: TELLING[row.tells], default=None)
+    return Hit(row, _sighting(row, seen), {}, 1) if row is not None else None
+
+
+def _sighting(row: FailureRow, seen: Scan) -> Sighting:
+    """The first line that tells it by itself; the first one at all if only several together do."""
+    numbered = [(number, line) for number, line in enumerate(seen.head.splitlines(), 1) if line.strip()]
+    number, line = next((pair for pair in numbered if row.matches(pair[1])), numbered[0])
+    return Sighting(number=number, text=line.strip()[:LONGEST_REPORT])
