@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from upright.catalog.rows.failure import TELLING, FailureRow
-from upright.diagnosing import lines
+from upright.diagnosing import lines, marks
 from upright.diagnosing.scan import HEAD_BYTES, Hit, Scan
 from upright.records.diagnosis import Sighting
 
@@ -19,15 +19,21 @@ LONGEST_REPORT = 6_000
 _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2,}")
 _FEWEST_WORDS = 3
+_PROGRAMS = re.compile(
+    r"^\s*(?:\w+[_.]\w[\w.]*(?:\(\))?: |(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[: ]"
+    r"|[\w.]+ - (?:ERROR|WARNING|INFO)\b|File \"|Traceback |\[[\w.:/ -]+\]|\w+\(\w+|.{0,200}\bError: )"
+)
+"""How programs begin a line and people do not."""
 
 
 def told(seen: Scan, hits: Sequence[Hit], rows: Iterable[FailureRow]) -> Hit | None:
-    """None if it is too long for a report, or tells of nothing that a row knows."""
+    """None if it is too long for a report, mostly a program's, or tells of nothing that a row knows."""
     if not seen.head.strip() or seen.bytes > HEAD_BYTES:
         return None
-    own = [line for line in seen.head[:LONGEST_REPORT].splitlines() if not lines.begins(line)]
+    written = [line for line in seen.head[:LONGEST_REPORT].splitlines() if line.strip()]
+    own = [line for line in written if _is_a_persons(line)]
     report = _SPACES.sub(" ", " ".join(own)).strip()
-    if len(_WORD.findall(report)) < _FEWEST_WORDS:
+    if 2 * len(own) < len(written) or len(_WORD.findall(report)) < _FEWEST_WORDS:
         return None
     speaking = [row for row in rows if row.where == "words" and row.matches(report)]
     slow = [hit for hit in hits if hit.row.severity == "slow"]
@@ -35,6 +41,10 @@ def told(seen: Scan, hits: Sequence[Hit], rows: Iterable[FailureRow]) -> Hit | N
         return slow[0]
     row = min(speaking, key=lambda row: TELLING[row.tells], default=None)
     return Hit(row, _sighting(row, seen), {}, 1) if row is not None else None
+
+
+def _is_a_persons(line: str) -> bool:
+    return not (lines.begins(line) or _PROGRAMS.match(line) or marks.EXCEPTION.search(line))
 
 
 def _sighting(row: FailureRow, seen: Scan) -> Sighting:

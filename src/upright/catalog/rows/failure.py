@@ -54,7 +54,7 @@ class FailureRow(Row):
     tells: Tells = "cause"
     """cause: its own line; class, family: any of a kind; topic: its part; refusal: words; consequence: of a fall."""
     where: Literal["log", "kernel", "host", "answer", "frame", "words"] = "log"
-    """The engine's log, the kernel's, the machine, an answer, a frame of an exception nobody knows, a person's words."""
+    """The engine's log, the kernel's, the machine, an answer, a frame of an unknown exception, a person's own words."""
     severity: Severity
     """fatal at start, crash, hang, corruption of answers, request lost, symptom (look above), slow, information."""
     pattern: Annotated[str, AfterValidator(_pattern)]
