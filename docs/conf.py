@@ -9,5 +9,6 @@ extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
+html_extra_path = ["llms.txt"]
 html_theme = "furo"
 html_title = "Upright"

@@ -43,10 +43,11 @@ def steps(page: Path) -> list[Step]:
     return found
 
 
-def run_page(page: Path, folder: Path, environment: dict[str, str]) -> list[str]:
-    """Run every command of the page in order, in one folder; returns what does not agree."""
+def run_page(page: Path, folder: Path, environment: dict[str, str], programs: Path | None = None) -> list[str]:
+    """Run every command of the page in order, in one folder; returns what does not agree. `upright` is the one in
+    `programs`, or the one that all tests have."""
     complaints, path = [], f"{environment.get('PATH', os.environ['PATH'])}:{Path(sys.executable).parent}"
-    environment = {**environment, "PATH": f"{program().parent}:{path}", "NO_COLOR": "1", "COLUMNS": "80"}
+    environment = {**environment, "PATH": f"{programs or program().parent}:{path}", "NO_COLOR": "1", "COLUMNS": "80"}
     for step in steps(page):
         done = subprocess.run(
             ["bash", "-c", step.command],

@@ -22,7 +22,7 @@ def test_the_capture_is_of_today() -> None:
 def test_the_readme_shows_a_whole_run() -> None:
     page = (ROOT / "README.md").read_text()
     capture = page.partition("<!-- capture: scripts/capture-run -->\n```text\n")[2].partition("```\n")[0]
-    assert capture.startswith("$ upright run tiny-kimi-q8_0.gguf")
+    assert capture.startswith("$ upright demo\n")
     assert re.search(r"\n  stands +yes\n", capture)
     assert re.search(r"\n  decode +[\d,.]+ tok/s \(median of \d+ answers, measured\)\n", capture)
     assert re.search(r"\n  prefill +[\d,.]+ tok/s \(a prompt of [\d,]+ tokens, measured\)\n", capture)
