@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from upright import catalog
 from upright.catalog.rows.words import MeasurementRow
 from upright.cli.main import cli
+from upright.planning.assumed_memory import of_processor
 
 STATED = Path(__file__).with_name("published_runs_stated.csv")
 EVERY = 17
@@ -19,7 +20,7 @@ EVERY = 17
 # tokens is more than the pool holds. A plan is for users with contexts of their own.
 _ONE_PROMPT = "benchmarks/inference-throughput/"
 _PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
-_BOXES = {"gb10": "dgx-spark"}
+_BOXES = {"gb10": "dgx-spark", "none": "cpu"}
 _UBATCH = 2048
 """What llama-bench reads at depth 0 in these runs."""
 
@@ -71,7 +72,7 @@ def one_prompt(row: MeasurementRow) -> bool:
 def argv(row: MeasurementRow) -> list[str]:
     """With what the author says of the run, and nothing that only we would know."""
     count, prompt = row.gpu_count or 1, row.prefill_tokens_per_second is not None
-    box = _BOXES.get(row.gpu) if count == 1 else None
+    box = _BOXES.get(row.gpu) if count == 1 or row.gpu == "none" else None
     least = _UBATCH if prompt and row.engine == "llama.cpp" and not row.context_tokens else 0
     context = max(least, row.context_tokens or 0) * (2 if prompt else 1)
     context = max(1024, context)
@@ -85,9 +86,17 @@ def argv(row: MeasurementRow) -> list[str]:
         words += ["--kv-dtype", kv]
     if row.speculation not in (None, "none"):
         words += ["--draft", *(["--acceptance", str(row.acceptance)] if row.acceptance else [])]
-    if row.host_bandwidth:
-        words += ["--host-bandwidth", row.host_bandwidth.partition(" ")[0], "--host-memory", "512"]
-    return [*words, "--json"]
+    return [*words, *_system_ram(row), "--json"]
+
+
+def _system_ram(row: MeasurementRow) -> list[str]:
+    """As its owner states it: GB/s, else the processor; the amount, else plenty."""
+    processor = (row.cpu or "").partition(",")[0]
+    stated = row.host_bandwidth.partition(" ")[0] if row.host_bandwidth else processor
+    if not row.host_bandwidth and of_processor(processor) is None:
+        return []
+    amount = re.search(r"(\d+) GB", row.cpu or "")
+    return ["--host-bandwidth", stated, "--host-memory", f"{amount[1]}GB" if amount else "512"]
 
 
 _FILES = {

@@ -37,7 +37,7 @@ def record(row: BoxRow) -> Box:
         memory_bandwidth_bytes_per_second=_figure(row.memory_bandwidth_gb_s, row, GB),
         numa=tuple(NumaNode(index=node, cpus="", memory_bytes=_unsaid(row)) for node in range(row.numa_nodes or 0)),
         gpus=tuple(_gpu(index, gpu, row) for index in range(row.gpu_count)) if gpu else (),
-        links=_links(row),
+        links=_links(row, gpu),
     )
 
 
@@ -77,11 +77,12 @@ def _gpu(index: int, gpu: GpuRow, box: BoxRow) -> Gpu:
     )
 
 
-def _links(row: BoxRow) -> tuple[Link, ...]:
+def _links(row: BoxRow, gpu: GpuRow | None) -> tuple[Link, ...]:
     """Every pair, where the row says enough to know its path."""
     pairs = combinations(range(row.gpu_count), 2)
     if row.nvlinks:
-        return tuple(Link(a=a, b=b, path=f"NV{row.nvlinks}") for a, b in pairs)
+        path = "XGMI" if gpu is not None and gpu.vendor == "amd" else f"NV{row.nvlinks}"
+        return tuple(Link(a=a, b=b, path=path) for a, b in pairs)
     if not row.gpu_numa:
         return ()
     return tuple(Link(a=a, b=b, path=_path(row, a, b)) for a, b in pairs)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from upright.catalog.rows.base import Fact
 from upright.catalog.rows.hardware import BoxRow, GpuRow
+from upright.units import GB, GIB
 
 _NAME = re.compile(r"([1-9]\d?)-?x-?(.+)", re.IGNORECASE)
 _MOST = 16
@@ -35,8 +37,17 @@ def counted(name: str, find: Callable[[str], GpuRow | None]) -> BoxRow | None:
         name=f"{count}x {gpu.name}",
         gpu=gpu.id,
         gpu_count=count,
+        memory_gib=_shared_memory(gpu) if count == 1 else None,
         nvlinks=int(links.value or 0) if links else 0,
         notes=tuple(notes),
         grade="D",
         sources=("a class of machine: the GPU row, counted",),
     )
+
+
+def _shared_memory(gpu: GpuRow) -> Fact | None:
+    """System RAM of a machine whose GPU has no other memory."""
+    sold = gpu.memory_gb
+    if not gpu.unified_memory or sold.value is None:
+        return None
+    return Fact(value=sold.value * GB / GIB, grade=sold.grade, source=sold.source, note="GPU and system share it")

@@ -1,7 +1,8 @@
 """A version and a range -> whether it is inside.
 
 Rows carry ranges as data: `>=0.18,<0.26`, `<=0.32.0`, `==b11669`, `*`. The same spelling serves compute capabilities:
-`>=12.0,<13`. Anything after the numbers (`.post1`, `rc2`, `+cpu`) is compared only where it changes the order.
+`>=12.0,<13`, or a name: `==gfx942`, `==apple*`. Anything after the numbers (`.post1`, `rc2`, `+cpu`) is compared only
+where it changes the order.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ _BEFORE = re.compile(r"^[.\-]?(a|alpha|b|beta|rc|dev|pre)", re.IGNORECASE)
 _AFTER = re.compile(r"^[.\-]?post(\d+)", re.IGNORECASE)
 
 Version = tuple[tuple[int, ...], int]
+_NAME: Version = ((), 0)
+"""What is no version: equal to none, and compared by its text."""
 
 
 @cache
@@ -43,8 +46,18 @@ def clauses(range_: str) -> tuple[tuple[str, Version], ...]:
         match = _CLAUSE.fullmatch(part.strip())
         if match is None:
             raise ValueError(f"{range_!r} is not a range; write '*' or comparisons such as '>=0.18,<0.26'")
-        comparisons.append((match[1], parse(match[2])))
+        comparisons.append((match[1], _end(match[1], match[2])))
     return tuple(comparisons)
+
+
+def _end(sign: str, text: str) -> Version:
+    """A name (`==gfx942`) can only be equal."""
+    try:
+        return parse(text)
+    except ValueError:
+        if sign == "==":
+            return _NAME
+        raise
 
 
 def bound(range_: str, sign: str) -> str | None:
@@ -55,13 +68,21 @@ def bound(range_: str, sign: str) -> str | None:
 
 def inside(version: str, range_: str) -> bool:
     """Whether every comparison of the range holds. A version that cannot be ordered (a commit) is inside `*` alone."""
-    if not (comparisons := clauses(range_)):
+    if not (comparisons := clauses(range_)) or _named(version, range_.strip()):
         return True
     try:
         ours = parse(version)
     except ValueError:
         return False
     return all(_holds(ours, sign, other) for sign, other in comparisons)
+
+
+def _named(name: str, range_: str) -> bool:
+    """`==gfx942`, or every name that begins so: `==apple*`."""
+    if not range_.startswith("=="):
+        return False
+    wanted = range_[2:]
+    return name.startswith(wanted[:-1]) if wanted.endswith("*") else name == wanted
 
 
 def _holds(ours: Version, sign: str, other: Version) -> bool:

@@ -37,6 +37,8 @@ class Engine(ABC):
     """As its makers write it."""
     loads: ClassVar[tuple[Format, ...]]
     """Artifacts that it takes."""
+    runs_on: ClassVar[tuple[str, ...]] = ("nvidia",)
+    """GPUs that it has kernels for, by vendor or by compute capability."""
     program: ClassVar[str]
     """Its bare command."""
     where_from: ClassVar[str]

@@ -49,7 +49,7 @@ def over_pcie(plan: Plan, box: Box) -> bool:
     if used < 2:
         return False
     links = _links(box, used)
-    return not any(link.nvlinks for link in links) if links else is_sm12(box)
+    return not any(link.fabric for link in links) if links else is_sm12(box)
 
 
 def dense_mla(model: Model) -> bool:

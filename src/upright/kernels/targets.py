@@ -44,7 +44,11 @@ def target(name: str) -> CompileTarget:
 
 def of_capability(compute_capability: str) -> CompileTarget:
     """The least that any GPU of this capability offers: a kernel that fits fits on each of them."""
-    major, minor = compute_capability.split(".")
+    major, dot, minor = compute_capability.partition(".")
+    if not (dot and major.isdigit() and minor.isdigit()):
+        raise UsageError(
+            f"kernels are compiled for NVIDIA GPUs only, not for {compute_capability}", hint="--target sm_120, for one"
+        )
     number = int(major) * 10 + int(minor)
     alike = [row for row in catalog.gpus() if row.compute_capability == compute_capability]
     known = [row for row in alike if row.shared_memory_block_kib.value is not None]

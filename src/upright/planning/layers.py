@@ -14,7 +14,7 @@ from upright.planning.buffers import COMPUTE_BAND, compute_buffer, padded_contex
 from upright.planning.devices import HOST, HOST_RESERVE, LEAST_HOST_BYTES, gpus, host_bytes, not_specified
 from upright.planning.kvcache import cache_shape
 from upright.planning.layouts import Storage
-from upright.planning.offering import refuses_types
+from upright.planning.offering import refuses_types, silicon_names
 from upright.planning.overhead import AGAIN, overheads
 from upright.planning.placement import (
     DeviceLoad,
@@ -201,7 +201,7 @@ def _budgets(case: LayerCase, job: PlacementJob) -> tuple[DeviceBudget, ...]:
             device=device.name,
             capacity_bytes=budget,
             basis=device.basis,
-            why=f"CUDA's {memory(device.cuda_bytes)} less a margin of {memory(case.margin.bytes)}",
+            why=f"{_whose(case.box)} {memory(device.cuda_bytes)} less a margin of {memory(case.margin.bytes)}",
         )
         for device, budget in zip(job.gpus, job.gpu_budgets, strict=True)
     ]
@@ -215,6 +215,14 @@ def _budgets(case: LayerCase, job: PlacementJob) -> tuple[DeviceBudget, ...]:
         )
     )
     return tuple(budgets)
+
+
+def _whose(box: Box) -> str:
+    """Who says how much memory there is."""
+    vendors = silicon_names(box)
+    if "apple" in vendors:
+        return "macOS lets the GPU have"
+    return "the driver's" if "amd" in vendors else "CUDA's"
 
 
 def _host_words(job: PlacementJob, known: Figure) -> str:

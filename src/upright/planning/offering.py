@@ -1,11 +1,14 @@
-"""Goal + Model -> the engines to plan with, and what each of them is known to be able to."""
+"""Goal + Model + Box -> the engines to plan with, and what each of them is known to be able to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from upright import catalog
+from upright.catalog.rows.hardware import GpuRow
 from upright.engines import ENGINES, engine_named
 from upright.engines.facets.spread import Layers, Ranks
+from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Goal, Objection
 
@@ -31,19 +34,41 @@ def shares_cache(engine: str, version: str | None) -> bool:
     return ranks is not None and ranks.sharing.able(version)
 
 
-def engines_for(model: Model, goal: Goal) -> Iterator[tuple[str, Objection | None]]:
-    """Engines that load the artifact, or the one that was asked for with what stands in its way."""
+def engines_for(model: Model, goal: Goal, box: Box) -> Iterator[tuple[str, Objection | None]]:
+    """Engines that load the artifact and run here, or the one that was asked for with what stands in its way."""
     able = loading(model.format)
     if goal.engine is not None and goal.engine not in able:
         message = f"{goal.engine} does not load {model.format}: {model.name} is for {' or '.join(able)}"
         yield goal.engine, Objection(code="wrong-format", message=message, remedy=f"--engine {able[0]}")
         return
-    for engine in able:
-        if goal.engine not in (None, engine):
-            continue
-        if goal.engine is None and (ENGINES[engine].by_name_only or refuses_types(engine, model)):
-            continue
+    asked = (
+        (goal.engine,)
+        if goal.engine is not None
+        else tuple(engine for engine in able if not (ENGINES[engine].by_name_only or refuses_types(engine, model)))
+    )
+    there = [engine for engine in asked if runs_on(engine, box)]
+    for engine in there:
         yield engine, _against(engine, goal)
+    if asked and not there:
+        yield asked[0], _no_kernels(asked[0], box, [other for other in able if runs_on(other, box)])
+
+
+def silicon_names(box: Box) -> set[str]:
+    """Vendor and compute capability of the GPUs; none for GPUs that the catalogue does not know."""
+    rows = (catalog.find("gpus", gpu.row) for gpu in box.gpus if gpu.row)
+    return {name for row in rows if isinstance(row, GpuRow) for name in (row.vendor, row.compute_capability)}
+
+
+def runs_on(engine: str, box: Box) -> bool:
+    """Whether it has kernels for these GPUs, as far as is known."""
+    silicon = silicon_names(box)
+    return not silicon or bool(silicon & set(ENGINES[engine].runs_on))
+
+
+def _no_kernels(engine: str, box: Box, others: Sequence[str]) -> Objection:
+    message = f"{engine} has no kernels for {box.gpus[0].name}, as far as is known"
+    remedy = f"--engine {others[0]}" if others else "a GGUF, which llama.cpp runs there"
+    return Objection(code="no-kernels", message=message, remedy=remedy)
 
 
 def refuses_types(engine: str, model: Model) -> bool:

@@ -201,7 +201,7 @@ class _Search:
         if model.source not in self._references:
             self._references[model.source] = model.reference
         made_from = (self._box_reference, self._references[model.source])
-        for engine, problem in engines_for(model, goal):
+        for engine, problem in engines_for(model, goal, self._box):
             version = goal.engine_version or _version_of(goal.image, self._box, engine)
             taught = self._lessons(engine, version)
             for made in self._of_engine(_Wanted(at_most(model), goal, engine, version, context, made_from, taught)):
@@ -372,7 +372,8 @@ def _objecting(done: Plan, objections: Sequence[Objection]) -> Plan:
 def _within_reach(plan: Plan) -> bool:
     """Whether the weights themselves fit: then settings are the question, not another artifact."""
     return plan.kv.capacity_tokens > 0 and not any(
-        objection.code in ("wrong-format", "no-gpu", "ik-only-types", NOT_KNOWN) for objection in plan.objections
+        objection.code in ("wrong-format", "no-gpu", "no-kernels", "ik-only-types", NOT_KNOWN)
+        for objection in plan.objections
     )
 
 

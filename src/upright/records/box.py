@@ -73,13 +73,19 @@ class Link(Part):
     b: int
     """Index of the other; a < b."""
     path: str
-    """NV# is # NVLinks; PIX one PCIe bridge, PXB several, PHB a host bridge, NODE one socket, SYS across sockets."""
+    """NV# is # NVLinks, XGMI AMD's Infinity Fabric; PIX one PCIe bridge, PXB several, PHB a host bridge, NODE one
+    socket, SYS across sockets."""
     peer_access: str | None = None
     """OK, or the driver's reason why not: CNS chipset, GNS GPU, TNS topology, NS not supported; None if unknown."""
 
     @property
     def nvlinks(self) -> int:
         return int(self.path[2:]) if self.path.startswith("NV") and self.path[2:].isdigit() else 0
+
+    @property
+    def fabric(self) -> bool:
+        """Whether GPUs talk past PCIe: over NVLink, or over Infinity Fabric."""
+        return self.nvlinks > 0 or self.path == "XGMI"
 
 
 class Cpu(Part):

@@ -76,6 +76,7 @@ class Container:
 def in_container(recipe: Recipe, image: str | None = None, *, reached: str = ON_LOOPBACK) -> Container:
     """`reached` says who gets to the port, though the engine binds every address."""
     chosen = image or recipe.image
+    _nvidia_only(recipe)
     if chosen is None:
         raise UsageError(
             f"no image of {recipe.engine} is known", hint="name yours: --image NAME:TAG (a tag that stays, or a digest)"
@@ -97,6 +98,16 @@ def in_container(recipe: Recipe, image: str | None = None, *, reached: str = ON_
         memory_limit_bytes=recipe.memory_limit_bytes,
         mounts=(mount, Mount(CACHE_FOLDER, CACHE_MOUNT, False, "compiled kernels and graphs, kept between starts")),
     )
+
+
+def _nvidia_only(recipe: Recipe) -> None:
+    """How a container gets GPUs is written for NVIDIA's toolkit, and the images that are known are built for it."""
+    silicon = recipe.circumstances.compute_capability if recipe.circumstances else None
+    if recipe.gpus and silicon and not silicon[0].isdigit():
+        raise UsageError(
+            f"containers are written for NVIDIA GPUs, and this recipe is for {silicon}",
+            hint="--to shell or systemd: the engine as it is installed there",
+        )
 
 
 def words(settings: Iterable[Setting]) -> tuple[str, ...]:

@@ -145,7 +145,7 @@ def _links(box: Box) -> Iterator[str]:
     for link in box.links:
         groups.setdefault(link.path, []).append(f"{link.a}-{link.b}")
     shown = [_group(path, groups[path], len(box.links)) for path in sorted(groups, key=_distance)]
-    yield "; ".join(shown) + ("" if any(link.nvlinks for link in box.links) else "; no NVLink")
+    yield "; ".join(shown) + ("" if any(link.fabric for link in box.links) else "; no NVLink")
     nodes = {gpu.numa_node for gpu in box.gpus}
     if len(nodes) > 1 and None not in nodes:
         yield "; ".join(

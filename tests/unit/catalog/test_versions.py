@@ -24,6 +24,11 @@ from upright.catalog.versions import bound, inside, parse
         ("12.1", ">=12.0,<13", True),
         ("12.0", "!=12.1", True),
         ("9.0", ">=12.0,<13", False),
+        ("gfx942", "==gfx942", True),
+        ("gfx942", "==gfx950", False),
+        ("gfx942", ">=9.0,<12", False),
+        ("apple8", "==apple*", True),
+        ("12.0", "==apple*", False),
     ],
 )
 def test_inside(version: str, range_: str, holds: bool) -> None:

@@ -191,7 +191,9 @@ def _gpu(row: GpuRow) -> dict[str, Any]:
         ("power", _said(row.power_w, "W")),
         ("links", _links(row)),
     ]
-    small = row.shared_memory_block_bytes <= 101376
+    of_nvidia = row.vendor == "nvidia"
+    silicon = f"SM {row.compute_capability}" if of_nvidia else row.compute_capability
+    small = of_nvidia and row.shared_memory_block_bytes <= 101376
     matters = (
         "Kernels tuned for 227 KiB of shared memory a block (SM 9.0, 10.x) do not start in its 99: the number 101376 "
         "in an error means this."
@@ -200,15 +202,16 @@ def _gpu(row: GpuRow) -> dict[str, Any]:
     )
     return {
         "title": row.name,
-        "what": " ".join(row.notes) or f"A GPU of SM {row.compute_capability} with {row.memory_kind} memory.",
+        "what": " ".join(row.notes) or f"A GPU of {silicon} with {row.memory_kind} memory.",
         "matters": matters, "facts": tuple(facts),
-        "see": (row.compute_capability, *(("triton-shared-memory",) if small else ())),
+        "see": (*((row.compute_capability,) if of_nvidia else ()), *(("triton-shared-memory",) if small else ())),
     }  # fmt: skip
 
 
 def _links(row: GpuRow) -> str:
+    wire = "Infinity Fabric" if row.vendor == "amd" else "NVLink"
     pcie = f"PCIe {row.pcie_generation} x{row.pcie_lanes}" if row.pcie_generation else "no PCIe"
-    return f"{pcie}, NVLink {_said(row.nvlink_gb_s, 'GB/s')}" if row.nvlink_gb_s.value else f"{pcie}, no NVLink"
+    return f"{pcie}, {wire} {_said(row.nvlink_gb_s, 'GB/s')}" if row.nvlink_gb_s.value else f"{pcie}, no {wire}"
 
 
 def _box(row: BoxRow) -> dict[str, Any]:

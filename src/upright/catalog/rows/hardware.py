@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -29,18 +29,20 @@ class GpuRow(Row):
     """Names that the driver reports; tuned kernel configurations are keyed on them."""
     aliases: tuple[str, ...] = ()
     """Other names that people type."""
+    vendor: Literal["nvidia", "amd", "apple"] = "nvidia"
+    """Whose it is: no engine has kernels for all of them."""
     compute_capability: str
-    """`12.0` and the like: a number with consequences."""
+    """`12.0` and the like: a number with consequences. Of AMD the target of its compiler, of Apple the GPU family."""
     memory_kind: str
     """GDDR7, HBM3e, unified LPDDR5X and so on."""
     unified_memory: bool = False
     """Whether the GPU shares the host's memory."""
     sm_count: Fact
-    """Streaming multiprocessors."""
+    """Streaming multiprocessors; of AMD compute units, of Apple GPU cores."""
     memory_gb: Fact
     """Memory as sold, in decimal GB as the vendor counts."""
     memory_reported_mib: Fact
-    """Memory that the driver reports as the device's total."""
+    """Memory that the driver reports as the device's total; of unified memory what the GPU may have of it."""
     memory_bandwidth_gb_s: Fact
     """Peak memory bandwidth."""
     memory_bandwidth_loaded_gb_s: Fact | None = None
@@ -70,7 +72,8 @@ class GpuRow(Row):
     nvlink_gb_s: Fact
     """NVLink bandwidth in both directions together; 0 if it has none."""
     board_nvlinks: Fact | None = None
-    """NVLinks to any other GPU of its board, as in the NV# of the topology matrix; None if it comes on no board."""
+    """NVLinks to any other GPU of its board, as in the NV# of the topology matrix, or links of AMD's Infinity Fabric;
+    None if it comes on no board."""
     notes: tuple[str, ...] = ()
     """What surprises people."""
 

@@ -32,6 +32,7 @@ class LlamaCpp(Engine):
     name = "llama.cpp"
     title = "llama.cpp"
     loads = ("gguf",)
+    runs_on = ("nvidia", "amd", "apple")
     program = "llama-server"
     where_from = "Debian's llama.cpp-tools, Homebrew's llama.cpp, or https://github.com/ggml-org/llama.cpp/releases"
     standing = 2

@@ -27,6 +27,7 @@ class Sglang(Engine):
     name = "sglang"
     title = "SGLang"
     loads = ("safetensors",)
+    runs_on = ("nvidia", "gfx942", "gfx950")
     program = "python3"
     where_from = "pip install sglang, or the image lmsysorg/sglang"
     standing = 1

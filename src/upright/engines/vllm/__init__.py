@@ -28,6 +28,7 @@ class Vllm(Engine):
     name = "vllm"
     title = "vLLM"
     loads = ("safetensors",)
+    runs_on = ("nvidia", "gfx942", "gfx950")
     program = "vllm"
     where_from = "pip install vllm, or the image vllm/vllm-openai"
     standing = 0

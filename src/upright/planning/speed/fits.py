@@ -86,7 +86,9 @@ def _of_group(name: str, rows: Sequence[MeasurementRow]) -> Iterable[Measurement
 @cache
 def fitted_on(name: str, *, prompts: bool = False) -> tuple[FittedCell, ...]:
     """The row's runs: decode steps, or prompts."""
-    return tuple(cell for cell in cells(speed_row(name).fitted_on) if cell.is_prompt is prompts)
+    row = speed_row(name)
+    most = row.most_users or max(cell.load.users for cell in cells(row.fitted_on))
+    return tuple(cell for cell in cells(row.fitted_on) if cell.is_prompt is prompts and cell.load.users <= most)
 
 
 def refit(row: SpeedRow) -> Constants:
@@ -111,8 +113,15 @@ def _fitted(known: Sequence[FittedCell], start: Constants, names: Sequence[str])
 
 
 def home_errors(row: SpeedRow, *, prompts: bool = False) -> Errors | None:
-    misses = held_out(row, lambda cell: cell.group, prompts=prompts)
-    return errors([off for _, off in misses], "each published configuration left out in turn") if misses else None
+    known = fitted_on(row.id, prompts=prompts)
+    alone = len({cell.group for cell in known}) == 1  # then the loads of that one are left out
+    misses = held_out(row, _load if alone else lambda cell: cell.group, prompts=prompts)
+    how = "each load of the one published configuration" if alone else "each published configuration"
+    return errors([off for _, off in misses], f"{how} left out in turn") if misses else None
+
+
+def _load(cell: FittedCell) -> str:
+    return f"{cell.load.users} users" if cell.load.users > 1 else f"{cell.load.context_tokens} tokens"
 
 
 def home(row: SpeedRow) -> Home:

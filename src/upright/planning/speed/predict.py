@@ -13,7 +13,7 @@ from upright.catalog.rows.speed import SpeedRow
 from upright.planning.offering import ranks_of
 from upright.planning.speed.decode import Amount, DecodeStep, step_amounts, total
 from upright.planning.speed.layered import HostFigures, Layered, layered_prompt, layered_step
-from upright.planning.speed.prompt import CHUNK_TOKENS, prompt_amounts
+from upright.planning.speed.prompt import CHUNK_TOKENS, others_prompts, prompt_amounts
 from upright.planning.speed.provenance import WIDEST, RateBand, SpeedQuery, band, expert_format, shape_name
 from upright.planning.speed.rows import ChosenRow, choose, wires
 from upright.planning.speed.words import term_words
@@ -54,9 +54,18 @@ class SpeedCase:
             return layered_step(moved, self.row.kernels, batch=batch, context=context, skew=skew)
         assert self.silicon is not None
         guesses = GUESSES if self.plan.goal.draft else 0
-        return step_amounts(
+        step = step_amounts(
             self.work, self.silicon, self.row.kernels, batch=batch, context=context, guesses=guesses, skew=skew
         )
+        return (*step, *self._others_prompts(batch, int(context)))
+
+    def _others_prompts(self, batch: int, context: int) -> Iterable[Amount]:
+        """Where the constants were fitted on served loads: a step's share of the prompts that are read meanwhile."""
+        assert self.silicon is not None
+        answer = self.row.answer_tokens
+        if answer is None or batch < 2 or not context:
+            return ()
+        return others_prompts(prompt_amounts(self.work, self.silicon, context), batch, answer)
 
     def prompt(self, tokens: int) -> DecodeStep | None:
         found = self.prompt_amounts(tokens)
@@ -82,7 +91,10 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     chosen = constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
     if chosen is None or not chosen.at_home:
         gpu = box.gpus[0].name if box.gpus else "this CPU"
-        return Unknown(f"no measurement of {plan.engine} on {gpu}, or on its architecture and interconnect")
+        return Unknown(
+            f"no measurement of {plan.engine} on {gpu}, or on its architecture and interconnect; measure it: upright "
+            "bench, upright calibrate"
+        )
     if any(isinstance(kind, CompressedAttention | SharedAttention) for kind in model.architecture.attention):
         return Unknown("how fast a compressed or shared cache is read was not measured; upright bench measures it")
     if (case := case_of(plan, model, box, chosen.row)) is None:

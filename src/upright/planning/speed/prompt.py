@@ -19,7 +19,7 @@ def prompt_amounts(work: Work, silicon: Silicon, tokens: int, chunk: int = CHUNK
     """Nothing of it is in the cache."""
     chunks = max(1, -(-tokens // chunk))
     throughput = work.tensor * silicon.bf16_flops
-    yield Amount("layers", "layer_us", chunks * work.layers)
+    yield Amount("layers", "ubatch_layer_us", chunks * work.layers)
     yield Amount("compute", "compute_efficiency", tokens * work.flops_per_token / throughput)
     yield Amount("attention", "attention_efficiency", tokens * (tokens / 2) * work.attention_flops / throughput)
     if work.indexed_layers:
@@ -32,3 +32,9 @@ def prompt_amounts(work: Work, silicon: Silicon, tokens: int, chunk: int = CHUNK
         sent = 2 * (work.tensor - 1) / work.tensor * tokens * work.hidden * BF16
         bandwidth = "prompt_gb_s" if work.tensor > SOCKET_RANKS else "prompt_socket_gb_s"
         yield Amount("all-reduce", bandwidth, (2 * work.layers + 1) * sent)
+
+
+def others_prompts(prompt: Iterable[Amount], batch: int, answer_tokens: int) -> Iterable[Amount]:
+    """While it is answered, each request waits once for the prompt of every other one: that much a step."""
+    share = (batch - 1) / answer_tokens
+    return (Amount("prompts", amount.constant, share * amount.amount) for amount in prompt)

@@ -75,7 +75,7 @@ def band(row: SpeedRow, load: SpeedQuery, of: Literal["decode", "prompt"] = "dec
     """None if no error was ever measured for the row, or across one of the steps."""
     at_home = row.errors if of == "decode" else row.prompt_errors
     steps = steps_away(row, load)
-    measured = [_transfer(step, of, row.id) for step in steps]
+    measured = [_transfer(step, of, row) for step in steps]
     if at_home is None or any(errors is None for errors in measured):
         return None
     ends = [_ends(errors) for errors in (at_home, *measured) if errors is not None]
@@ -103,10 +103,16 @@ def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
         yield "context"
 
 
-def _transfer(step: Step, of: Literal["decode", "prompt"], speeds: str) -> Errors | None:
-    """As it was measured on this very row's runs, if it was."""
+def _transfer(step: Step, of: Literal["decode", "prompt"], speeds: SpeedRow) -> Errors | None:
+    """As it was measured on this very row's runs, else on its engine's, else on any."""
     known = [row for row in _transfers() if (row.step, row.of) == (step, of)]
-    return next((row.errors for row in known if row.speeds == (speeds,)), known[0].errors if known else None)
+    nearest = max(known, key=lambda row: (row.speeds == (speeds.id,), _engines(row) == {speeds.engine}), default=None)
+    return nearest.errors if nearest else None
+
+
+def _engines(transfer: TransferRow) -> set[str]:
+    rows = (catalog.find("speeds", name) for name in transfer.speeds)
+    return {row.engine for row in rows if isinstance(row, SpeedRow)}
 
 
 def _transfers() -> Iterable[TransferRow]:

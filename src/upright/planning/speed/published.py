@@ -167,7 +167,7 @@ def _has_quant(named: str, model: Model) -> bool:
 
 
 def _stored_as(model: Model, scheme: Iterable[str]) -> bool:
-    return any(word in (model.quantisation or "").lower() for word in scheme)
+    return any(word in (model.quantisation or "bf16").lower() for word in scheme)
 
 
 def silicon(gpu: GpuRow) -> Silicon:

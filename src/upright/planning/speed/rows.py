@@ -26,7 +26,12 @@ def wires(box: Box, ranks: int) -> Wires:
     if ranks < 2:
         return "one"
     used = [link for link in box.links if link.a < ranks and link.b < ranks]
-    return "nvlink" if used and all(link.nvlinks for link in used) else "pcie"
+    return "nvlink" if used and all(link.fabric for link in used) else "pcie"
+
+
+def _common(capability: str | None) -> bool:
+    """Rows for any silicon were measured on NVIDIA GPUs and on processors: what has a name is another vendor's."""
+    return capability is None or capability[:1].isdigit()
 
 
 def choose(
@@ -40,7 +45,11 @@ def choose(
             continue
         if not versions.inside(version or _NEWEST, row.versions):
             continue
-        here = row.capability == "*" or (capability is not None and versions.inside(capability, row.capability))
+        here = (
+            capability is not None and versions.inside(capability, row.capability)
+            if row.capability != "*"
+            else _common(capability)
+        )
         wired = on == "one" or on in row.wires
         rank = (
             here and wired,

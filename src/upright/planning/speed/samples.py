@@ -9,7 +9,7 @@ from typing import Literal
 from upright.catalog.rows.speed import Kernels
 from upright.planning.speed.decode import Amount, step_amounts
 from upright.planning.speed.layered import Layered, layered_prompt, layered_step
-from upright.planning.speed.prompt import prompt_amounts
+from upright.planning.speed.prompt import others_prompts, prompt_amounts
 from upright.planning.speed.work import Silicon, Work
 
 
@@ -50,9 +50,7 @@ class RankSample:
             batch=self.batch, context=self.context, guesses=self.guesses, skew=skew,
         )  # fmt: skip
         if self.kind == "served":
-            # While it answers, each request waits once for the prompt of every other one.
-            share = (self.batch - 1) / self.output_tokens
-            yield from (Amount("prompts", amount.constant, share * amount.amount) for amount in prompt)
+            yield from others_prompts(prompt, self.batch, self.output_tokens)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ def term_words(
         return f"{size(read)} of weights at {constants.weight_efficiency:.0%} of the memory's bandwidth{experts}"
     if term == "cache":
         return f"{batch} x {tokens(context)} tokens of cache at {constants.cache_efficiency:.0%} of the bandwidth"
+    if term == "prompts":
+        return (
+            f"prompts of {batch - 1} others are read meanwhile, for answers of {tokens(row.answer_tokens or 0)} tokens"
+        )
     if term == "memory":
         return _memory_words(work, layered, row, rows)
     return f"{guesses} guesses: one layer and the output matrix each"

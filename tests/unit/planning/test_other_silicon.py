@@ -1,0 +1,82 @@
+"""GPUs of other vendors: what runs there, what memory they have, and what is said where nothing was measured."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from upright import catalog
+from upright.cli.main import cli
+from upright.kernels.targets import of_capability
+from upright.planning.speed.rows import choose, wires
+
+OTHERS = [row.id for row in catalog.gpus() if row.vendor != "nvidia"]
+
+
+def asked(*words: str) -> dict:
+    done = CliRunner().invoke(cli, [*words, "--json"])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return json.loads(done.stdout)["plans"][0]
+
+
+def test_every_gpu_that_published_runs_name_has_a_row():
+    named = {row.gpu for row in catalog.measurements() if row.id.startswith("s")} - {"none"}
+    assert {name for name in named if catalog.find("gpus", name) is None} == set()
+
+
+@pytest.mark.parametrize("gpu", OTHERS)
+def test_a_plan_there_is_a_band_or_says_what_measures_it(gpu: str):
+    plan = asked("plan", "gpt-oss-20b", "--box", gpu, "--context", "8k")
+    unknown = [note["message"] for note in plan["notes"] if note["code"] == "speed-unknown"]
+    assert (plan["speed"] is not None) != bool(unknown)
+    assert all("upright calibrate" in message for message in unknown)
+    assert not plan["objections"]
+
+
+@pytest.mark.parametrize("gpu", [name for name in OTHERS if name.startswith("apple")])
+def test_macos_gives_the_gpu_three_quarters_and_llamacpp_runs_there(gpu: str):
+    row = catalog.gpu(gpu)
+    assert row.unified_memory
+    assert row.memory_reported_mib.value == 0.75 * 1024 * row.memory_gb.value
+    plan = asked("plan", "gpt-oss-20b", "--box", f"1x-{gpu}", "--context", "8k")
+    assert plan["engine"] == "llama.cpp"
+    budget = next(budget for budget in plan["budgets"] if budget["device"] == "gpu0")
+    assert budget["capacity_bytes"] < row.memory_bytes
+    assert "macOS" in budget["why"]
+
+
+def test_an_engine_without_kernels_is_refused_by_name():
+    plan = asked("plan", "gpt-oss-20b", "--box", "m4-max", "--engine", "vllm", "--context", "8k")
+    assert [objection["code"] for objection in plan["objections"]] == ["no-kernels"]
+
+
+def test_a_model_that_no_quantisation_of_fits_there_is_told_without_a_traceback():
+    plan = asked("plan", "kimi-k2.6", "--box", "apple-m3-ultra-96gb")
+    assert plan["objections"]
+
+
+def test_constants_of_nvidia_gpus_speak_of_no_others():
+    for name in ("gfx942", "gfx950", "gfx1151"):
+        for engine in ("vllm", "sglang", "llama.cpp", "ik_llama.cpp"):
+            chosen = choose(engine, None, name, "nvlink")
+            assert chosen is None or not chosen.at_home, (engine, name)
+
+
+def test_eight_instincts_talk_over_infinity_fabric():
+    box = catalog.box_record("8x-mi300x")
+    assert {link.path for link in box.links} == {"XGMI"}
+    assert wires(box, 8) == "nvlink"
+
+
+def test_containers_are_not_written_for_gpus_that_their_toolkit_does_not_know():
+    words = ["render", "gpt-oss-20b", "--box", "8x-mi300x", "--context", "8k", "--to"]
+    refused = CliRunner().invoke(cli, [*words, "docker"])
+    assert "gfx942" in str(refused.exception)
+    assert CliRunner().invoke(cli, [*words, "shell"]).exit_code == 0
+
+
+def test_kernels_are_compiled_for_nvidia_only():
+    with pytest.raises(Exception, match="gfx942"):
+        of_capability("gfx942")
