@@ -106,7 +106,7 @@ def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
 def _transfer(step: Step, of: Literal["decode", "prompt"], speeds: SpeedRow) -> Errors | None:
     """As it was measured on this very row's runs, else on its engine's, else on any."""
     known = [row for row in _transfers() if (row.step, row.of) == (step, of)]
-    nearest = max(known, key=lambda row: (row.speeds == (speeds.id,), _engines(row) == {speeds.engine}), default=None)
+    nearest = max(known, key=lambda row: (row.speeds == (speeds.id,), speeds.engine in _engines(row)), default=None)
     return nearest.errors if nearest else None
 
 
