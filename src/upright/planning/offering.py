@@ -67,7 +67,10 @@ def runs_on(engine: str, box: Box) -> bool:
 
 def _no_kernels(engine: str, box: Box, others: Sequence[str]) -> Objection:
     message = f"{engine} has no kernels for {box.gpus[0].name}, as far as is known"
-    remedy = f"--engine {others[0]}" if others else "a GGUF, which llama.cpp runs there"
+    able = next((name for name in (*others, *ENGINES) if runs_on(name, box)), None)
+    remedy = (
+        None if able is None else f"--engine {able}" if others else f"--engine {able}, with {ENGINES[able].loads[0]}"
+    )
     return Objection(code="no-kernels", message=message, remedy=remedy)
 
 

@@ -73,8 +73,7 @@ class Link(Part):
     b: int
     """Index of the other; a < b."""
     path: str
-    """NV# is # NVLinks, XGMI AMD's Infinity Fabric; PIX one PCIe bridge, PXB several, PHB a host bridge, NODE one
-    socket, SYS across sockets."""
+    """NV# is # NVLinks, XGMI AMD's; PIX one PCIe bridge, PXB several, PHB a host bridge, NODE one socket, SYS two."""
     peer_access: str | None = None
     """OK, or the driver's reason why not: CNS chipset, GNS GPU, TNS topology, NS not supported; None if unknown."""
 

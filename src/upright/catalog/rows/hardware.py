@@ -72,8 +72,7 @@ class GpuRow(Row):
     nvlink_gb_s: Fact
     """NVLink bandwidth in both directions together; 0 if it has none."""
     board_nvlinks: Fact | None = None
-    """NVLinks to any other GPU of its board, as in the NV# of the topology matrix, or links of AMD's Infinity Fabric;
-    None if it comes on no board."""
+    """NVLinks, or links of Infinity Fabric, to any other GPU of its board; None if it comes on no board."""
     notes: tuple[str, ...] = ()
     """What surprises people."""
 

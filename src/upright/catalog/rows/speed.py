@@ -172,8 +172,7 @@ class SpeedRow(Row):
     fitted_on: tuple[str, ...] = ()
     """Measurements that it was fitted on, as ids or spans of ids: a test fits it again."""
     answer_tokens: int | None = None
-    """Tokens of the answers of the served loads that it was fitted on: while one of several users is answered, the
-    others' prompts are read. None if steps alone are predicted."""
+    """Tokens of an answer, in whose time every other user's prompt is read once; None if steps alone are predicted."""
     most_users: int | None = None
     """Runs with more users were left out of the fit, and their error is that of the step; None if none were."""
     unseen: tuple[str, ...] = ()
