@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Upright
+from tests.conftest import TINY_MODEL, Upright
 from tests.ports import free_port
 from tests.vllm.conftest import CONTEXT, Standing, answer
+
+REFERENCE = TINY_MODEL.parent / "reference.json"
 
 
 def test_the_whole_ladder(standing: Standing) -> None:
@@ -21,6 +23,15 @@ def test_the_whole_ladder(standing: Standing) -> None:
     assert longest > 0.9 * CONTEXT, "the whole context was walked, as vLLM itself counts"
     full = [item for item in seen if item["check"] == "full cache"]
     assert all(item["measured"].get("cache_usage", 0) > 0.9 or item["verdict"] == "unsupported" for item in full)
+
+
+def test_another_engine_still_serves_the_same_model(standing: Standing) -> None:
+    """Against what llama.cpp said of the same weights in float32, stored in the repository."""
+    evidence = standing.json("prove", standing.name, "--reference", REFERENCE)
+    sums = {item["check"]: item for item in evidence["observations"] if item["rung"] == "equivalence"}
+    assert {sums[check]["verdict"] for check in ("divergence", "agreement", "flips")} == {"passed"}
+    assert sums["divergence"]["measured"]["prompts"] >= 30
+    assert 0 < sums["divergence"]["measured"]["divergence"] < 0.01
 
 
 @pytest.mark.slow

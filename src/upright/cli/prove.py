@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ASKED = (
     "to", "only", "soak", "no_restart", "budget", "prompts", "samples", "context", "tries",
-    "base_url", "model", "key_env",
+    "base_url", "model", "key_env", "reference", "save_reference",
 )  # fmt: skip
 
 
@@ -69,6 +69,10 @@ class _Pair(click.ParamType[tuple[float, float]]):
 @click.option("--base-url", type=Address(), help="Another's server, such as http://127.0.0.1:8000/v1.")
 @click.option("--model", help="The name that it serves.  [default: the only one it names]")
 @click.option("--key-env", metavar="NAME", help="The variable with that server's key; none is sent without it.")
+@click.option(
+    "--reference", metavar="FILE", help="For equivalence: a file of --save-reference, or a deployment's name."
+)
+@click.option("--save-reference", type=click.Path(path_type=Path, dir_okay=False), help="Keep its continuations here.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked and how long that takes; ask nothing.")
 @click.option("--rates", type=_Pair(), help="For --dry-run: tokens a second, read and written, such as 300,20.")
 @output_options
@@ -91,36 +95,31 @@ def command(
     base_url: str | None,
     model: str | None,
     key_env: str | None,
+    reference: str | None,
+    save_reference: Path | None,
     dry_run: bool,
     rates: tuple[float, float] | None,
     output: Output,
 ) -> None:
     """Climb the proof ladder on a running deployment, or on anybody's server."""
+    from upright.proving.equivalence import references
     from upright.proving.journaled import Wish
     from upright.proving.ladder import MEASURES
     from upright.proving.prompts import prompt_set
     from upright.proving.rung import SoakWish
     from upright.showing.evidence_page import evidence_page
 
-    if (cells or output_tokens is not None) and not ways:
-        name = "--cells" if cells else "--output-tokens"
-        raise UsageError(f"{name} is for --speculate", hint="--speculate ngram, or another way that the engine offers")
-    if rates and not dry_run:
-        raise UsageError("--rates is for --dry-run", hint="a climb measures them itself")
-    if base_url is None and (model or deployment is None) and model:
-        raise UsageError("--model needs --base-url", hint="a deployment of ours knows its own")
-    if key_env is not None and base_url is None:
-        raise UsageError("--key-env needs --base-url", hint="a deployment of ours has a key of its own")
+    _refuse_misuse(**click.get_current_context().params)
     chosen = prompt_set(prompts) if prompts else None
-    if ways and not given("to", "only"):
-        to = "speculation"
+    if not given("to", "only"):
+        to = "speculation" if ways else references.RUNG_NAME if reference or save_reference else to
+        only = references.RUNG_NAME if reference or save_reference else only
 
     def wish(fitting: PromptSet) -> Wish:
-        wanted = (MEASURES, only) if only else ()
-        return Wish(only or to, chosen or fitting, budget, samples, only=wanted, soak=SoakWish(soak, not no_restart))
+        wanted, asked = (MEASURES, only) if only else (), chosen or fitting
+        compared = None if reference is None else references.reference_for(reference, asked)
+        return Wish(only or to, asked, budget, samples, wanted, SoakWish(soak, not no_restart), compared)
 
-    if base_url is not None and (deployment or tries or ways):
-        raise UsageError("--base-url is another's server: no deployment, no --try and no --speculate with it")
     if dry_run:
         _show_schedule(output, wish, deployment, context, tries, rates)
         return
@@ -136,9 +135,26 @@ def command(
         evidence = _prove_deployment(directory, wish, context, tries, trial)
         next_command = next_words(directory.name, evidence, tried=trial is not None)
         answer(output, evidence, directory, tried=trial is not None)
+    if save_reference is not None:
+        say(f"saved {references.save_reference(evidence, save_reference).reference} in {save_reference}")
     output.next(*next_command)
     if not evidence.passed:
         output.no()
+
+
+def _refuse_misuse(base_url: str | None, **typed: Any) -> None:
+    """Options that belong to others which are not there."""
+    if (typed["cells"] or typed["output_tokens"] is not None) and not typed["ways"]:
+        name = "--cells" if typed["cells"] else "--output-tokens"
+        raise UsageError(f"{name} is for --speculate", hint="--speculate ngram, or another way that the engine offers")
+    if typed["rates"] and not typed["dry_run"]:
+        raise UsageError("--rates is for --dry-run", hint="a climb measures them itself")
+    if base_url is None and typed["model"]:
+        raise UsageError("--model needs --base-url", hint="a deployment of ours knows its own")
+    if base_url is None and typed["key_env"] is not None:
+        raise UsageError("--key-env needs --base-url", hint="a deployment of ours has a key of its own")
+    if base_url is not None and (typed["deployment"] or typed["tries"] or typed["ways"]):
+        raise UsageError("--base-url is another's server: no deployment, no --try and no --speculate with it")
 
 
 def _prove_deployment(
@@ -159,48 +175,21 @@ def _wanted(
 ) -> tuple[Wish, list[TrialChange]]:
     """The climb with the prompts that fit the model, and what is to be changed after it."""
     from upright.proving.prompts import prompt_set_for
-    from upright.proving.stepping import change_of
+    from upright.proving.stepping import change_of, longer_contexts
     from upright.records.model import Model
 
     wanted = wish(prompt_set_for(directory.read(Model)))
-    return wanted, [*_longer(directory, wanted.prompts, context), *(change_of(text) for text in tries)]
-
-
-def _longer(directory: DeploymentDir, prompts: PromptSet, context: int | None) -> list[TrialChange]:
-    """A change for each length of the walk that the recipe's context does not hold."""
-    from upright.proving.long_text import lengths
-    from upright.proving.stepping import context_change
-    from upright.records.recipe import Recipe
-
-    if context is None or prompts.needles is None:
-        return []
-    recipe = directory.read(Recipe)
-    return [
-        context_change(recipe, length) for length in lengths(prompts.needles, context) if length > recipe.context_tokens
-    ]
+    return wanted, [*longer_contexts(directory, wanted.prompts, context), *(change_of(text) for text in tries)]
 
 
 def _prove_server(base_url: str, model: str | None, key_env: str | None, wish: Wish, context: int | None) -> Evidence:
     from upright.endpoint.client import Endpoint
     from upright.proving.climbing import climb_server
+    from upright.proving.servers import key_in, name_its_model
 
-    key = _key(key_env)
-    with Endpoint(base_url, model or "", key=key) as endpoint:
-        if model is None:
-            names = endpoint.models()
-            if len(names) != 1:
-                raise UsageError(f"{base_url} serves {', '.join(names) or 'nothing'}", hint="name one with --model")
-            endpoint.model = names[0]
+    with Endpoint(base_url, model or "", key=key_in(key_env)) as endpoint:
+        name_its_model(endpoint)
         return climb_server(endpoint, wish, say, context)
-
-
-def _key(variable: str | None) -> str | None:
-    """The key that the person named for this server; no other of theirs is sent to anybody."""
-    if variable is None:
-        return None
-    if not (key := os.environ.get(variable, "").strip()):
-        raise UsageError(f"{variable} is not set, or empty", hint=f"export {variable}=…, or leave out --key-env")
-    return key
 
 
 def _show_schedule(

@@ -66,8 +66,7 @@ def observe_answer(stand: Stand, slot: Slot, asked: SentQuestion, judge: Judge) 
     try:
         answer = send(stand, asked)
     except EndpointError as error:
-        refused = asked.optional and error.status in _REFUSED
-        verdict: Verdict = "unsupported" if refused else "failed"
+        verdict: Verdict = "unsupported" if asked.optional and was_refused(error) else "failed"
         seen = note(stand, slot, verdict, error.message, at=at, seconds=time.monotonic() - started)
         return seen.model_copy(update={"request": kept(request_of(stand, asked))}), None
     broken = next(complaints(answer, scripts=stand.prompts.scripts), None)
@@ -80,6 +79,11 @@ def observe_answer(stand: Stand, slot: Slot, asked: SentQuestion, judge: Judge) 
         "measured": {**figures(answer), **seen.measured},
     }
     return Observation.model_validate({**dict(seen), **details}), answer
+
+
+def was_refused(error: EndpointError) -> bool:
+    """The server took the question and will not answer its like, which is no fault."""
+    return error.status in _REFUSED
 
 
 def judged(judge: Callable[[], Judgement]) -> Judgement:

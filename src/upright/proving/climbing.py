@@ -14,6 +14,7 @@ from upright.errors import LaunchError, UprightError
 from upright.launching import restart, status
 from upright.launching.footprint import FootprintMeter
 from upright.launching.readback import residuals_of
+from upright.planning.kvcache import VALUE_BYTES
 from upright.progress import Tell
 from upright.proving.estimating import ScheduledGroup, told_total
 from upright.proving.journaled import Listener, Wish, climb
@@ -25,6 +26,8 @@ from upright.proving.speculating import Trial, speculate
 from upright.proving.stepping import TrialChange, step, undo_interrupted
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.evidence import Evidence, Observation
+from upright.records.model import Model
+from upright.records.plan import Plan
 from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
 from upright.store import DeploymentDir
@@ -111,10 +114,17 @@ def _climb_once(directory: DeploymentDir, wish: Wish, tell: Tell) -> Evidence:
             else "start one: upright up MODEL",
         )
     with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
-        target = replace(
-            target_of(deployment, directory.read(Recipe)), residuals=_residuals(directory), keeper=_keeper(directory)
-        )
+        target = target_of(deployment, directory.read(Recipe))
+        residuals, bits = _residuals(directory), bits_of(directory.read(Model), directory.read(Plan))
+        target = replace(target, residuals=residuals, keeper=_keeper(directory), bits=bits)
         return climb(directory, target, endpoint, wish, telling(tell))
+
+
+def bits_of(model: Model, plan: Plan) -> tuple[float, ...]:
+    """Of a weight by the model's files, of a cached value by the plan; what is not known is left out."""
+    weights = 8 * sum(line.bytes for line in model.weights) / model.parameters if model.parameters else None
+    cached = VALUE_BYTES.get(plan.kv.dtype)
+    return tuple(filter(None, (weights, None if cached is None else float(8 * cached))))
 
 
 def _keeper(directory: DeploymentDir) -> Keeper:

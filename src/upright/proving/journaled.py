@@ -15,6 +15,7 @@ from upright.proving.prompts import PromptSet
 from upright.proving.rung import ProofTarget, SoakWish
 from upright.records.base import upgraded
 from upright.records.evidence import Climb, Evidence, Observation, Step
+from upright.records.reference import Reference
 from upright.store import DeploymentDir
 from upright.store.journal import lines
 
@@ -33,6 +34,8 @@ class Wish:
     only: tuple[str, ...] = ()
     """Rungs to climb instead of all up to `to`."""
     soak: SoakWish = SoakWish()  # noqa: RUF009 (frozen)
+    reference: Reference | None = None
+    """What the rung `equivalence` compares with."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ def climb(
             to=wish.to,
             rungs=wish.only or None,
             soak=wish.soak,
+            reference=wish.reference,
             tell=listener.tell,
             budget_seconds=wish.budget_seconds,
             samples=wish.samples,

@@ -21,6 +21,7 @@ from upright.proving.rungs import RUNGS
 from upright.records.deployment import Deployment
 from upright.records.evidence import Evidence, Observation
 from upright.records.recipe import Recipe
+from upright.records.reference import Reference
 
 OnObservation = Callable[[Observation], None]
 OnSchedule = Callable[[list[ScheduledGroup]], None]
@@ -59,6 +60,7 @@ def prove(
     budget_seconds: float | None = None,
     samples: int = 1,
     soak: SoakWish = SoakWish(),  # noqa: B008 (frozen)
+    reference: Reference | None = None,
     seen: Iterable[Observation] = (),
     on_observation: OnObservation | None = None,
     on_schedule: OnSchedule | None = None,
@@ -69,7 +71,9 @@ def prove(
     if isinstance(target, Deployment):
         target = target_of(target)
     wanted = _rungs(to, rungs)
-    stand = Stand(target, endpoint, prompts, samples=samples, soak=soak, tell=tell, known=known or {})
+    stand = Stand(
+        target, endpoint, prompts, samples=samples, soak=soak, reference=reference, tell=tell, known=known or {}
+    )
     climb = _Climb(stand, wanted, budget_seconds, list(seen), on_observation, on_schedule)
     ended = climb.run()
     made_from = (target.deployment.reference,) if target.deployment else ()

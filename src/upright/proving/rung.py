@@ -17,6 +17,7 @@ from upright.proving.prompts import PromptSet
 from upright.records.deployment import Deployment
 from upright.records.evidence import Observation
 from upright.records.recipe import Recipe
+from upright.records.reference import Reference
 from upright.records.residuals import Residuals
 
 
@@ -53,6 +54,8 @@ class ProofTarget:
     engine_version: str | None = None
     recipe: Recipe | None = None
     deployment: Deployment | None = None
+    bits: tuple[float, ...] = ()
+    """Bits of a weight, and of a value in the KV cache; empty if they are not known."""
     residuals: Residuals | None = None
     """What the engine's memory was against its plan, where that could be read back."""
     keeper: Keeper | None = None
@@ -69,6 +72,8 @@ class Stand:
     samples: int = 1
     """How often questions with a structured answer are put."""
     soak: SoakWish = SoakWish()
+    reference: Reference | None = None
+    """What `equivalence` holds its continuations against."""
     tell: Callable[[str], None] = lambda words: None
     """Hears how far a long probe has come."""
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))

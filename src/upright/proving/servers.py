@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from contextlib import suppress
 from typing import Any
 
 from upright.endpoint.client import Endpoint
 from upright.engines import ENGINES
-from upright.errors import EndpointError
+from upright.errors import EndpointError, UsageError
 from upright.proving.rung import ProofTarget
 
 
@@ -25,6 +26,26 @@ def server(endpoint: Endpoint, context_tokens: int | None = None) -> ProofTarget
         engine=engine,
         engine_version=version,
     )
+
+
+def key_in(variable: str | None) -> str | None:
+    """The key that the person named for a server; no other of theirs is sent to anybody."""
+    if variable is None:
+        return None
+    if not (key := os.environ.get(variable, "").strip()):
+        raise UsageError(f"{variable} is not set, or empty", hint=f"export {variable}=…, or leave out --key-env")
+    return key
+
+
+def name_its_model(endpoint: Endpoint) -> None:
+    """Where no name was given: the only one that it serves."""
+    if endpoint.model:
+        return
+    names = endpoint.models()
+    if len(names) != 1:
+        served = ", ".join(names) or "nothing"
+        raise UsageError(f"{endpoint.base_url} serves {served}", hint="name one with --model")
+    endpoint.model = names[0]
 
 
 def _engine(endpoint: Endpoint, card: dict[str, Any], props: dict[str, Any]) -> tuple[str | None, str | None]:

@@ -17,6 +17,8 @@ from upright.launching.locks import changing
 from upright.progress import utc_now
 from upright.proving.estimating import is_left_out
 from upright.proving.journaled import unfinished_step
+from upright.proving.long_text import lengths
+from upright.proving.prompts import PromptSet
 from upright.records.base import from_json
 from upright.records.deployment import RUNNING
 from upright.records.evidence import Evidence, Step
@@ -52,6 +54,15 @@ def context_change(recipe: Recipe, context_tokens: int) -> TrialChange:
             tokens = context_tokens * (recipe.users if setting.name == "--ctx-size" else 1)
             return TrialChange(setting.name, str(tokens), f"a context of {context_tokens:,} tokens", context_tokens)
     raise UsageError(f"the recipe names no context: none of {', '.join(_CONTEXT_FLAGS)}")
+
+
+def longer_contexts(directory: DeploymentDir, prompts: PromptSet, context_tokens: int | None) -> list[TrialChange]:
+    """A change for each length of the walk that the recipe's context does not hold."""
+    if context_tokens is None or prompts.needles is None:
+        return []
+    recipe = directory.read(Recipe)
+    walked = lengths(prompts.needles, context_tokens)
+    return [context_change(recipe, length) for length in walked if length > recipe.context_tokens]
 
 
 def with_change(recipe: Recipe, change: TrialChange) -> Recipe:

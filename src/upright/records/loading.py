@@ -31,6 +31,7 @@ KINDS = {
     "diagnosis": "upright.records.diagnosis:Diagnosis",
     "attempts": "upright.records.diagnosis:Attempts",
     "evidence": "upright.records.evidence:Evidence",
+    "reference": "upright.records.reference:Reference",
     "benchmark": "upright.records.benchmark:Benchmark",
     "fleet": "upright.records.fleet:Fleet",
     "sizing": "upright.records.sizing:Sizing",

@@ -12,7 +12,18 @@ from upright.records.benchmark import Benchmark
 from upright.records.speculation import Speculation
 from upright.reporting import views
 from upright.reporting.again import reproduce
-from upright.reporting.page import Subject, chain, contests, differing, history, tiles, title, verdict
+from upright.reporting.likeness import HEADINGS
+from upright.reporting.page import (
+    Subject,
+    chain,
+    compared_likeness,
+    contests,
+    differing,
+    history,
+    tiles,
+    title,
+    verdict,
+)
 from upright.reporting.speculation import guessed
 
 
@@ -23,6 +34,9 @@ def markdown(*subjects: Subject | Benchmark) -> str:
     if changed := differing(subjects):
         names = [subject.deployment.name for subject in subjects if isinstance(subject, Subject)]
         lines += ["## What differs between the recipes", "", *_table(("setting", *names), changed), ""]
+    if (compared := compared_likeness(subjects)) is not None:
+        lines += ["## Is it still the same model?", "", *_table(HEADINGS, compared.rows), ""]
+        lines += [*(f"- {_plain(sentence)}" for sentence in compared.sentences), ""]
     for subject in subjects:
         if isinstance(subject, Benchmark):
             lines += _sweep(views.sweep(subject, draw=False))
@@ -46,8 +60,9 @@ def _subject(subject: Subject) -> list[str]:
     if rungs := views.ladder(subject.proof):
         rows = [(rung.name, rung.verdict, f"{rung.passed} of {rung.total}{_missing(rung)}") for rung in rungs]
         lines += ["## Proof", "", *_table(("rung", "verdict", "checks passed"), rows), ""]
-        for rung in (rung for rung in rungs if rung.name in ("clients", "soak")):
-            seen = [(answer["check"], answer["verdict"], answer["reason"]) for answer in rung.answers]
+        for rung in (rung for rung in rungs if rung.name in ("clients", "soak", "equivalence")):
+            sums = [answer for answer in rung.answers if not answer["asked"]] or rung.answers
+            seen = [(answer["check"], answer["verdict"], answer["reason"]) for answer in sums]
             lines += [f"### {rung.name.capitalize()}", "", *_table(("check", "verdict", "what was seen"), seen), ""]
     if climbs := history(subject):
         lines += [

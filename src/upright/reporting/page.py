@@ -22,6 +22,7 @@ from upright.records.benchmark import Benchmark
 from upright.records.evidence import Evidence
 from upright.reporting import charts, views
 from upright.reporting.again import reproduce
+from upright.reporting.likeness import HEADINGS, Likeness, likeness
 from upright.reporting.speculation import Guessed, guessed
 from upright.reporting.subject import Subject as Subject
 
@@ -78,6 +79,8 @@ def report(*subjects: Subject | Benchmark) -> str:
         loose=loose,
         contests=contests(subjects),
         differing=differing(subjects),
+        likeness=compared_likeness(subjects),
+        likeness_headings=HEADINGS,
         drawn=charts.available(),
     )
 
@@ -102,6 +105,10 @@ def contests(subjects: Sequence[Subject | Benchmark]) -> list[views.Contest]:
 def differing(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, str, str]]:
     recipes = [subject.recipe for subject in subjects if isinstance(subject, Subject)]
     return views.differing(*recipes) if len(recipes) == 2 else []
+
+
+def compared_likeness(subjects: Sequence[Subject | Benchmark]) -> Likeness | None:
+    return likeness([(subject.deployment.name, subject.proof) for subject in subjects if isinstance(subject, Subject)])
 
 
 def _named(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, Subject | Benchmark]]:

@@ -154,7 +154,7 @@ def _answer(item: Observation) -> dict[str, str]:
         "reason": item.reason,
         "seconds": units.duration(item.seconds),
         "asked": _asked(messages[-1].get("content", "")),
-        "answered": _short(answer_text),
+        "answered": _short(answer_text if item.request.get("messages") else item.reason),
     }
 
 

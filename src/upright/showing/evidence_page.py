@@ -123,8 +123,9 @@ def _telling(seen: tuple[Observation, ...]) -> str:
 
 
 def _has_a_line(item: Observation) -> bool:
-    """How each client fares, and what a soak found."""
-    return item.rung == "soak" or item.check.startswith("for ")
+    """How each client fares, what a soak found, and how far from its reference it is."""
+    is_sum = item.rung == "equivalence" and item.check != "prompt"
+    return item.rung == "soak" or item.check.startswith("for ") or is_sum
 
 
 def _print_each(console: Console, seen: tuple[Observation, ...]) -> None:

@@ -7,6 +7,7 @@ from upright.proving.rungs import (
     clients,
     context,
     endurance,
+    equivalence,
     parallel,
     rehearse,
     smoke,
@@ -29,5 +30,6 @@ RUNGS: tuple[LadderRung, ...] = (
     clients.RUNG,
     parallel.RUNG,
     soak.RUNG,
+    equivalence.RUNG,
 )
 """In the order they are climbed."""
