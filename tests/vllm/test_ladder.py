@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TINY_MODEL, Upright
+from tests.conftest import TINY_FOLDER, Upright
 from tests.ports import free_port
 from tests.vllm.conftest import CONTEXT, Standing, answer
 
-REFERENCE = TINY_MODEL.parent / "reference.json"
+REFERENCE = TINY_FOLDER.parent / "reference.json"
 
 
 def test_the_whole_ladder(standing: Standing) -> None:

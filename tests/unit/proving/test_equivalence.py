@@ -16,6 +16,7 @@ from upright.proving.equivalence.distance import compared, distance, divergence,
 from upright.proving.equivalence.expecting import allowance
 from upright.proving.equivalence.fixed_prompts import FixedPrompts, fixed_prompts
 from upright.proving.equivalence.references import (
+    END,
     NoDistributionError,
     continuation_of,
     reference_for,
@@ -214,6 +215,22 @@ def test_bytes_of_a_token_are_its_name() -> None:
     entry = {"token": "?", "logprob": -1.0, "bytes": [0xE2, 0x82], "top_logprobs": [{"token": "b", "logprob": -2}]}
     made = continuation_of("p", Answer({}, {"choices": [{"logprobs": {"content": [entry]}}]}, 0.1))
     assert made.steps[0][0] == ("\\xe2\\x82", -1.0)
+
+
+@pytest.mark.parametrize("name", ["", "<|im_end|>"])
+def test_the_end_of_an_answer_has_one_name(name: str) -> None:
+    """llama.cpp and vLLM, as they were seen."""
+    entries = [
+        {"token": token, "logprob": -0.1, "top_logprobs": [{"token": token, "logprob": -0.1}]} for token in ("Hi", name)
+    ]
+    choice = {"message": {"content": "Hi"}, "finish_reason": "stop", "logprobs": {"content": entries}}
+    made = continuation_of("p", Answer({}, {"choices": [choice]}, 0.1))
+    assert [step[0][0] for step in made.steps] == ["Hi", END]
+    cut = continuation_of("p", Answer({}, {"choices": [{**choice, "finish_reason": "length"}]}, 0.1))
+    assert [step[0][0] for step in cut.steps] == ["Hi", name]
+    untold = {**choice, "logprobs": {"content": entries[:1]}}
+    bare = continuation_of("p", Answer({}, {"choices": [untold]}, 0.1))
+    assert [step[0][0] for step in bare.steps] == ["Hi"], "a stop whose token was not told"
 
 
 def test_sets_are_small() -> None:

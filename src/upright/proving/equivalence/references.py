@@ -21,6 +21,7 @@ from upright.records.loading import load
 from upright.records.reference import Continuation, DecodedStep, Reference
 
 RUNG_NAME = "equivalence"
+END = "<end of the answer>"
 CONTINUATION = "continuation"
 """Where an observation's response keeps it."""
 
@@ -67,9 +68,17 @@ def continuation_of(prompt: str, answer: Answer) -> Continuation:
     if not steps:
         raise NoDistributionError("the server sends no logprobs")
     try:
-        return Continuation(prompt=prompt, text=answer.text, steps=tuple(steps))
+        return Continuation(prompt=prompt, text=answer.text, steps=tuple(_with_one_end(steps, answer)))
     except ValidationError as error:
         raise ValueError(f"its log probabilities are not sane: {error.errors()[0]['msg']}") from None
+
+
+def _with_one_end(steps: list[DecodedStep], answer: Answer) -> list[DecodedStep]:
+    """Engines call the token that ends an answer by its own name (vLLM) or by none (llama.cpp): here it has one."""
+    name = steps[-1][0][0]
+    if answer.finish_reason != "stop" or (name and answer.text.endswith(name)):
+        return steps
+    return [tuple((END if token == name else token, chance) for token, chance in step) for step in steps]
 
 
 def continuations(observations: Iterable[Observation]) -> dict[str, Continuation]:
