@@ -149,7 +149,7 @@ def _divergence(stand: Stand, slot: Slot, both: _Both) -> Observation:
         return note(stand, slot, "passed", f"{reason}; how much its precision explains is not known", measured=figures)
     figures["allowed"] = limit.divergence
     bits = " and ".join(f"{width:.3g}" for width in stand.target.bits)
-    explained = f"{bits} bits explain up to {limit.divergence:.2g} ({TIMES:g} times what Llama 3 8B lost)"
+    explained = f"{bits} bits explain up to {limit.divergence:.2g} ({TIMES:g} times what a model of 8B lost)"
     verdict: Verdict = "failed" if mean.low > limit.divergence else "passed"
     return note(stand, slot, verdict, f"{reason}; {explained}", measured=figures)
 
