@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from upright.benchmarking.cell import BenchSubject
 from upright.benchmarking.known import KnownEndpoint
 from upright.benchmarking.prompts import gauge
+from upright.benchmarking.replaying import longest_tokens, slo_finding, trace_shape
 from upright.benchmarking.search import search
 from upright.benchmarking.selftest import self_test
 from upright.benchmarking.server import Server
 from upright.benchmarking.sweep import SweepRequest, SweepWatch, begin, benchmark, bounded, sweep
+from upright.benchmarking.traces import generated
+from upright.benchmarking.workload import workload
 from upright.endpoint.metrics import read_metrics
-from upright.errors import EndpointError
-from upright.records.benchmark import Benchmark, Skipped
+from upright.errors import EndpointError, UsageError
+from upright.records.benchmark import Benchmark, Shape, Skipped
 from upright.records.loading import load
 from upright.store import DeploymentDir, write_atomically
 
+_CONTEXT = 32_768
+"""Of an endpoint that does not say (assumed)."""
 LETTERS = "abcdefgh"
 """What the compared are called in cells and tables."""
 
@@ -47,6 +52,7 @@ def bench(
 ) -> Benchmark:
     """Measure one endpoint, or several in turns; every cell is on the disk before the next begins."""
     watch = watch or SweepWatch()
+    asked = _traced(asked, known)
     subjects = [subject(endpoint, letter, asked.question) for endpoint, letter in zip(known, LETTERS, strict=False)]
     asked, skipped = _within(asked, known, [_pool_tokens(endpoint) for endpoint in known])
     about = [
@@ -62,6 +68,15 @@ def bench(
     finding = None
     if asked.workload.search is None:
         whole = sweep(course, subjects)
+        if asked.trace is not None and asked.promise is not None:
+            finding = _joined(
+                {
+                    subject.letter: words
+                    for subject in subjects
+                    if (words := slo_finding([c for c in course.cells if c.subject == subject.letter], asked.promise))
+                },
+                known,
+            )
     else:
         whole, findings = search(course, subjects)
         finding = _joined(findings, known)
@@ -75,6 +90,24 @@ def bench(
     )  # fmt: skip
     keep(directory, record)
     return record
+
+
+def _traced(asked: SweepRequest, known: Sequence[KnownEndpoint]) -> SweepRequest:
+    """With the agents' trace, where the workload replays one, and the shapes that follow from it."""
+    name = asked.workload.name
+    if not asked.workload.trace:
+        if asked.trace is not None:
+            raise UsageError(f"{name} replays no trace", hint="--workload agents --trace FILE")
+        return asked
+    usual = workload(name).model_copy(update={"concurrency": asked.workload.concurrency})
+    if tuple(usual.shapes()) != asked.shapes:
+        raise UsageError(f"{name} has the lengths and times of its trace", hint="--concurrency 1,4, or --trace FILE")
+    counts = sorted({shape.concurrency for shape in asked.shapes})
+    context = min((endpoint.context_tokens for endpoint in known if endpoint.context_tokens), default=_CONTEXT)
+    trace = asked.trace or generated(counts[-1], asked.workload.turns, context, asked.seed)
+    most = len(trace.sessions)
+    agents = sorted({min(count, most) for count in counts})
+    return replace(asked, trace=trace, shapes=tuple(trace_shape(trace, count) for count in agents))
 
 
 def _joined(findings: dict[str, str], known: Sequence[KnownEndpoint]) -> str | None:
@@ -111,10 +144,21 @@ def _within(
     pools = [size for size in sizes if size]
     contexts = [endpoint.context_tokens for endpoint in known if endpoint.context_tokens]
     pool = min(pools) if pools and asked.workload.contexts else None
-    judged = list(bounded(asked.shapes, pool, min(contexts) if contexts else None))
+    context = min(contexts) if contexts else None
+    judged = list(_bounded_replay(asked, context) if asked.trace else bounded(asked.shapes, pool, context))
     skipped = [candidate for candidate in judged if isinstance(candidate, Skipped)]
     kept = tuple(candidate for candidate in judged if not isinstance(candidate, Skipped))
     return replace(asked, shapes=kept), skipped
+
+
+def _bounded_replay(asked: SweepRequest, context_tokens: int | None) -> Iterator[Shape | Skipped]:
+    assert asked.trace is not None
+    for shape in asked.shapes:
+        longest = longest_tokens(asked.trace, shape.concurrency)
+        if context_tokens is not None and longest > context_tokens:
+            yield Skipped(shape=shape, reason=f"a turn of {longest:,} tokens, and the context is {context_tokens:,}")
+        else:
+            yield shape
 
 
 def _pool_tokens(known: KnownEndpoint) -> int | None:

@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from importlib import metadata
 
 from upright.benchmarking.load import Arrivals, Flight, LoadTarget, StreamTally, run
+from upright.benchmarking.promise import RequestPromise as RequestPromise
 from upright.benchmarking.prompts import Prompts, TokenGauge
+from upright.benchmarking.replaying import TraceReplay, replay_notes
 from upright.benchmarking.sampling import Sampler
 from upright.benchmarking.verdict import marks, notes
 from upright.endpoint.client import Answer
@@ -19,6 +21,7 @@ from upright.endpoint.guards import complaints
 from upright.errors import UprightError
 from upright.records.benchmark import Cell, EngineView, Machine, Shape
 from upright.records.spreads import spread_of
+from upright.records.trace import AgentTrace
 
 OnTick = Callable[[StreamTally, int], None]
 _WARM_TOKENS = 64
@@ -27,14 +30,6 @@ _WARM_OUTPUT = 8
 
 class FellError(UprightError):
     """What `Subject.enter` raises if its subject cannot be measured; the others can."""
-
-
-@dataclass(frozen=True)
-class RequestPromise:
-    """What a good request keeps."""
-
-    ttft_seconds: float
-    tpot_seconds: float
 
 
 @dataclass(frozen=True)
@@ -66,10 +61,12 @@ class CellPlace:
 def measure(
     subject: BenchSubject, shape: Shape, place: CellPlace, *,
     seconds: float | None = None, patience_seconds: float = 300, promise: RequestPromise | None = None,
-    on_tick: OnTick | None = None,
+    on_tick: OnTick | None = None, trace: AgentTrace | None = None,
 ) -> Cell:  # fmt: skip
     """One cell, with its marks. `seconds` is the time box; an error of the server is in the cell, never raised."""
-    source = Prompts(subject.target, shape, subject.gauge, _prompt_seed(shape, place))
+    seed = _prompt_seed(shape, place)
+    replay = TraceReplay(subject.target, trace, shape.concurrency, subject.gauge, seed) if trace else None
+    source = replay or Prompts(subject.target, shape, subject.gauge, seed)
     how = Arrivals(
         concurrency=min(shape.concurrency, shape.requests),
         requests_per_second=shape.requests_per_second,
@@ -81,9 +78,15 @@ def measure(
     sampler = Sampler(subject.target, subject.metrics_path)
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     every = max(1, shape.requests * shape.turns // 32)
-    tally, flight = run(subject.target, source, load, on_tick=on_tick, beside=sampler.start, sample_every=every)
+    tally, flight = run(
+        subject.target, source, load, on_tick=on_tick, beside=sampler.start, sample_every=every,
+        on_landing=replay.landed if replay else None,
+    )  # fmt: skip
     cell = _cell(subject, shape, place, at, tally, flight, sampler.view(tally), promise)
-    return Cell.model_validate({**dict(cell), "marks": marks(cell), "notes": notes(cell)})
+    paced = replay is not None
+    told = replay_notes(replay.figures, cell) if replay else ()
+    remarks = (*told, *notes(cell, paced=paced))
+    return Cell.model_validate({**dict(cell), "marks": marks(cell, paced=paced), "notes": remarks})
 
 
 def warm_up(subject: BenchSubject, shape: Shape, *, seconds: float | None = None) -> Flight:

@@ -17,6 +17,7 @@ from upright.benchmarking.load import StreamTally
 from upright.benchmarking.workload import Workload, shape_tokens
 from upright.records.base import canonical
 from upright.records.benchmark import OUT_OF_TIME, Benchmark, Cell, Finished, SelfTest, Shape, Skipped, Started
+from upright.records.trace import AgentTrace
 from upright.store import DeploymentDir
 
 _LEAST_BOX_SECONDS = 2.0
@@ -42,6 +43,8 @@ class SweepRequest:
     """What every prompt ends with, so that answers are such as the model gives; None: words that mean nothing."""
     around: bool = False
     """Where a turn costs a restart: the first subject before and after all others, each of them in one turn."""
+    trace: AgentTrace | None = None
+    """What agents did, to be replayed; None: requests by shape alone."""
 
 
 @dataclass
@@ -92,7 +95,7 @@ class Course:
         left_seconds = None if box is None else max(_LEAST_BOX_SECONDS, box - (time.monotonic() - began))
         cell = measure(
             subject, shape, place, seconds=left_seconds, promise=self.asked.promise,
-            patience_seconds=self.asked.patience_seconds, on_tick=self.watch.on_tick,
+            patience_seconds=self.asked.patience_seconds, on_tick=self.watch.on_tick, trace=self.asked.trace,
         )  # fmt: skip
         self.directory.append(cell)
         self.cells.append(cell)
@@ -146,6 +149,7 @@ def begin(asked: SweepRequest, directory: DeploymentDir, about: Sequence[str], w
             [
                 asked.workload.name, [shape.model_dump(mode="json") for shape in asked.shapes],
                 asked.repeats, asked.seed, list(about), asdict(asked.promise) if asked.promise else None,
+                *([asked.trace.digest] if asked.trace else []),
             ]
         )
     ).hexdigest()[:12]  # fmt: skip

@@ -22,15 +22,17 @@ _BROKEN = ("flood", "empty", "utf-8")
 """Guards that mean a broken model; a loop may only mean that it had to go on past its end."""
 
 
-def marks(cell: Cell) -> tuple[str, ...]:
-    """In words, the worst first."""
-    return (*_failures(cell), *_not_the_load(cell), *_not_the_tokens(cell), *_not_the_clock(cell), *_not_sane(cell))
+def marks(cell: Cell, *, paced: bool = False) -> tuple[str, ...]:
+    """In words, the worst first. A replay is paced by its waits, and each of its turns has a length of its own."""
+    load = [] if paced else _not_the_load(cell)
+    lengths = [] if paced else _not_the_tokens(cell)
+    return (*_failures(cell), *load, *lengths, *_not_the_clock(cell), *_not_sane(cell))
 
 
-def notes(cell: Cell) -> tuple[str, ...]:
+def notes(cell: Cell, *, paced: bool = False) -> tuple[str, ...]:
     remarks = []
     shape = cell.shape
-    if shape.arrival == "closed" and cell.succeeded and cell.in_flight_mean < 0.8 * shape.concurrency:
+    if not paced and shape.arrival == "closed" and cell.succeeded and cell.in_flight_mean < 0.8 * shape.concurrency:
         remarks.append(
             f"on average {cell.in_flight_mean:,.1f} of {shape.concurrency:,} in flight: start and end are in it"
         )

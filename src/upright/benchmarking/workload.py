@@ -41,6 +41,8 @@ class Workload(Part):
     """Tokens that a turn adds."""
     shared_tokens: int = 0
     """Tokens that all prompts share."""
+    trace: bool = False
+    """A trace of coding agents is replayed: generated from published statistics, unless one is given."""
     search: Literal["knee", "goodput"] | None = None
     """How the next cell follows from the last; None: all are measured."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEFAULT_BUDGET_SECONDS = 900.0
 _ASKED = (
     "base_url", "model", "key_file", "workload", "api", "concurrency", "prompt_tokens", "output_tokens", "requests",
-    "rate", "repeats", "budget", "ttft", "tpot", "seed", "against",
+    "rate", "trace", "repeats", "budget", "ttft", "tpot", "seed", "against",
 )  # fmt: skip
 
 
@@ -42,12 +42,12 @@ _ASKED = (
 @click.option("--output-tokens", type=Tokens(), help="Tokens of an answer instead of the workload's.")
 @click.option("--requests", type=click.IntRange(1), help="Requests a cell instead of the workload's.")
 @click.option("--rate", type=Number(0, min_open=True), help="Requests a second at random times (Poisson).")
-@click.option(
-    "--repeats", type=click.IntRange(1, 100), default=3, show_default=True, help="Measure each cell so often."
-)
+@click.option("--repeats", type=click.IntRange(1, 100), default=3, show_default=True, help="Times to measure a cell.")
 @click.option("--budget", type=Seconds(), help="Time for all of the measuring, such as 10m.  [default: 15m]")
 @click.option("--ttft", type=Seconds(), default="2s", show_default=True, help="The promise of goodput: first token.")
 @click.option("--tpot", type=Seconds(), default="50ms", show_default=True, help="The promise of goodput: each token.")
+@click.option("--trace", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="Replay this agent-trace instead of a generated one; for --workload agents.")  # fmt: skip
 @click.option("--against", help="Measure another in turns with it: a running deployment, or a recipe's file.")
 @click.option(
     "--with", "tool", metavar="TOOL",
@@ -59,9 +59,7 @@ _ASKED = (
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of prompts and arrivals.")
 @click.option("--fresh", is_flag=True, help="Begin anew, also if a run was cut off.")
 @click.option("--no-self-test", is_flag=True, help="Do not test the generator first.")
-@click.option(
-    "--csv", "csv_path", type=click.Path(path_type=Path, dir_okay=False), help="Write every cell here as CSV."
-)
+@click.option("--csv", "csv_path", type=click.Path(path_type=Path, dir_okay=False), help="Write every cell as CSV.")
 @output_options
 def command(
     deployment: str | None, list_them: bool, base_url: str | None, model: str | None, key_file: Path | None,
@@ -92,7 +90,8 @@ def command(
     if tool is not None:
         from upright.benchmarking.driven import driven
 
-        _refuse_both(against, tool)
+        if against is not None:
+            raise UsageError(f"--against measures with our own generator, not with {tool}", hint="leave out --with")
         record = driven(tool, known, asked, directory, str(program) if program else None, tokenizer, tell=say)
     else:
         with progress(asked) as watch, _beside(known, directory, against, options["api"]) as subjects:
@@ -113,11 +112,6 @@ def _answer(record: Benchmark, output: Output, csv_path: Path | None) -> None:
     if csv_path is not None:
         csv_path.write_text(cells_csv([record]))
     output.answer(record, lambda console: benchmark_page(console, record))
-
-
-def _refuse_both(against: str | None, tool: str) -> None:
-    if against is not None:
-        raise UsageError(f"--against measures with our own generator, not with {tool}", hint="leave out --with")
 
 
 @contextmanager
@@ -148,11 +142,13 @@ def _beside(
 def _asked(
     workload: str, concurrency: tuple[int, ...] | None, prompt_tokens: int | None, output_tokens: int | None,
     requests: int | None, rate: float | None, repeats: int, budget: float | None, ttft: float, tpot: float,
-    seed: int, fresh: bool, api: str,
+    seed: int, fresh: bool, api: str, trace: Path | None,
 ) -> SweepRequest:  # fmt: skip
     from upright.benchmarking.cell import RequestPromise, open_shape
     from upright.benchmarking.sweep import SweepRequest
     from upright.benchmarking.workload import workload as named
+    from upright.records.loading import load
+    from upright.records.trace import AgentTrace
 
     row = named(workload)
     changes: dict[str, Any] = {}
@@ -178,7 +174,8 @@ def _asked(
             )
         shapes = [open_shape(shape, rate, shape.requests) for shape in shapes]
     seconds = _DEFAULT_BUDGET_SECONDS if budget is None else budget
-    return SweepRequest(row, tuple(shapes), repeats, seed, seconds, RequestPromise(ttft, tpot), fresh=fresh)
+    promise, agents = RequestPromise(ttft, tpot), load(trace, AgentTrace) if trace else None
+    return SweepRequest(row, tuple(shapes), repeats, seed, seconds, promise, fresh=fresh, trace=agents)
 
 
 def _subject(

@@ -33,6 +33,7 @@ KINDS = {
     "evidence": "upright.records.evidence:Evidence",
     "reference": "upright.records.reference:Reference",
     "benchmark": "upright.records.benchmark:Benchmark",
+    "agent-trace": "upright.records.trace:AgentTrace",
     "fleet": "upright.records.fleet:Fleet",
     "sizing": "upright.records.sizing:Sizing",
     "speculation": "upright.records.speculation:Speculation",

@@ -2,7 +2,7 @@
 
 from upright.benchmarking.load.apis import LoadTarget as LoadTarget
 from upright.benchmarking.load.apis import Message as Message
-from upright.benchmarking.load.generator import Flight as Flight
+from upright.benchmarking.load.flight import Flight as Flight
 from upright.benchmarking.load.generator import run as run
 from upright.benchmarking.load.open_files import allow_open_files as allow_open_files
 from upright.benchmarking.load.requests import Arrivals as Arrivals

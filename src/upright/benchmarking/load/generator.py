@@ -13,12 +13,12 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
 
 from upright import bounds
 from upright.benchmarking.load.apis import LoadTarget
 from upright.benchmarking.load.exchange import Exchange, Fault
+from upright.benchmarking.load.flight import Flight
 from upright.benchmarking.load.open_files import allow_open_files, none_left
 from upright.benchmarking.load.requests import Arrivals, Landing, Request, RequestSource
 from upright.benchmarking.load.tally import StreamTally
@@ -27,22 +27,7 @@ from upright.errors import HostError
 
 clock = time.perf_counter
 _TICK_SECONDS = 0.1
-_GIVE_UP_AFTER = 8
-"""Connections refused in a row, with nothing in flight, that mean the server is gone."""
-
-
-@dataclass
-class Flight:
-    """How the generator itself fared."""
-
-    in_flight_peak: int = 0
-    in_flight_mean: float = 0.0
-    lag_seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    gone: bool = False
-    """The server could no longer be reached."""
-    reopened: int = 0
-    """Requests that were sent again because the server had closed an idle connection without a word."""
+_GIVE_UP_AFTER = 8  # connections refused in a row, with nothing in flight: the server is gone
 
 
 def run(
@@ -98,11 +83,11 @@ class _Generator:
         self.idle: list[_Connection] = []
         self.flying: set[_Connection] = set()
         self.waiting: deque[Request] = deque()
+        self.resting = 0  # requests whose time has not come: a tool runs, or a person thinks
         self.pending: list[tuple[_Connection, float, bytes | None]] = []
         self.over = False
         self.arrived = False  # all that will; conversations that began go on to their end
-        self.reuse = True
-        self.refused = 0
+        self.reuse, self.refused = True, 0
         self.openings: set[asyncio.Task[None]] = set()
         self.full: HostError | None = None
         self._area = 0.0
@@ -194,7 +179,7 @@ class _Generator:
         if request is None:
             self._end_if_empty()
             return False
-        self._send(request)
+        self._send_later(request)
         return True
 
     def _arrive(self, due: float) -> None:
@@ -208,6 +193,20 @@ class _Generator:
         assert self.load.requests_per_second is not None
         after = due + self._random.expovariate(self.load.requests_per_second)
         self.loop.call_later(max(0.0, after - clock()), self._arrive, after)
+
+    def _send_later(self, request: Request) -> None:
+        if request.wait_seconds:
+            self.resting += 1
+            self.loop.call_later(request.wait_seconds, self._send_rested, request)
+        else:
+            self._send(request)
+
+    def _send_rested(self, request: Request) -> None:
+        self.resting -= 1
+        if self._closing():
+            self._end_if_empty()
+        elif not self.finished.done():
+            self._send(request)
 
     def _closing(self) -> bool:
         limit = self.load.seconds
@@ -354,7 +353,7 @@ class _Generator:
         if answer is not None and not self._closing():
             following = self.source.following(request, answer)
         if following is not None:
-            self._send(following)
+            self._send_later(following)
         elif self.load.requests_per_second is None:
             self._fresh()
         else:
@@ -362,7 +361,8 @@ class _Generator:
 
     def _end_if_empty(self) -> None:
         arriving = self.load.requests_per_second is not None and not (self.over or self.arrived)
-        if not self.flying and not self.waiting and not self.openings and not arriving and not self.finished.done():
+        busy = self.flying or self.waiting or self.openings or arriving or (self.resting and not self._closing())
+        if not busy and not self.finished.done():
             self.finished.set_result(None)
 
     async def _tick(self, on_tick: Callable[[StreamTally, int], None] | None) -> None:

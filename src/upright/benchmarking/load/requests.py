@@ -18,6 +18,8 @@ class Request:
     keep_text: bool = True
     session: object = None
     """For a source of conversations: which one."""
+    wait_seconds: float = 0.0
+    """How long after the answer before it, or after the beginning, it is sent."""
 
 
 class Landing(NamedTuple):

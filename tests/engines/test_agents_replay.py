@@ -1,0 +1,56 @@
+"""Coding agents replayed on a real llama-server: prefix-cache hits as it counts them itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.engines.test_ladder import llama
+from upright.benchmarking.bench import subject
+from upright.benchmarking.cell import CellPlace, measure
+from upright.benchmarking.known import of_address
+from upright.benchmarking.replaying import trace_shape
+from upright.records.benchmark import Cell
+from upright.records.trace import AgentTrace, TraceSession, TraceTurn
+
+pytestmark = pytest.mark.engine
+TURNS = tuple(
+    TraceTurn(new_tokens=new, output_tokens=output, wait_seconds=wait, kept_tokens=kept)
+    for new, output, wait, kept in (
+        (600, 16, 0.0, None),
+        (80, 24, 0.1, None),
+        (120, 8, 0.05, None),
+        (60, 16, 0.0, 400),
+        (40, 16, 0.1, None),
+    )
+)
+
+
+def replayed(url: str, agents: int) -> Cell:
+    sessions = tuple(TraceSession(shared_tokens=400, turns=TURNS) for _ in range(agents))
+    trace = AgentTrace(title="made", source="a test", sessions=sessions)
+    known, _ = of_address(url, "tiny-kimi", None, "chat")
+    return measure(subject(known), trace_shape(trace, agents), CellPlace("run", "agents", 1, 0), trace=trace)
+
+
+def test_hits_are_those_that_the_engine_counts(llama_server: Path, tiny_model: Path) -> None:
+    with llama(llama_server, tiny_model, "--metrics", context=2048, slots=2) as url:
+        alone, together = replayed(url, 1), replayed(url, 2)
+    for cell in (alone, together):
+        assert cell.errors == {}
+        assert cell.samples is not None
+        prompts = sum(cell.samples.prompt_tokens)
+        assert cell.cached_tokens is not None
+        assert cell.engine is not None
+        assert cell.engine.cached_tokens is not None
+        assert abs(cell.engine.cached_tokens - cell.cached_tokens) <= 0.01 * prompts
+        assert cell.cached_tokens > 0.5 * prompts, cell.notes
+
+
+def test_without_a_prefix_cache_nothing_comes_from_it(llama_server: Path, tiny_model: Path) -> None:
+    with llama(llama_server, tiny_model, "--metrics", "--no-cache-prompt", context=2048, slots=1) as url:
+        cell = replayed(url, 1)
+    assert cell.errors == {}
+    assert not cell.cached_tokens
+    assert "0.0 % by the engine's counter" in cell.notes[1]
