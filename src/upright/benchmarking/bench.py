@@ -104,10 +104,14 @@ def _traced(asked: SweepRequest, known: Sequence[KnownEndpoint]) -> SweepRequest
         raise UsageError(f"{name} has the lengths and times of its trace", hint="--concurrency 1,4, or --trace FILE")
     counts = sorted({shape.concurrency for shape in asked.shapes})
     context = min((endpoint.context_tokens for endpoint in known if endpoint.context_tokens), default=_CONTEXT)
-    trace = asked.trace or generated(counts[-1], asked.workload.turns, context, asked.seed)
+    row, trace = asked.workload, asked.trace
+    if trace is None:
+        trace = generated(counts[-1], row.turns, context, asked.seed)
+    else:
+        row = row.model_copy(update={"about": f"{trace.title} (agent-trace {trace.digest[:12]})"})
     most = len(trace.sessions)
     agents = sorted({min(count, most) for count in counts})
-    return replace(asked, trace=trace, shapes=tuple(trace_shape(trace, count) for count in agents))
+    return replace(asked, workload=row, trace=trace, shapes=tuple(trace_shape(trace, count) for count in agents))
 
 
 def _joined(findings: dict[str, str], known: Sequence[KnownEndpoint]) -> str | None:

@@ -142,7 +142,7 @@ def _beside(
 def _asked(
     workload: str, concurrency: tuple[int, ...] | None, prompt_tokens: int | None, output_tokens: int | None,
     requests: int | None, rate: float | None, repeats: int, budget: float | None, ttft: float, tpot: float,
-    seed: int, fresh: bool, api: str, trace: Path | None,
+    seed: int, fresh: bool, api: str, trace: Path | None = None,
 ) -> SweepRequest:  # fmt: skip
     from upright.benchmarking.cell import RequestPromise, open_shape
     from upright.benchmarking.sweep import SweepRequest

@@ -43,6 +43,9 @@ def bench_command(deployment: str, record: Benchmark) -> str:
         is_recipe = first.endswith(AS_IT_IS)
         arguments += ["--against", "RECIPE.yaml" if is_recipe else other]
         missing += [f"RECIPE.yaml: {other}"] if is_recipe else []
+    if row is not None and row.trace and record.about != row.about:
+        arguments += ["--trace", "TRACE.json"]
+        missing.append(f"TRACE.json: {record.about}")
     if row is not None and row.search == "goodput":
         missing.append(f"the promise by --ttft and --tpot: {record.finding or 'not in the record'}")
     return _command(*arguments) + (f"  # {'; '.join(missing)}" if missing else "")
@@ -54,6 +57,8 @@ def _changes(row: Workload, shapes: list[Shape]) -> list[str]:
     streams = sorted({shape.concurrency for shape in shapes})
     if streams and tuple(streams) != row.concurrency[: len(streams) if row.search else None]:
         options += ["--concurrency", ",".join(map(str, streams))]
+    if row.trace:
+        return options  # lengths and times are the trace's
     for option, seen, own in (
         ("--prompt-tokens", {shape.prompt_tokens for shape in shapes}, set(row.contexts or (row.prompt_tokens,))),
         ("--output-tokens", {shape.output_tokens for shape in shapes}, {row.output_tokens}),

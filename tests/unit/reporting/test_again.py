@@ -10,6 +10,7 @@ import pytest
 
 from tests.scripted.cells import cell
 from upright.benchmarking.sweep import SweepRequest
+from upright.benchmarking.workload import workload
 from upright.cli.bench import _asked, command
 from upright.records.benchmark import Benchmark
 from upright.reporting.again import bench_command, reproduce
@@ -45,13 +46,15 @@ def benchmark(cells: list[Any], **more: Any) -> Benchmark:
         "--workload agent --output-tokens 64",
         "--workload knee --prompt-tokens 1000",
         "--workload goodput --concurrency 8",
+        "--workload agents --concurrency 1,8",
     ],
 )
 def test_the_command_of_a_benchmark_asks_for_the_same(words: str):
     first = asked(words.split())
     api = "messages" if "messages" in words else "chat"
     cells = [cell("a", 1, 1, 50).model_copy(update={"shape": shape, "api": api}) for shape in first.shapes]
-    record = benchmark(cells, workload=first.workload.name, repeats=first.repeats, seed=first.seed)
+    about = workload(first.workload.name).about if first.workload.trace else ""
+    record = benchmark(cells, workload=first.workload.name, about=about, repeats=first.repeats, seed=first.seed)
     line = bench_command("kimi", record)
     again = asked(shlex.split(line, comments=True)[2:])
     assert (again.shapes, again.repeats, again.seed) == (first.shapes, first.repeats, first.seed), line
@@ -66,6 +69,9 @@ def test_what_a_record_does_not_know_is_said():
     )
     assert bench_command("kimi", benchmark(cells, subjects={"a": "kimi", "b": "other"})).endswith(" --against other")
     assert "--workload short --with vllm " in bench_command("kimi", benchmark(cells, workload="short with vllm"))
+    assert bench_command("kimi", benchmark(cells, workload="agents", about="mine (agent-trace 0a)")).endswith(
+        " --trace TRACE.json  # TRACE.json: mine (agent-trace 0a)"
+    )
     assert bench_command("kimi", benchmark(cells, workload="goodput", finding="up to 4")).endswith(
         "  # the promise by --ttft and --tpot: up to 4"
     )
