@@ -192,7 +192,8 @@ def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[Servi
     from upright.requesting.asking import ask, plan_of_file
     from upright.requesting.sizes import planned_ways
 
-    request = ask(model, named_box(wanted), goal_of({**wanted, "use": use}))
+    wishes = {name: wish for name, wish in wanted.items() if name != "users"}  # people, not requests at once
+    request = ask(model, named_box(wanted), goal_of({**wishes, "use": use}))
     return planned_ways(request, streams=wanted["streams"], as_it_is=plan_of_file(model) is not None)
 
 

@@ -186,14 +186,19 @@ def port_option(function: F) -> F:
     )(function)
 
 
+def typed(name: str) -> bool:
+    """Whether the person said so, in words or in the environment."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+
+
 def given(*names: str) -> list[str]:
     """The options of this call that the person typed, as words of the next command."""
     context = click.get_current_context()
-    typed = {ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT}
     arguments: list[str] = []
     for option in context.command.params:
         name = option.name or ""
-        if name in names and isinstance(option, click.Option) and context.get_parameter_source(name) in typed:
+        if name in names and isinstance(option, click.Option) and typed(name):
             typed_value = context.params[name]
             if option.is_flag:
                 arguments.append(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.options import RANKS, Measure, Number, engine_option, goal_options, port_option, said
+from upright.cli.options import RANKS, Measure, Number, engine_option, goal_options, port_option, said, typed
 
 if TYPE_CHECKING:
     from upright.records.plan import Goal
@@ -140,10 +140,12 @@ def prepared(model: str, **wanted: Any) -> Prepared:
 
 
 def goal_of(wanted: dict[str, Any]) -> Goal:
-    """The options that are wishes, as a Goal."""
+    """The options that are wishes, as a Goal; the fields that are set are those that a person typed."""
     from upright.records.plan import Goal
 
-    return Goal(**{field: wanted[option] for option, field in GOAL.items() if option in wanted})
+    usual = Goal()
+    wishes = {field: (option, wanted[option]) for option, field in GOAL.items() if option in wanted}
+    return Goal(**{f: wish for f, (option, wish) in wishes.items() if wish != getattr(usual, f) or typed(option)})
 
 
 def named_box(wanted: dict[str, Any]) -> NamedBox:

@@ -117,7 +117,7 @@ def _prepared(model: str, on: On, wanted: dict[str, Any]) -> Prepared:
         return prepare_recipe(recipe, host, tell=say, on=on)
     goal = goal_of(wanted)
     if (of_plan := plan_of_file(model)) is not None:
-        model, goal = of_plan.model, of_plan.goal
+        model, goal = of_plan.model, of_plan.goal_with(goal)
     return prepare(model, goal, host, port=engine_port(wanted), tell=say, on=on)
 
 

@@ -44,9 +44,9 @@ def ask(
     measured: Sequence[Residuals] | None = None,
     verdicts: Sequence[KernelVerdict] = (),
 ) -> PlanRequest:
-    """A plan's file is asked again, with its own goal, on its own box unless another one is named."""
+    """A plan's file is asked again, with its own goal but for what is set here, on its own box unless one is named."""
     if (of_plan := plan_of_file(model)) is not None:
-        model, goal = of_plan.model, of_plan.goal
+        model, goal = of_plan.model, of_plan.goal_with(goal)
         named = named._replace(box=named.box or of_plan.box)
     known = measurements() if measured is None else measured
     return PlanRequest(artifacts_of(model), box_named(named), goal, measured=known, verdicts=verdicts)
@@ -96,6 +96,10 @@ class PlanFile(NamedTuple):
     model: str
     box: str
     goal: Goal
+
+    def goal_with(self, wishes: Goal) -> Goal:
+        """The file's, with the fields that the other one sets."""
+        return self.goal.model_copy(update={field: getattr(wishes, field) for field in wishes.model_fields_set})
 
 
 def plan_of_file(text: str) -> PlanFile | None:

@@ -209,3 +209,14 @@ def test_a_plan_of_one_quant_is_rendered_from_its_file(upright, tmp_path):
 def test_words_as_people_type_them(upright, typed: tuple[str, ...], plain: tuple[str, ...]):
     pages = [upright("plan", "gpt-oss-120b", "--context", "64k", *words, "--json") for words in (typed, plain)]
     assert pages[0].stdout == pages[1].stdout != ""
+
+
+def test_a_plans_file_is_asked_again_with_what_is_typed_beside_it(upright, tmp_path):
+    file = tmp_path / "plan.json"
+    upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--users", "2", "--context", "32k", "-o", file)
+    again = json.loads(upright("plan", file, "--json").stdout)["plans"][0]
+    assert (again["context_tokens"], again["goal"]["users"]) == (32_768, 2)
+    other = json.loads(upright("plan", file, "--context", "64k", "--users", "1", "--json").stdout)["plans"][0]
+    assert (other["context_tokens"], other["goal"]["users"]) == (65_536, 1)
+    rendered = upright("render", file, "--context", "48k").stdout
+    assert "--max-model-len 49152" in rendered
