@@ -10,9 +10,6 @@ import click
 from upright.cli.output import Output, output_options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from upright.catalog.explaining import Explanation
 
 
@@ -46,6 +43,7 @@ def command(output: Output, name: str) -> None:
     """
     from upright.catalog.explaining import explain
     from upright.errors import CatalogError, UsageError
+    from upright.showing.explanation_page import explanation_pages
 
     if not name.strip():
         raise UsageError("there is no name to explain", hint="upright explain kv_cache")
@@ -58,7 +56,7 @@ def command(output: Output, name: str) -> None:
             raise
     output.answer(
         [explanation.model_dump(mode="json") for explanation in explanations],
-        lambda console: _pages(console, explanations),
+        lambda console: explanation_pages(console, explanations),
     )
     if see := next((other for explanation in explanations for other in explanation.see), None):
         output.next("explain", see)
@@ -91,60 +89,3 @@ def _option(name: str) -> tuple[Explanation, ...]:
         )
         for what in verbs
     )
-
-
-def _pages(console: Console, found: tuple[Explanation, ...]) -> None:
-    for number, explanation in enumerate(found):
-        if number:
-            console.print()
-        _page(console, explanation)
-
-
-def _page(console: Console, each: Explanation) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    whose = " (your row)" if each.owner == "user" else ""
-    console.print(Text.assemble((each.name, "bold"), f"  {each.kind}{whose}"))
-    if each.title and each.title != each.name:
-        console.print(Padding(Text(each.title), (0, 0, 0, 2)))
-    console.print()
-    for paragraph in (each.what, each.matters):
-        if paragraph:
-            console.print(Padding(Text(paragraph), (0, 0, 1, 2)))
-    for pairs in (each.facts, each.parts):
-        if pairs:
-            console.print(Padding(_pairs(pairs), (0, 0, 1, 2)))
-    if each.do:
-        console.print(Padding(Text("What to do"), (0, 0, 0, 2)))
-        _list(console, each.do)
-        console.print()
-    if each.sources:
-        grade = f" (grade {each.grade})" if each.grade else ""
-        console.print(Padding(Text(f"Sources{grade}", style="dim"), (0, 0, 0, 2)))
-        _list(console, each.sources, "dim")
-
-
-def _pairs(pairs: tuple[tuple[str, str], ...]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="dim")
-    table.add_column(overflow="fold")
-    for label, content in pairs:
-        table.add_row(Text(label), Text(content))
-    return table
-
-
-def _list(console: Console, items: tuple[str, ...], style: str = "") -> None:
-    """Broken between words only: an address stays whole, wherever the page ends."""
-    from textwrap import TextWrapper
-
-    from rich.text import Text
-
-    wrap = TextWrapper(
-        console.width, initial_indent="  - ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
-    )
-    for entry in items:
-        console.print(Text(wrap.fill(entry), style=style), soft_wrap=True)

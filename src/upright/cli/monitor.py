@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,14 +14,8 @@ from upright.cli.output import Output, say
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from upright.monitoring.files import MonitorWishes
     from upright.monitoring.target import MetricsTarget
     from upright.store import DeploymentDir
-
-_SHOWN = 4
-"""Deployments of a kind that are named; a fleet may have thousands."""
 
 
 @click.command()
@@ -49,6 +41,8 @@ def command(
     """
     from upright.monitoring.alerts import AlertLimits
     from upright.monitoring.files import MonitorWishes, monitoring_files
+    from upright.monitoring.prometheus_folder import judged_by_promtool, write_files
+    from upright.showing.monitor_page import monitor_page, monitor_shown
 
     for address in alertmanagers:
         if not re.fullmatch(r"[\w.\[\]:-]+:\d+", address):
@@ -60,10 +54,11 @@ def command(
     files = monitoring_files(targets, wishes, folder.absolute())
     changed: list[str] = []
     if not dry_run:
-        changed = _write(folder, files)
-        _check(folder)
-    record = _record(targets, wishes, folder, files)
-    Output(as_json, None).answer(record, lambda console: _page(console, record, dry_run=dry_run))
+        changed = write_files(folder, files)
+        if judged_by_promtool(folder):
+            say("promtool accepts the configuration and the rules")
+    shown = monitor_shown(targets, wishes, folder, files)
+    Output(as_json, None).answer(shown, lambda console: monitor_page(console, shown, dry_run=dry_run))
     if changed:
         say(f"note: {', '.join(changed)} changed; for a Prometheus that runs already: kill -HUP $(pgrep -x prometheus)")
     _say_keys(targets)
@@ -111,102 +106,6 @@ def _target(directory: DeploymentDir) -> list[MetricsTarget]:
     if target is None:
         say(f"note: {directory.name} has no metrics that can be reached from here, and is left out")
     return [] if target is None else [target]
-
-
-def _write(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Files of an earlier call whose target is gone are removed: Prometheus would go on asking for it.
-
-    What it gives back has changed since that call, and Prometheus does not read it again by itself.
-    """
-    changed = []
-    try:
-        for path, text in files.items():
-            file = folder / path
-            if path.startswith(("prometheus.yml", "rules/")) and file.exists() and file.read_bytes() != text.encode():
-                changed.append(path)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-        for old in (folder / "targets").glob("upright*.json"):
-            if f"targets/{old.name}" not in files:
-                old.unlink()
-    except OSError as error:
-        raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
-    return changed
-
-
-def _check(folder: Path) -> None:
-    """By Prometheus' own tool, where it is installed."""
-    from upright.host import LocalHost
-
-    host = LocalHost()
-    if host.which("promtool") is None:
-        return
-    done = host.run(["promtool", "check", "config", str(folder.absolute() / "prometheus.yml")])
-    if not done.ok:
-        raise UsageError(f"promtool refuses it: {(done.err or done.out).strip()[:400]}")
-    say("promtool accepts the configuration and the rules")
-
-
-def _record(
-    targets: list[MetricsTarget], wishes: MonitorWishes, folder: Path, files: Mapping[str, str]
-) -> dict[str, Any]:
-    from upright.monitoring.files import recorded
-
-    everything = {rule.record for rule in recorded(targets, wishes.window)}
-    return {
-        "folder": str(folder),
-        "files": sorted(files),
-        "targets": [
-            {
-                "deployment": target.name,
-                "software": target.software,
-                "version": target.version,
-                "metrics_of": target.metrics.version,
-                "source": target.metrics.source,
-                "address": target.address,
-                "path": target.path,
-                "key_file": None if target.key_file is None else str(target.key_file),
-                "figures": sorted(own := {rule.record for rule in recorded([target], wishes.window)}),
-                "lacks": sorted(everything - own),
-            }
-            for target in targets
-        ],
-    }
-
-
-def _page(console: Console, record: Mapping[str, Any], *, dry_run: bool) -> None:
-    from rich.text import Text
-
-    kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for target in record["targets"]:
-        kind = (target["software"], target["version"], target["key_file"] is not None, *target["lacks"])
-        kinds.setdefault(kind, []).append(target)
-    for group in kinds.values():
-        first = group[0]
-        console.print(Text.assemble((f"{first['software']} {first['version'] or ''}".strip(), "bold"), _who(group)))
-        if first["version"] != first["metrics_of"]:
-            console.print(f"  by the metrics of {first['metrics_of']}: nobody recorded its own", markup=False)
-        console.print(f"  {len(first['figures'])} figures" + _lacks(first["lacks"]), markup=False)
-    console.print()
-    console.print("would write" if dry_run else "wrote", markup=False)
-    for path in record["files"]:
-        console.print(f"  {record['folder']}/{path}", markup=False, soft_wrap=True)
-    console.print()
-    config = shlex.quote(f"{record['folder']}/prometheus.yml")
-    command_line = f"prometheus --config.file={config} --web.listen-address=127.0.0.1:9090"
-    console.print(f"  {command_line}", markup=False, soft_wrap=True)
-
-
-def _who(group: list[dict[str, Any]]) -> str:
-    """Names and addresses of a few, the number of many."""
-    shown = ", ".join(f"{target['deployment']} at {target['address']}" for target in group[:_SHOWN])
-    more = f" and {len(group) - _SHOWN} more" if len(group) > _SHOWN else ""
-    return f"  {shown}{more}" + (", with the key" if group[0]["key_file"] else "")
-
-
-def _lacks(names: list[str]) -> str:
-    figure_names = ", ".join(name.removeprefix("upright:") for name in names)
-    return f"; it does not tell {figure_names}" if figure_names else ""
 
 
 def _say_keys(targets: list[MetricsTarget]) -> None:
