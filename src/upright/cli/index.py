@@ -19,18 +19,23 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("model")
-@click.option("--gpu", help="The GPU, as the catalogue or the driver names it.  [default: none, a box without]")
-@click.option("--gpus", type=click.IntRange(0), help="How many.  [default: 1 with --gpu]")
+@click.argument("model", required=False)
+@click.option("--gpu", help="The GPU, as the catalogue or the driver names it.  [default: every box that is here]")
+@click.option("--gpus", type=click.IntRange(0), help="How many; 0 for a box without.  [default: 1 with --gpu]")
 @click.option("--index", "name", help="Only this index.  [default: all that were added, and the shipped one]")
 @click.option("--offline", is_flag=True, help="Only what was read before.")
 @output_options
-def search(model: str, gpu: str | None, gpus: int | None, name: str | None, offline: bool, output: Output) -> None:
-    """Find bundles of a model on a kind of box: three small files are read, and verified before they are shown."""
+def search(
+    model: str | None, gpu: str | None, gpus: int | None, name: str | None, offline: bool, output: Output
+) -> None:
+    """Find bundles of a model on a kind of box: three small files are read, and verified before they are shown.
+
+    Without a box, or without a model, it shows what is here: published reports as claims, and what was searched before.
+    """
     from upright.sharing.index_asking import asked
     from upright.showing.index_page import search_page
 
-    answers = asked(model, gpu, gpus if gpus is not None else int(bool(gpu)), name, offline=offline)
+    answers = asked(model, gpu, gpus, name, offline=offline)
     for fault in answers.faults:
         click.echo(f"not shown: {fault}", err=True)
     output.answer([answer.told() for answer in answers.indexed], lambda console: search_page(console, answers.indexed))

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from upright import catalog
 from upright.errors import RecordError, UsageError
 from upright.foreign import on_one_line
 from upright.progress import utc_now
 from upright.records.base import canonical
 from upright.sharing.checks import Verification
 from upright.sharing.index_building import Built, build_index, read_pointers
-from upright.sharing.index_reading import Indexed, PinnedIndex, fetch_bundle, pin, pinned, search
-from upright.sharing.index_seen import SeenPointer, seen_pointers
+from upright.sharing.index_reading import Indexed, PinnedIndex, WhatWasRead, fetch_bundle, pin, pinned, search
+from upright.sharing.index_seen import SeenPointer, seen_in, seen_pointers
 from upright.sharing.opening import open_bundle
-from upright.sharing.pointers import Pointer, pointer_to
+from upright.sharing.pointers import Pointer, pointer_to, shard_key
 from upright.sharing.signing import fingerprints, signature_of
 
 _SHORTEST = 12
@@ -31,20 +32,56 @@ class IndexAnswers:
     faults: tuple[str, ...]
 
 
-def asked(model: str, gpu: str | None, gpus: int, name: str | None, *, offline: bool) -> IndexAnswers:
-    """One that is broken does not silence the others; if all are, the first says why."""
+def asked(
+    model: str | None, gpu: str | None, gpus: int | None, name: str | None, *, offline: bool
+) -> IndexAnswers:  # fmt: skip
+    """One that is broken does not silence the others; if all are, the first says why.
+
+    Without a box, what is here already is shown of every box; without a model, of every model."""
     indexes = [index for index in pinned() if name in (None, index.name)]
     if not indexes:
         raise UsageError(f"no index named {name}", hint="upright index add NAME URL --key FILE")
     answers, faults = [], []
+    model, gpu = _model_named(model) if model else None, _gpu_named(gpu) if gpu else None
+    anywhere = gpu is None and gpus is None
     for index in indexes:
         try:
-            answers.append(search(index, model, gpu, gpus, offline=offline and bool(index.keys)))
+            answer = None
+            if model is not None:
+                number = gpus if gpus is not None else int(gpu is not None)
+                answer = search(index, model, gpu, number, offline=offline and bool(index.keys))
+            answers.append(_with_seen(index, model, answer) if anywhere or answer is None else answer)
         except (RecordError, UsageError) as error:
             faults.append(error)
     if not answers:
         raise faults[0]
     return IndexAnswers(tuple(answers), tuple(on_one_line(fault.message) for fault in faults))
+
+
+def _model_named(model: str) -> str:
+    """The catalogue's row, if it knows the name: pointers go by that."""
+    row = catalog.find_model(model)
+    return row.id if row else model
+
+
+def _gpu_named(gpu: str) -> str:
+    row = catalog.find_gpu(gpu) or catalog.find("gpus", gpu)
+    return row.id if row else gpu
+
+
+def _with_seen(index: PinnedIndex, model: str | None, answer: Indexed | None) -> Indexed:
+    """The answer, and what is here already of this model on other boxes."""
+    pointers = answer.pointers if answer else ()
+    shown = {pointer.identity for pointer in pointers}
+    wanted = shard_key(model, None, 0).partition("/")[0] if model else None
+    seen = [
+        pointer
+        for pointer in seen_in(index)
+        if pointer.identity not in shown and wanted in (None, pointer.key.partition("/")[0])
+    ]
+    if answer is None:
+        return Indexed(index, 0, "", tuple(seen), 0, WhatWasRead(offline=True))
+    return replace(answer, pointers=(*pointers, *seen))
 
 
 def known(identity: str) -> SeenPointer:

@@ -38,6 +38,8 @@ from upright.store import write_atomically
 _SECONDS = 20.0
 SHIPPED = "shipped"
 """The index that comes with the package."""
+SEEDS = Path(__file__).parent / "seeds"
+"""Its folder: published reports as claims, made by scripts/make-seed-bundles."""
 
 
 class PinnedIndex(Part):
@@ -53,6 +55,11 @@ class PinnedIndex(Part):
     @property
     def remote(self) -> bool:
         return "://" in self.url
+
+    @property
+    def shipped(self) -> bool:
+        """Its files came with the program: nothing is remembered of them, so that another version may bring others."""
+        return self.name == SHIPPED
 
 
 @dataclass
@@ -86,8 +93,7 @@ class Indexed:
 
 def pinned() -> tuple[PinnedIndex, ...]:
     """Those that were added, and the one that the package brings."""
-    folder = Path(__file__).parent / "seeds"
-    ours = (PinnedIndex(name=SHIPPED, url=str(folder), keys=()),) if (folder / HEAD).exists() else ()
+    ours = (PinnedIndex(name=SHIPPED, url=str(SEEDS), keys=()),) if (SEEDS / HEAD).exists() else ()
     try:
         kept = decoded((home() / "indexes.json").read_bytes())
         return (*(PinnedIndex.model_validate(entry) for entry in kept), *ours)
@@ -102,6 +108,8 @@ def pinned() -> tuple[PinnedIndex, ...]:
 def pin(index: PinnedIndex) -> None:
     if not index.keys and index.remote:
         raise UsageError("an index on the network needs the key that its head is signed with", hint="--key FILE")
+    if index.shipped:
+        raise UsageError(f"{SHIPPED} is the index that comes with upright", hint="give yours another name")
     kept = [entry for entry in pinned() if entry.name not in (index.name, SHIPPED)]
     private(home())
     text = json.dumps([entry.model_dump(mode="json") for entry in (*kept, index)], indent=2)
@@ -131,8 +139,11 @@ def search(index: PinnedIndex, model: str, gpu: str | None, gpus: int, *, offlin
 
 def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> bytes:
     """From where its author keeps it; nothing but the bytes that the pointer names."""
-    refuse_place(pointer.url, index.url)
-    content = _get(pointer.url, MOST_BYTES, WhatWasRead())
+    url = pointer.url
+    if not index.remote and "://" not in url:
+        url = str(Path(index.url) / url)
+    refuse_place(url, index.url)
+    content = _get(url, MOST_BYTES, WhatWasRead())
     if identity_of(content) != pointer.identity:
         raise RecordError(f"{pointer.url} is refused: it is not the bundle that the index names")
     return content
@@ -140,6 +151,8 @@ def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> bytes:
 
 def _head(index: PinnedIndex, reading: WhatWasRead, *, offline: bool) -> IndexHead:
     trusted = frozenset(index.keys) if index.keys else None
+    if index.shipped:
+        return read_head(_get(f"{index.url}/{HEAD}", MOST_HEAD_BYTES, reading), f"{index.name}: {HEAD}", trusted)
     kept = cache_of(index) / HEAD
     before = _kept_head(kept, trusted)
     if offline:
@@ -178,6 +191,8 @@ def _refuse_going_back(index: PinnedIndex, before: IndexHead, head: IndexHead) -
 
 
 def _file(index: PinnedIndex, path: str, sha256: str, reading: WhatWasRead, *, offline: bool) -> bytes:
+    if index.shipped:
+        return refuse_other(_get(f"{index.url}/{path}", MOST_FILE_BYTES, reading), sha256, f"{index.name}: {path}")
     kept = cache_of(index) / path
     if kept.exists():
         content = kept.read_bytes()

@@ -37,12 +37,13 @@ def seen_pointers(beginning: str) -> tuple[SeenPointer, ...]:
     return tuple(
         SeenPointer(index, pointer)
         for index in pinned()
-        for pointer in _readable(index)
+        for pointer in seen_in(index)
         if pointer.identity.startswith(beginning)
     )
 
 
-def _readable(index: PinnedIndex) -> tuple[Pointer, ...]:
+def seen_in(index: PinnedIndex) -> tuple[Pointer, ...]:
+    """What was read of it here, or lies in its folder; nothing is fetched."""
     try:
         return tuple(_pointers(index))
     except RecordError:

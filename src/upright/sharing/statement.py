@@ -121,7 +121,9 @@ class Publication(Part):
     at: str
     """Its date."""
     sha256: str
-    """Of the text that the facts were taken from."""
+    """Of the text that the facts were taken from; of facts that are rows of the catalogue, of these rows."""
+    url: str | None = None
+    """Where it was published, if that is known."""
 
 
 class ClaimedTable(Part):

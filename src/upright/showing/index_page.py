@@ -19,7 +19,10 @@ def search_page(console: Console, answers: Sequence[Indexed]) -> None:
     for answer in answers:
         took = answer.reading
         came = f"{took.files} files, {took.bytes / 1000:,.1f} kB read" + (", from the cache" if took.offline else "")
-        line(console, f"{answer.index.name}: version {answer.version} of {answer.at[:10]}, {came}")
+        if answer.version:
+            line(console, f"{answer.index.name}: version {answer.version} of {answer.at[:10]}, {came}")
+        else:
+            line(console, f"{answer.index.name}: what is here of it")
         for pointer in answer.pointers:
             line(console, _row(pointer), 2)
         if not answer.pointers:
@@ -30,7 +33,6 @@ def search_page(console: Console, answers: Sequence[Indexed]) -> None:
 
 def pointer_page(console: Console, pointer: Pointer) -> None:
     line(console, _row(pointer))
-    line(console, on_one_line(f"{pointer.model} on {pointer.gpus}x {pointer.gpu}"), 2)
     line(console, f"identity {pointer.identity}", 2)
     line(console, on_one_line(f"kept at {pointer.url}"), 2)
     line(console, on_one_line(f"signed by {pointer.signer}") if pointer.signer else "unsigned: nobody stands for it", 2)
@@ -40,4 +42,6 @@ def _row(pointer: Pointer) -> str:
     rate = f"{pointer.tokens_per_second:,.1f} tok/s" if pointer.tokens_per_second is not None else "no figure"
     state = f"revoked: {pointer.revoked}" if pointer.revoked else f"the index says {pointer.level}"
     engine = f"{pointer.engine} {pointer.engine_version or ''}".strip()
-    return on_one_line(f"{pointer.identity[:12]}  {state}, {rate} a user, {engine}, {pointer.at[:10]}")
+    box = f"{pointer.gpus}x {pointer.gpu}" if pointer.gpus else pointer.gpu
+    about = f"{pointer.model} on {box}, {engine}, {pointer.at[:10]}"
+    return on_one_line(f"{pointer.identity[:12]}  {state}, {rate} a user: {about}")
