@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +13,9 @@ from upright.errors import UsageError
 
 if TYPE_CHECKING:
     from upright.benchmarking.known import KnownEndpoint
-    from upright.benchmarking.sweep import SweepRequest
     from upright.records.benchmark import Api, Benchmark
     from upright.store import DeploymentDir
 
-_DEFAULT_BUDGET_SECONDS = 900.0
 _ASKED = (
     "base_url", "model", "key_file", "workload", "api", "concurrency", "prompt_tokens", "output_tokens", "requests",
     "rate", "trace", "repeats", "budget", "ttft", "tpot", "seed", "against",
@@ -70,8 +66,10 @@ def command(
 
     Without a deployment's name the one that runs is measured. A run that was cut off goes on with the same command.
     """
+    from upright.benchmarking.asked_sweep import asked_sweep
     from upright.benchmarking.bench import bench
     from upright.benchmarking.workload import workloads
+    from upright.line.beside import beside
     from upright.showing.bench_page import progress, workloads_page
 
     if list_them:
@@ -85,7 +83,7 @@ def command(
         _answer(record, output, csv_path)
         output.next("report", str(output.path or "BENCHMARK.json"))
         return
-    asked = _asked(**options)
+    asked = asked_sweep(**options)
     known, directory = _subject(deployment, base_url, model, key_file, options["api"])
     if tool is not None:
         from upright.benchmarking.driven import driven
@@ -94,7 +92,7 @@ def command(
             raise UsageError(f"--against measures with our own generator, not with {tool}", hint="leave out --with")
         record = driven(tool, known, asked, directory, str(program) if program else None, tokenizer, tell=say)
     else:
-        with progress(asked) as watch, _beside(known, directory, against, options["api"]) as subjects:
+        with progress(asked) as watch, beside(known, directory, against, options["api"]) as subjects:
             record = bench(subjects, asked, directory, watch, test=not no_self_test)
     _answer(record, output, csv_path)
     if record.unfinished:
@@ -112,70 +110,6 @@ def _answer(record: Benchmark, output: Output, csv_path: Path | None) -> None:
     if csv_path is not None:
         csv_path.write_text(cells_csv([record]))
     output.answer(record, lambda console: benchmark_page(console, record))
-
-
-@contextmanager
-def _beside(
-    known: KnownEndpoint, directory: DeploymentDir, against: str | None, api: Api
-) -> Iterator[list[KnownEndpoint]]:
-    """Who is measured: the one, or two in turns. A recipe's trial ends with the deployment as it was."""
-    from upright import store
-    from upright.benchmarking.known import of_deployment, of_recipes
-    from upright.proving.stepping import on_trial
-    from upright.records.loading import load
-    from upright.records.recipe import Recipe
-
-    if against is None:
-        yield [known]
-    elif not against.endswith((".json", ".yaml", ".yml")):
-        yield [known, of_deployment(store.find(against), api)[0]]
-    elif known.deployment is None:
-        raise UsageError(
-            "a recipe can be tried on a deployment of ours only", hint="--against DEPLOYMENT, or no --base-url"
-        )
-    else:
-        other = load(Path(against), Recipe)
-        with on_trial(directory, other, Path(against).name, "to be measured against the recipe as it is"):
-            yield list(of_recipes(directory, other, api))
-
-
-def _asked(
-    workload: str, concurrency: tuple[int, ...] | None, prompt_tokens: int | None, output_tokens: int | None,
-    requests: int | None, rate: float | None, repeats: int, budget: float | None, ttft: float, tpot: float,
-    seed: int, fresh: bool, api: str, trace: Path | None = None,
-) -> SweepRequest:  # fmt: skip
-    from upright.benchmarking.cell import RequestPromise, open_shape
-    from upright.benchmarking.sweep import SweepRequest
-    from upright.benchmarking.workload import workload as named
-    from upright.records.loading import load
-    from upright.records.trace import AgentTrace
-
-    row = named(workload)
-    changes: dict[str, Any] = {}
-    if concurrency:
-        changes["concurrency"] = concurrency
-    if prompt_tokens:
-        changes |= {"prompt_tokens": prompt_tokens, "contexts": ()}
-    if output_tokens:
-        changes["output_tokens"] = output_tokens
-    if prompt_tokens or output_tokens:
-        tokens = prompt_tokens or row.prompt_tokens
-        changes["about"] = f"{tokens:,} tokens in, {output_tokens or row.output_tokens:,} out" + (
-            f", {row.turns} turns" if row.turns > 1 else ""
-        )
-    row = row.model_copy(update=changes)
-    shapes = row.shapes()
-    if requests is not None:
-        shapes = [shape.model_copy(update={"requests": requests}) for shape in shapes]
-    if rate is not None:
-        if row.search is not None:
-            raise UsageError(
-                f"--rate cannot be given to {row.name}, which looks for one", hint="--workload short --rate 4"
-            )
-        shapes = [open_shape(shape, rate, shape.requests) for shape in shapes]
-    seconds = _DEFAULT_BUDGET_SECONDS if budget is None else budget
-    promise, agents = RequestPromise(ttft, tpot), load(trace, AgentTrace) if trace else None
-    return SweepRequest(row, tuple(shapes), repeats, seed, seconds, promise, fresh=fresh, trace=agents)
 
 
 def _subject(

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.scripted.cells import cell
+from upright.benchmarking.asked_sweep import asked_sweep
 from upright.benchmarking.sweep import SweepRequest
 from upright.benchmarking.workload import workload
-from upright.cli.bench import _asked, command
+from upright.cli.bench import command
 from upright.records.benchmark import Benchmark
 from upright.reporting.again import bench_command, reproduce
 from upright.reporting.page import tiles
@@ -23,7 +24,7 @@ def asked(words: list[str]) -> SweepRequest:
         "workload", "concurrency", "prompt_tokens", "output_tokens", "requests", "rate", "repeats", "budget", "ttft",
         "tpot", "seed", "fresh", "api",
     )  # fmt: skip
-    return _asked(**{name: given[name] for name in names})
+    return asked_sweep(**{name: given[name] for name in names})
 
 
 def benchmark(cells: list[Any], **more: Any) -> Benchmark:
