@@ -53,6 +53,7 @@ WORDS: dict[str, list[str]] = {
     "engine": ["engine", "how", "sglang", "--box", "hgx-h200"],
     "launch": ["launch", "emacs"],
     "verify": ["verify", "nothing"],
+    "replay": ["replay", "nothing"],
     "index": ["index", "nothing"],
     "site": ["site", "nothing"],
 }

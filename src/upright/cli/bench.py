@@ -69,7 +69,7 @@ def command(
     from upright.benchmarking.asked_sweep import asked_sweep
     from upright.benchmarking.bench import bench
     from upright.benchmarking.workload import workloads
-    from upright.line.beside import beside
+    from upright.line.measured_beside import beside
     from upright.showing.bench_page import progress, workloads_page
 
     if list_them:

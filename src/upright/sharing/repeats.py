@@ -20,6 +20,7 @@ _FACTOR = 1.2
 """A difference that is sure and larger than this is one: below it lie drivers, clocks and cooling."""
 _LOOK = Looking("repeated")
 Clocks = tuple[tuple[int, int], ...]
+AgreementVerdict = Literal["agrees", "differs", "unclear"]
 
 
 class ComparedCell(Part):
@@ -37,8 +38,8 @@ class ComparedCell(Part):
     """The repeat's mean."""
     factor: float
     """The repeat's over the claim's."""
-    verdict: Literal["agrees", "differs"]
-    """differs if that is sure, by their repeats, and more than a fifth."""
+    verdict: AgreementVerdict
+    """differs if that is sure, by their repeats, and more than a fifth; unclear if it is more, and not sure."""
     reason: Reason
     """Why, in one line."""
 
@@ -148,9 +149,9 @@ def _why_not(claim: Opened, repeat: Opened, counted: _Counted) -> Iterator[str]:
     cells = compared(claim.benchmarks, repeat.benchmarks)
     if not cells:
         yield "it has no cell in common"
-    differing = [cell for cell in cells if cell.verdict == "differs"]
-    if differing:
-        yield f"{differing[0].shape}: {differing[0].reason}"
+    unlike = [cell for cell in cells if cell.verdict != "agrees"]
+    if unlike:
+        yield f"{unlike[0].shape}, {unlike[0].metric}: {unlike[0].reason}"
 
 
 def _cell(shape: str, metric: str, claimed: list[float], again: list[float]) -> ComparedCell:
@@ -162,10 +163,12 @@ def _cell(shape: str, metric: str, claimed: list[float], again: list[float]) -> 
     )  # fmt: skip
 
 
-def _verdict(ratio: Ratio) -> tuple[Literal["agrees", "differs"], str]:
+def _verdict(ratio: Ratio) -> tuple[AgreementVerdict, str]:
     far = max(ratio.factor, 1 / ratio.factor) > _FACTOR
     if ratio.low is None or ratio.high is None:
         told = f"{ratio.factor:.2f} times, measured once"
         return ("differs" if far else "agrees"), told
     told = f"{ratio.factor:.2f} times ({ratio.low:.2f} to {ratio.high:.2f})"
-    return ("differs" if far and ratio.sure else "agrees"), told
+    if far and not ratio.sure:
+        return "unclear", f"{told}: more repeats would tell"
+    return ("differs" if far else "agrees"), told
