@@ -9,24 +9,14 @@ import click
 from upright.cli.options import deployment_argument
 from upright.cli.output import Output
 
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
 
 @click.command()
 @deployment_argument
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Where to write it.  [default: NAME.bundle.tar.gz, NAME.bundle.json]",
-)
-@click.option(
-    "--read",
-    "bundle_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Look into a bundle instead of making one.",
-)
+@click.option("-o", "--output", "path", type=_FILE, metavar="FILE",
+              help="Where to write it.  [default: NAME.bundle.tar.gz, NAME.bundle.json]")  # fmt: skip
+@click.option("--read", "bundle_file", type=_FILE, metavar="FILE", help="Look into a bundle instead of making one.")
 @click.option(
     "--statement", is_flag=True, help="Write a claim that anybody can verify and replay: no logs, no answers."
 )

@@ -76,12 +76,13 @@ def fetch(identity: str, output: Output) -> None:
 @click.argument("name")
 @click.argument("url")
 @click.option("--key", type=_FILE, metavar="FILE", help="Public keys that its head must be signed with.")
+@click.option("--learn", is_flag=True, help="Let plan and recommend say what its bundles measured on such a box.")
 @output_options
-def add(name: str, url: str, key: Path | None, output: Output) -> None:
+def add(name: str, url: str, key: Path | None, learn: bool, output: Output) -> None:
     """Read an index too: pin its address and the keys that sign it."""
     from upright.sharing.index_asking import pinned_to
 
-    index = pinned_to(name, url, key)
+    index = pinned_to(name, url, key, learn=learn)
     output.answer(index.model_dump(mode="json"), lambda console: console.print(f"{name}: {url}", markup=False))
     output.next("index", "search", "MODEL", "--index", name)
 
@@ -110,10 +111,8 @@ def build(
 ) -> None:
     """Put pointers into an index: only their shards, their bins and the head are written anew."""
     from upright.sharing.index_asking import built
+    from upright.showing.index_page import built_page
 
     made = built(folder, pointers, key, {revoke: reason or "revoked"} if revoke else {})
-    text = (
-        f"version {made.version}: {made.added:,} added, {made.pointers:,} pointers; {made.shards_written:,} files new"
-    )
-    output.answer(made.model_dump(mode="json"), lambda console: console.print(text, soft_wrap=True))
+    output.answer(made.model_dump(mode="json"), lambda console: built_page(console, made))
     output.next("index", "add", "NAME", str(folder))

@@ -80,6 +80,7 @@ def command(output: Output, model: str, **wanted: Any) -> None:
 def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     from upright.requesting.asking import ask, kernel_verdicts
     from upright.requesting.planned import plan_request
+    from upright.showing.others_lines import others_lines
     from upright.showing.plan_page import plan_page
 
     measured = () if wanted["no_measured"] else None
@@ -94,6 +95,8 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     offers, instead, unasked = planned.offers(), planned.instead(), planned.ram_unknown
     details = {"why": wanted["why"], "everything": wanted["everything"], "ram_unknown": unasked}
     output.show(plan_page(plans, choice, page_width(), instead, **details))
+    for sentence in others_lines((model, best.model), planned.request.box):
+        note(sentence)
     if unasked:
         note("system RAM of this box is not specified: with enough of it, experts offloaded to CPU may fit")
     if best.fits:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from upright.cli.options import Number, given, goal_options
-from upright.cli.output import Output, output_options, page_width
+from upright.cli.output import Output, note, output_options, page_width
 from upright.cli.plan import FOR_ANY_MODEL, USES
 from upright.cli.planned import MACHINE, box_options, goal_of, named_box
 
@@ -27,13 +27,17 @@ def command(output: Output, **wanted: Any) -> None:
     """
     from upright.requesting.asking import box_named, measurements
     from upright.requesting.recommended import SHOWN, recommend
+    from upright.showing.others_lines import others_lines
     from upright.showing.recommend_page import recommend_page
 
     most = None if wanted["everything"] else SHOWN
-    recommendation = recommend(box_named(named_box(wanted)), goal_of(wanted), most=most, measured=measurements())
+    box = box_named(named_box(wanted))
+    recommendation = recommend(box, goal_of(wanted), most=most, measured=measurements())
     if output.wants_record:
         output.answer(recommendation)
     output.show(recommend_page(recommendation, page_width(), why=wanted["why"]))
+    for sentence in others_lines((offer.model for offer in recommendation.offers), box):
+        note(sentence)
     if recommendation.offers:
         output.next("plan", recommendation.offers[0].source, *given(*FOR_ANY_MODEL, *MACHINE))
         return

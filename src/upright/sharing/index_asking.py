@@ -137,9 +137,9 @@ def _place(path: Path, content: bytes) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def pinned_to(name: str, url: str, key: Path | None) -> PinnedIndex:
+def pinned_to(name: str, url: str, key: Path | None, *, learn: bool = False) -> PinnedIndex:
     place = url.rstrip("/") if "://" in url else str(Path(url).expanduser().absolute())
-    index = PinnedIndex(name=name, url=place, keys=tuple(sorted(fingerprints(key))) if key else ())
+    index = PinnedIndex(name=name, url=place, keys=tuple(sorted(fingerprints(key))) if key else (), learn=learn)
     pin(index)
     return index
 

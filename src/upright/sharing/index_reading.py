@@ -51,6 +51,8 @@ class PinnedIndex(Part):
     """Where it lies: http(s), or a folder."""
     keys: tuple[str, ...]
     """Fingerprints; empty for a folder of one's own."""
+    learn: bool = False
+    """Whether plans say what its bundles measured."""
 
     @property
     def remote(self) -> bool:

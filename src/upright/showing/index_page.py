@@ -11,6 +11,7 @@ from upright.terminal.lines import line
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from upright.sharing.index_building import Built
     from upright.sharing.index_reading import Indexed
     from upright.sharing.pointers import Pointer
 
@@ -36,6 +37,11 @@ def pointer_page(console: Console, pointer: Pointer) -> None:
     line(console, f"identity {pointer.identity}", 2)
     line(console, on_one_line(f"kept at {pointer.url}"), 2)
     line(console, on_one_line(f"signed by {pointer.signer}") if pointer.signer else "unsigned: nobody stands for it", 2)
+
+
+def built_page(console: Console, made: Built) -> None:
+    count = f"{made.added:,} added, {made.pointers:,} pointers; {made.shards_written:,} files new"
+    console.print(f"version {made.version}: {count}", soft_wrap=True)
 
 
 def _row(pointer: Pointer) -> str:
