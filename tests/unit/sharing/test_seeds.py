@@ -110,9 +110,8 @@ def test_a_search_answers_out_of_the_box() -> None:
     assert [pointer.tokens_per_second for pointer in answer.pointers] == [44.0]
     assert answer.reading.files == 3
     (anywhere,) = asked("kimi-k2.6", None, None, None, offline=False).indexed
-    assert {(pointer.gpus, pointer.gpu) for pointer in anywhere.pointers} == {
-        (8, "b200-sxm"), (8, "rtx-pro-6000-server"), (2, "rtx-pro-6000-max-q"),
-    }  # fmt: skip
+    boxes = {(pointer.gpus, pointer.gpu) for pointer in anywhere.pointers}
+    assert boxes >= {(8, "b200-sxm"), (8, "rtx-pro-6000-server"), (2, "rtx-pro-6000-max-q")}
     (everything,) = asked(None, None, None, None, offline=True).indexed
     assert len(everything.pointers) == len(BUNDLES)
     assert not home().exists(), "nothing is remembered of what the package brings"
