@@ -34,7 +34,7 @@ def command(
     only those of speed and memory are taken. A bundle is written that links to it. Exit code 1 if a figure differs.
     """
     from upright.errors import UsageError
-    from upright.sharing.replaying import ReplayWish, bundle_named, plan_replay, run_replay
+    from upright.sharing.claim_replay import ReplayWish, bundle_named, plan_replay, run_replay
     from upright.showing.replay_page import replay_plan_page, replayed_page
 
     run = not plan_only and box is None

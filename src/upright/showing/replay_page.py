@@ -11,8 +11,8 @@ from upright.terminal.lines import line
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from upright.sharing.claim_replay import Replayed, ReplayPlan
     from upright.sharing.repeats import ComparedCell
-    from upright.sharing.replaying import Replayed, ReplayPlan
 
 
 def replay_plan_page(console: Console, plan: ReplayPlan) -> None:

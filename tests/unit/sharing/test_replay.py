@@ -12,11 +12,11 @@ from tests.unit.sharing.tampering import Tree, cells, claim_again, copied, encod
 from upright.errors import RecordError, UprightError, UsageError
 from upright.records.base import from_dict
 from upright.records.recipe import Recipe, Setting
+from upright.sharing.claim_replay import ReplayPlan, ReplayWish, bundle_named, loads_of, plan_replay
 from upright.sharing.index_reading import SEEDS
 from upright.sharing.opening import open_bundle
 from upright.sharing.repeats import Opened
 from upright.sharing.replay_recipe import replay_recipe
-from upright.sharing.replaying import ReplayPlan, ReplayWish, bundle_named, loads_of, plan_replay
 from upright.sharing.verifying import read_claim
 
 HOSTILE = (
