@@ -38,7 +38,7 @@ def attempts_page(way: Attempts, width: int) -> str:
 def _lines(found: Diagnosis, width: int) -> Iterator[str]:
     cause = found.cause
     if cause is not None:
-        yield f"{style(cause.code, fg='red', bold=True)}: {cause.title}"
+        yield from _heading(cause, width)
     elif found.failed:
         yield style(f"{found.subject} failed, and no row of the catalogue knows why", fg="red", bold=True)
     elif found.stood:
@@ -56,6 +56,13 @@ def _lines(found: Diagnosis, width: int) -> Iterator[str]:
     yield from _others(found, width)
     for note in found.notes:
         yield from _wrapped("note", note, width)
+
+
+def _heading(cause: Finding, width: int) -> Iterator[str]:
+    """The code stands out; a long title goes on below."""
+    first, *more = textwrap.wrap(f"{cause.code}: {cause.title}", width, break_on_hyphens=False)
+    yield first.replace(cause.code, style(cause.code, fg="red", bold=True), 1)
+    yield from more
 
 
 def _short_of_an_answer(found: Diagnosis) -> str:
