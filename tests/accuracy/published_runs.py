@@ -95,8 +95,9 @@ def _system_ram(row: MeasurementRow) -> list[str]:
     stated = row.host_bandwidth.partition(" ")[0] if row.host_bandwidth else processor
     if not row.host_bandwidth and of_processor(processor) is None:
         return []
-    amount = re.search(r"(\d+) GB", row.cpu or "")
-    return ["--host-bandwidth", stated, "--host-memory", f"{amount[1]}GB" if amount else "512"]
+    modules = re.search(r"(?:(\d+)x)?(\d+) GB(?!/s)", row.cpu or "")
+    amount = f"{int(modules[1] or 1) * int(modules[2])}GB" if modules else "512"
+    return ["--host-bandwidth", stated, "--host-memory", amount]
 
 
 _FILES = {
