@@ -22,7 +22,7 @@ MEASURED = ("m023", "m031", "m036", "m040", "m043")
 """One configuration at five contexts: vLLM's fork of that image, TP8, fp8 cache, one request."""
 CONTEXTS = (4096, 16384, 32768, 49152, 65536, 98304, 131072)
 HYBRID = ("kimi-k2.6", "1x-rtx-pro-6000-workstation", 768)
-"""One GPU and so much system RAM, in GB."""
+"""One GPU and so much system RAM, as `--ram 768GB` takes it."""
 
 
 def pages() -> dict[str, str]:
@@ -41,7 +41,7 @@ def pages() -> dict[str, str]:
 
 
 def plan(model: str, box: str, *, ram: int | None = None, **wishes: object) -> Plan:
-    record = box_named(NamedBox(box, ram * 1e9 / 2**30 if ram else None))
+    record = box_named(NamedBox(box, ram))
     return upright.plan(model, record, **wishes)[0]
 
 
