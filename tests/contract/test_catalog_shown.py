@@ -16,13 +16,13 @@ from upright.catalog.explaining.rows import explained
 from upright.catalog.recorded_flags import recorded_versions, versions_taking
 from upright.catalog.versions import inside
 from upright.cli import catalog as verb
-from upright.cli import explain as explain_verb
 from upright.errors import CatalogError
 from upright.records.deployment import State
 from upright.records.evidence import Verdict
 from upright.records.model import Group
 from upright.records.plan import Use
 from upright.showing import catalog_page
+from upright.showing.explanation_page import explanation_pages
 
 SOURCE = Path(verb.__file__).parents[1]
 
@@ -51,7 +51,7 @@ def test_every_row_is_listed_shown_and_explained(kind: str) -> None:
         assert "source  " in text(shown)
         told = page()
         each = explained(kind, row)
-        explain_verb._page(told, each)
+        explanation_pages(told, (each,))
         assert len(each.what.split()) >= 3, f"{kind} {row.id} says nothing"
         assert "Sources" in text(told)
 
