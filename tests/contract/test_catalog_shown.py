@@ -16,6 +16,7 @@ from upright.catalog.explaining.rows import explained
 from upright.catalog.recorded_flags import recorded_versions, versions_taking
 from upright.catalog.versions import inside
 from upright.cli import catalog as verb
+from upright.cli import explain as explain_verb
 from upright.errors import CatalogError
 from upright.records.deployment import State
 from upright.records.evidence import Verdict
@@ -134,7 +135,7 @@ def test_explain_knows_names_of_every_kind(name: str, kind: str, words: str) -> 
     found = [each for each in explain(name) if each.kind == kind]
     assert found, [each.kind for each in explain(name)]
     console = page()
-    explain_verb._page(console, found[0])
+    explanation_pages(console, (found[0],))
     assert words.lower() in re.sub(r"\s+", " ", text(console)).lower()
 
 
@@ -158,5 +159,5 @@ def test_explain_takes_all_its_words_and_knows_our_own_options() -> None:
 
 def test_an_address_is_never_broken() -> None:
     console = page()
-    explain_verb._page(console, explain("--decode-context-parallel-size")[0])
+    explanation_pages(console, explain("--decode-context-parallel-size")[:1])
     assert "rtx6kpro/blob/master/models/kimi-k26-v4.md" in text(console)
