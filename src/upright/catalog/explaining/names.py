@@ -129,7 +129,7 @@ def engines(name: str) -> Iterator[Explanation]:
 
 def lines(name: str) -> Iterator[Explanation]:
     """A line of a log: the failure that it means."""
-    if " " not in name or name in rows("failures"):
+    if " " not in name or {name, name.lower().replace(" ", "-")} & rows("failures").keys():
         return
     for row in catalog.failures():
         if row.matches(name):
