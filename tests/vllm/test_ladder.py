@@ -25,6 +25,7 @@ def test_the_whole_ladder(standing: Standing) -> None:
     assert all(item["measured"].get("cache_usage", 0) > 0.9 or item["verdict"] == "unsupported" for item in full)
 
 
+@pytest.mark.slow
 def test_another_engine_still_serves_the_same_model(standing: Standing) -> None:
     """Against what llama.cpp said of the same weights in float32, stored in the repository."""
     evidence = standing.json("prove", standing.name, "--reference", REFERENCE)
