@@ -203,7 +203,8 @@ def test_an_ordinary_log_is_looked_at_whole():
 
 @pytest.mark.promise("a flood of different lines hides neither the first failure nor the last")
 def test_the_sieve_keeps_every_line_that_a_pattern_matches():
-    patterns = [row.pattern for row in catalog.failures()] + list(marks.signs())
+    rows = [row for row in catalog.failures() if row.where != "words"]  # asked once, of a report that is no log
+    patterns = [row.pattern for row in rows] + list(marks.signs())
     sieve = Sieve(patterns)
     assert sieve.always == [], "a pattern without any text is tried on every line of every log"
     texts = [*SEEN, *(text.replace(" ", "  ") for text in SEEN), *(text.upper() for text in SEEN)]
