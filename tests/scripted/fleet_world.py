@@ -186,16 +186,14 @@ class FleetWorld:
     ) -> None:
         self.act()
         self.read_list()
-        alive = {process.base_url for process in self.processes.values()} | {
-            process.recipe.base_url for process in self.processes.values()
-        }
+        alive = {process.base_url for process in self.processes.values()}
         if not holds({url: Worker(url, "ready", url in alive, 0) for url in self.view}):
             raise LaunchError(f"the router never said that {what}")
 
     def in_flight(self, here: DeploymentDir) -> int:
         process = self.processes[here.name]
         left = process.streams
-        if not self.url_of(process) & self.view:
+        if process.base_url not in self.view:
             process.streams = max(0, left - self.chance.randint(0, 2))
         return left
 
@@ -207,15 +205,12 @@ class FleetWorld:
             self.read_list()
         for process in self.processes.values():
             process.streams -= process.streams > 1 and self.chance.random() < 0.3  # an answer ends by itself
-            if self.url_of(process) & self.view and process.streams < 3:
+            if process.base_url in self.view and process.streams < 3:
                 process.streams += 1
                 self.opened += 1
         self.moments -= 1
         if self.moments == 0:
             raise KilledError
-
-    def url_of(self, process: ScriptedProcess) -> set[str]:
-        return {process.base_url, process.recipe.base_url}
 
     @property
     def router(self) -> str | None:
@@ -228,8 +223,9 @@ class FleetWorld:
         self.view = {worker["url"] for worker in listed}
 
     def kill(self, deployment: str) -> None:
-        """kill -9: its streams are the killed one's."""
+        """kill -9: its streams are the killed one's; a router that is gone sends nothing to anybody."""
         self.processes.pop(deployment, None)
+        self.read_list()
 
     @contextmanager
     def killed_after(self, moments: int) -> Iterator[list[bool]]:

@@ -59,10 +59,10 @@ class BoxSteps:
         known = self.directory.state().box(step.name)
         here = deployment_of(known)
         origin = self._origin(step, here, left)
+        if here is not None:
+            self._drain(here, origin, left)
         if left is not None and left.phase == "stepping back" and step.kind != "remove":
             self._step_back(origin, left.reason or "interrupted")
-        if here is not None:
-            self._drain(here, origin)
         if step.kind == "remove":
             self._leave(here, origin)
             return
@@ -89,12 +89,16 @@ class BoxSteps:
         assert before is not None, "one that did not join has a deployment"
         return _Origin(left.kind, before, recipe_of(before, left.before), step.recipe)
 
-    def _drain(self, here: DeploymentDir, origin: _Origin) -> None:
+    def _drain(self, here: DeploymentDir, origin: _Origin, begun: RollStep | None) -> None:
+        """Also before an interrupted step back goes on: it may have been on the list again when it was killed."""
         state = self.directory.state()
         others = [other for other in state.boxes if other.name not in {self.name, *self.together}]
         if state.box(self.name).admitted and not any(other.admitted and running(other) for other in others):
             raise StepStoppedError(f"{self.name} is the only box that answers: a roll would leave clients without one")
-        self._phase("draining", origin)
+        if begun is not None and begun.phase == "stepping back" and origin.after is not None:
+            self._phase("stepping back", origin, begun.reason)
+        else:
+            self._phase("draining", origin)
         self.tell("draining")
         try:
             admit(self.present, self.directory, self.keys, self.name, admitted=False)
