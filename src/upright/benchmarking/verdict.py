@@ -8,6 +8,8 @@ from __future__ import annotations
 from upright.endpoint.guards import GUARDS
 from upright.records.benchmark import Cell
 
+RULES_SINCE = "0.1.0"
+"""The first release that marks by these rules; a change of them brings another."""
 QUEUED = "queued: "
 """How the mark begins of a cell whose requests waited in the engine."""
 _OFF = 0.01

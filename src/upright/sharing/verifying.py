@@ -6,13 +6,14 @@ samples, and the rest is arithmetic.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from upright import __version__
-from upright.benchmarking.verdict import marks
+from upright.benchmarking.verdict import RULES_SINCE, marks
 from upright.bundling.redacting import KnownIdentities, Redactor
 from upright.catalog.recorded_flags import recorded_flags, recorded_versions
 from upright.engines import ENGINES, engine_named
@@ -285,10 +286,17 @@ def _marks(cells: Sequence[Cell], judge: str | None) -> Iterator[Check]:
     """Another version may have marked by other rules: what it let pass and we do not is nobody's proof."""
     if all(cell.marks == marks(cell) for cell in cells):
         return
-    if judge == __version__:
+    if _judges_as_we_do(judge):
         yield _MARKS.broken("a cell hides what is wrong with it, or claims it")
     else:
         yield _MARKS.unknown(f"Upright {on_one_line(judge or '(version unknown)', 40)} marked its cells by other rules")
+
+
+def _judges_as_we_do(version: str | None) -> bool:
+    if version is None or not re.fullmatch(r"\d{1,4}(\.\d{1,4}){2}", version):
+        return False
+    since, judge, ours = (tuple(map(int, text.split("."))) for text in (RULES_SINCE, version, __version__))
+    return since <= judge <= ours
 
 
 def _stale(recipe: Recipe) -> Iterator[Check]:

@@ -33,7 +33,8 @@ def replay_plan_page(console: Console, plan: ReplayPlan) -> None:
         line(console, f"runs: {shlex.join(plan.prepared.recipe.argv)}", 2)
     shapes = sum(len(load.shapes) for load in plan.loads)
     rungs = f"climbs to {plan.to}" if plan.to else "climbs no rung"
-    line(console, f"measures {shapes} shapes of load again, {rungs}", 2)
+    loads = "1 shape" if shapes == 1 else f"{shapes} shapes"
+    line(console, f"measures {loads} of load again, {rungs}", 2)
 
 
 def replayed_page(console: Console, replayed: Replayed) -> None:

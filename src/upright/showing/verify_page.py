@@ -57,4 +57,5 @@ def shared_page(console: Console, shared: Shared) -> None:
 
 def _headline(headline: Headline) -> str:
     figure = f"{headline.figure:,.1f}" if headline.unit == "tok/s" else f"{headline.figure:,.4f}"
-    return f"{headline.shape}: {headline.metric} {figure} {headline.unit}, {headline.repeats} cells"
+    cells = "1 cell" if headline.repeats == 1 else f"{headline.repeats} cells"
+    return f"{headline.shape}: {headline.metric} {figure} {headline.unit}, {cells}"
