@@ -25,7 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from tests.command.client import alike
 
-NOT_YET = ("huggingface_hub", "uvloop", "triton", "vl_convert")
+NOT_YET = ("huggingface_hub", "uvloop", "triton")
 
 
 def prepare() -> None:

@@ -31,7 +31,6 @@ def command(what: tuple[str, ...], path: Path | None, as_markdown: bool, as_csv:
     """
     from upright import store
     from upright.reporting import cells_csv, markdown, report
-    from upright.reporting.charts import available
 
     if as_markdown and as_csv:
         raise UsageError("--markdown and --csv exclude each other", hint="write two reports")
@@ -46,8 +45,6 @@ def command(what: tuple[str, ...], path: Path | None, as_markdown: bool, as_csv:
         text = markdown(*subjects) if as_markdown else report(*subjects)
     page = path.absolute() if path else _default_place(what, ending)
     store.write_atomically(page, text.encode())
-    if ending == "html" and not available() and any(map(_benchmarks, subjects)):
-        say("tables only: charts need pip install '.[report]' in Upright's clone")
     Output(as_json, None).answer({"page": str(page)}, lambda console: console.print(str(page), soft_wrap=True))
     say(f"next: open file://{page} in a browser" if ending == "html" else f"next: less {page}")
 

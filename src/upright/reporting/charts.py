@@ -1,35 +1,13 @@
-"""Rows of a benchmark -> charts as SVG in the page's colours, light and dark; none without the `report` extra.
-
-Vega-Lite draws with colours that stand for the page's variables; the SVG's text then names the variables themselves.
-"""
+"""Rows of a benchmark -> charts as SVG in the page's colours, light and dark."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from upright.benchmarking.rows import METRIC, ShapeRow
+from upright.benchmarking.rows import ShapeRow
 from upright.records.benchmark import Shape
-
-WIDTH, HEIGHT = 400, 220
-_STANDINS = {
-    "#010101": "var(--ink)",
-    "#020202": "var(--soft)",
-    "#030303": "var(--line)",
-    "#040404": "var(--page)",
-    "#0a0a01": "var(--c0)",
-    "#0a0a02": "var(--c1)",
-    "#0a0a03": "var(--c2)",
-    "#0a0a04": "var(--c3)",
-    "#0a0a05": "var(--c4)",
-    "#0a0a06": "var(--c5)",
-}
-_PLAIN = {"var(--ink)": "#1c2230", "var(--soft)": "#5d6678", "var(--line)": "#dfe3ea", "var(--page)": "#ffffff"}
-_INK, _SOFT, _LINE, _PAGE = list(_STANDINS)[:4]
-_SERIES = list(_STANDINS)[4:]
+from upright.reporting.plots import PlotCell, PlotPoint, bar_plot, field_plot, in_plain_colours, line_plot
 
 
 @dataclass(frozen=True)
@@ -49,18 +27,8 @@ class Series:
     rows: Sequence[ShapeRow]
 
 
-def available() -> bool:
-    try:
-        import vl_convert  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def curves(series: Sequence[Series]) -> list[Chart]:
     """Throughput, first token and each token, over what was varied; empty if there is nothing to draw."""
-    if not available():
-        return []
     rows = [row for curve in series for row in curve.rows]
     axis = _axis([row.shape for row in rows])
     if axis is None:
@@ -77,64 +45,53 @@ def curves(series: Sequence[Series]) -> list[Chart]:
         drawn = (_point(curve.name, row, field, metric, factor) for curve in series for row in curve.rows)
         points = [point for point in drawn if point is not None]
         if points:
-            spec = _curve(points, [curve.name for curve in series], axis_title, title)
-            charts.append(Chart(title, _svg(spec), f"{title} over {axis_title}"))
+            svg = line_plot(points, [curve.name for curve in series], axis_title, title)
+            charts.append(Chart(title, svg, f"{title} over {axis_title}"))
     return charts
 
 
 def heat(rows: Sequence[ShapeRow]) -> list[Chart]:
     """Context by concurrency, a field for each cell; empty if only one of them was varied."""
-    prompts, streams = {row.shape.prompt_tokens for row in rows}, {row.shape.concurrency for row in rows}
-    if not available() or len(prompts) < 2 or len(streams) < 2:
+    prompts = sorted({row.shape.prompt_tokens for row in rows}, reverse=True)
+    streams = sorted({row.shape.concurrency for row in rows})
+    if len(prompts) < 2 or len(streams) < 2:
         return []
-    values = []
-    for row in rows:
-        throughput = row.mean("output")
-        if throughput is not None:
-            text = f"{throughput.value:,.0f}" + ("!" if row.marked else "")
-            values.append({
-                "prompt": f"{row.shape.prompt_tokens:,}", "order": row.shape.prompt_tokens,
-                "streams": row.shape.concurrency, "value": throughput.value, "text": text,
-            })  # fmt: skip
+    measured = [(row, estimate.value) for row in rows if (estimate := row.mean("output")) is not None]
+    most = max((speed for _, speed in measured), default=0.0) or 1.0
+    cells = [
+        PlotCell(
+            column=streams.index(row.shape.concurrency),
+            row=prompts.index(row.shape.prompt_tokens),
+            strength=speed / most,
+            text=f"{speed:,.0f}" + ("!" if row.marked else ""),
+        )
+        for row, speed in measured
+    ]
     title = "Output tokens a second"
-    return [Chart(title, _svg(_field(values, title)), "Output tokens a second by context and requests at once")]
+    titles = (title, "requests at once", "tokens of a prompt")
+    svg = field_plot(cells, [f"{count:,}" for count in streams], [f"{count:,}" for count in prompts], titles)
+    return [Chart(title, svg, "Output tokens a second by context and requests at once")]
 
 
 def bars(parts: Sequence[tuple[str, str, float]], title: str) -> Chart | None:
-    """(group, name, value): two bars beside each other for each name."""
-    if not available() or not parts:
-        return None
-    values = [{"series": group, "name": name, "value": amount} for group, name, amount in parts]
-    spec = {
-        "data": {"values": values},
-        "mark": {"type": "bar", "height": {"band": 0.8}},
-        "encoding": {
-            "y": {"field": "name", "type": "nominal", "sort": None, "title": None},
-            "yOffset": {"field": "series", "sort": None},
-            "x": {"field": "value", "type": "quantitative", "title": title, "axis": {"tickCount": 5}},
-            "color": _colours(list(dict.fromkeys(group for group, _, _ in parts))),
-        },
-        "height": {"step": 16},
-    }
-    return Chart(title, _svg(spec), title)
+    """(group, name, amount): two bars under each other for each name."""
+    return Chart(title, bar_plot(parts, title), title) if parts else None
 
 
-def drawing(points: Sequence[tuple[float, float]], x_words: str, title: str) -> str:
+def drawing(points: Sequence[tuple[float, float]], x_title: str, title: str) -> str:
     """A line by itself, as a file: in plain colours, since no page gives it its own."""
-    text = _svg(_line(points, x_words, title), themed=False)
-    return text.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    return in_plain_colours(_line(points, x_title, title))
 
 
-def over_time(points: Sequence[tuple[float, float]], x_words: str, title: str) -> Chart | None:
+def over_time(points: Sequence[tuple[float, float]], x_title: str, title: str) -> Chart | None:
     """A quantity over time, for a page."""
-    if not available() or len(points) < 2:
+    if len(points) < 2:
         return None
-    return Chart(title, _svg(_line(points, x_words, title)), f"{title} over {x_words}")
+    return Chart(title, _line(points, x_title, title), f"{title} over {x_title}")
 
 
-def _line(points: Sequence[tuple[float, float]], x_words: str, title: str) -> dict[str, Any]:
-    values = [{"series": title, "x": x, "y": y, "low": y, "high": y, "marked": False} for x, y in points]
-    return _curve(values, [title], x_words, title)
+def _line(points: Sequence[tuple[float, float]], x_title: str, title: str) -> str:
+    return line_plot([PlotPoint(title, x, y, y, y) for x, y in points], [title], x_title, title)
 
 
 def _axis(shapes: Sequence[Shape]) -> tuple[str, str] | None:
@@ -149,117 +106,10 @@ def _axis(shapes: Sequence[Shape]) -> tuple[str, str] | None:
     return None
 
 
-def _point(name: str, row: ShapeRow, field: str, metric: str, factor: float) -> dict[str, Any] | None:
+def _point(name: str, row: ShapeRow, field: str, metric: str, factor: float) -> PlotPoint | None:
     estimate, x = row.mean(metric), getattr(row.shape, field)
     if estimate is None or x is None:
         return None
-    low, high = estimate.low, estimate.high
-    return {
-        "series": name, "x": x, "y": factor * estimate.value, "marked": row.marked,
-        "low": factor * max(0.0, estimate.value if low is None else low),
-        "high": factor * (estimate.value if high is None else high),
-        "text": METRIC[metric].words,
-    }  # fmt: skip
-
-
-def _curve(points: list[dict[str, Any]], names: list[str], x_words: str, title: str) -> dict[str, Any]:
-    xs = sorted({point["x"] for point in points})
-    wide = xs[-1] / max(xs[0], 1e-9) > 6
-    most, highest = max(point["high"] for point in points), max(point["y"] for point in points)
-    is_cut = (
-        most > 2 * highest
-    )  # two repeats can be very unsure: the interval ends at the edge, the curve keeps its shape
-    top = 1.4 * highest if is_cut else most
-    form = ",.0f" if top >= 20 else ",.1f" if top >= 2 else ",.2f"
-    scale: dict[str, Any] = {"type": "log", "base": 2, "nice": False} if wide else {"zero": False, "nice": False}
-    scale["padding"] = 14
-    x = {
-        "field": "x", "type": "quantitative", "title": x_words, "scale": scale,
-        "axis": {"values": xs, "format": "~s" if xs[-1] >= 4096 else ",~g", "labelOverlap": True},
-    }  # fmt: skip
-    y: dict[str, Any] = {"field": "y", "type": "quantitative", "title": None, "axis": {"format": form, "tickCount": 5}}
-    if is_cut:
-        y["scale"] = {"domain": [0, top], "nice": False}
-        points = [{**point, "high": min(point["high"], top)} for point in points]
-    colour = _colours(names)
-    if len(names) == 1:
-        colour = {**colour, "legend": None}
-    return {
-        "data": {"values": points},
-        "title": title,
-        "layer": [
-            {
-                "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.6},
-                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
-            },
-            {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"x": x, "y": y, "color": colour}},
-            {
-                "mark": {"type": "point", "size": 44, "strokeWidth": 2, "opacity": 1},
-                "encoding": {
-                    "x": x, "y": y, "color": colour,
-                    "fill": {"condition": {"test": "datum.marked", "value": _PAGE}, **colour, "legend": None},
-                },
-            },
-        ],
-    }  # fmt: skip
-
-
-def _field(values: list[dict[str, Any]], title: str) -> dict[str, Any]:
-    place = {
-        "x": {"field": "streams", "type": "ordinal", "title": "requests at once", "axis": {"labelAngle": 0}},
-        "y": {
-            "field": "prompt", "type": "ordinal", "title": "tokens of a prompt",
-            "sort": {"field": "order", "order": "descending"},
-        },
-    }  # fmt: skip
-    return {
-        "data": {"values": values},
-        "title": title,
-        "encoding": place,
-        "layer": [
-            {
-                "mark": {"type": "rect", "color": _SERIES[0], "stroke": _PAGE, "strokeWidth": 2},
-                "encoding": {
-                    "opacity": {
-                        "field": "value", "type": "quantitative", "legend": None, "scale": {"range": [0.12, 0.75]},
-                    }
-                },
-            },
-            {"mark": {"type": "text", "color": _INK}, "encoding": {"text": {"field": "text"}}},
-        ],
-    }  # fmt: skip
-
-
-def _colours(names: Sequence[str]) -> dict[str, Any]:
-    return {
-        "field": "series",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": list(names), "range": [_SERIES[number % len(_SERIES)] for number in range(len(names))]},
-        "legend": {"orient": "bottom", "symbolType": "circle", "symbolOpacity": 1},
-    }
-
-
-def _svg(spec: dict[str, Any], *, themed: bool = True) -> str:
-    import vl_convert
-
-    config = {
-        "font": "sans-serif",
-        "background": None,
-        "view": {"stroke": None},
-        "title": {"color": _INK, "fontSize": 13, "fontWeight": 600, "anchor": "start", "offset": 10},
-        "axis": {
-            "labelColor": _SOFT, "titleColor": _SOFT, "titleFontWeight": "normal", "gridColor": _LINE,
-            "domainColor": _LINE, "tickColor": _LINE, "labelFontSize": 11, "titleFontSize": 11,
-        },
-        "axisX": {"grid": False},
-        "axisY": {"domain": False, "ticks": False},
-        "legend": {"labelColor": _INK, "labelFontSize": 11, "labelLimit": 320},
-    }  # fmt: skip
-    whole = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "width": WIDTH, "height": HEIGHT, **spec}
-    text = str(vl_convert.vegalite_to_svg(json.dumps({**whole, "config": config}), vl_version="5.20"))
-    for standin, variable in _STANDINS.items():
-        text = text.replace(standin, variable if themed else _PLAIN.get(variable, "#2f66b0"))
-    # The picture takes the width that the page gives it; nothing in it is fetched from anywhere.
-    text = re.sub(r'(<svg\b[^>]*?)\swidth="[\d.]+"\sheight="[\d.]+"', r"\1", text, count=1)
-    return re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
+    low = estimate.value if estimate.low is None else max(0.0, estimate.low)
+    high = estimate.value if estimate.high is None else estimate.high
+    return PlotPoint(name, x, factor * estimate.value, factor * low, factor * high, row.marked)

@@ -81,7 +81,6 @@ def report(*subjects: Subject | Benchmark) -> str:
         differing=differing(subjects),
         likeness=compared_likeness(subjects),
         likeness_headings=HEADINGS,
-        drawn=charts.available(),
     )
 
 

@@ -1,9 +1,8 @@
-"""The page says what the records say, safely, with charts or without."""
+"""The page says what the records say, safely, with its charts."""
 
 from __future__ import annotations
 
 import re
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,14 +72,6 @@ def test_hostile_names_stay_text():
     page, text = report(benchmark("one", 1, hostile=words)), markdown(benchmark("one", 1, hostile=words))
     assert "<script" not in page
     assert "<script" not in text
-
-
-def test_without_the_extra_there_are_tables(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    page = report(benchmark("one", 1))
-    assert "<svg" not in page
-    assert "pip install '.[report]'" in page
-    assert page.count("<tr") == 5
 
 
 def test_the_csv_has_every_cell_with_its_marks():
