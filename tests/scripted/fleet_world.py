@@ -75,6 +75,7 @@ class FleetWorld:
         patch.setattr(boxes, "measure", lambda directory, **_: None)
         patch.setattr(boxes, "in_flight", self.in_flight)
         patch.setattr(boxes.time, "sleep", lambda seconds: None)
+        patch.setattr(starting.sentinel, "post", lambda directory: None)
         patch.setattr(ending, "stop", self.stop)
         patch.setattr(front, "launch", self.launch)
         patch.setattr(front, "wait_until", self.wait_until)

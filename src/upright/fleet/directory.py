@@ -4,6 +4,7 @@ HOME/fleets/NAME/  fleet.json fleet-state.json   records, each replaced atomical
                    file   where the fleet.yaml is that they came from
                    client.key worker.key admin.key (0600)   lock
                    router/   what smg is started from, where it runs on this machine
+                   watched sentinel-0 sentinel-1   who brings the router back (fleet/sentinel.py)
 """
 
 from __future__ import annotations

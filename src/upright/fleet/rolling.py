@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from upright.errors import LaunchError
+from upright.fleet import sentinel
 from upright.fleet.applied import refuse_impossible
 from upright.fleet.box_steps import BoxSteps, StepStoppedError
 from upright.fleet.boxes import running
@@ -99,6 +100,7 @@ class _Rolling:
             if reasons:
                 return self._write(self.roll.model_copy(update={"outcome": "stopped", "reason": "; ".join(reasons)}))
         self.directory.create(self.fleet, self.file)
+        sentinel.post(self.directory)
         return self._write(self.roll.model_copy(update={"outcome": "done"}))
 
     def _wave(self, wave: tuple[FleetStep, ...]) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright.errors import UprightError
+from upright.fleet import sentinel
 from upright.fleet.applied import begun
 from upright.fleet.boxes import deployment_of, in_place, listed, running, start_box, started
 from upright.fleet.directory import FleetDir, FleetKeys
@@ -87,6 +88,7 @@ def up(fleet: Fleet, file: Path, *, tell: Tell) -> FleetStart:
         if not listed(present, directory.state()):
             return FleetStart(tuple(plans), problems)
         router = _router(present, directory, keys, tell, stays=stays)
+        sentinel.post(directory)
         evidence = prove_through(directory, router, keys, tell)
         direct = None if evidence.passed else prove_direct(directory)
         if present != fleet:
@@ -115,6 +117,7 @@ def down(fleet: Fleet, *, tell: Tell) -> Ended:
     """The router first, so that nobody is sent to a box that is going; then the boxes, all at once."""
     directory = FleetDir(fleet.name)
     with directory.at_work():
+        sentinel.relieve(directory)
         state = directory.state()
         outcomes = {}
         router = started(state.router)

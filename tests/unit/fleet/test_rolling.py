@@ -53,6 +53,7 @@ class World:
             states.append(BoxState(name=name, deployment=here.name, admitted=True))
         self.directory.write(FleetState(name="f", boxes=tuple(states)))
         monkeypatch.setattr(rolling, "plan_fleet", self.plan)
+        monkeypatch.setattr(rolling.sentinel, "post", lambda directory: None)
         monkeypatch.setattr(box_steps, "restart", self.restart)
         monkeypatch.setattr(box_steps, "climb", self.climb)
         monkeypatch.setattr(box_steps, "admit", self.admit)

@@ -60,6 +60,7 @@ class Pair:
         }
         for name, instead in stand_ins.items():
             monkeypatch.setattr(starting, name, instead)
+        monkeypatch.setattr(starting.sentinel, "post", lambda directory: None)
         monkeypatch.setattr(ending, "stop", self.stop)
         monkeypatch.setattr(front, "RouterFiles", lambda *_: files)
         monkeypatch.setattr(front, "wait_until", lambda *_, **__: None)
