@@ -21,13 +21,17 @@ def command(output: Output, file: Path) -> None:
     """
     from upright.fleet import read_fleet
     from upright.fleet.preparing import plan_fleet
+    from upright.fleet.rendered import clusters_here
     from upright.fleet.rolling import planned_changes, would_change
+    from upright.host import LocalHost
     from upright.showing.fleet_page import plans_page
 
     fleet = read_fleet(file)
     plans = plan_fleet(fleet, file.parent, tell=say)
     steps = would_change(fleet, plans)
     output.answer(planned_changes(fleet, plans, steps), lambda console: plans_page(console, plans, steps))
+    if (advice := clusters_here(fleet, LocalHost())) is not None:
+        say(advice)
     if not all(box_plan.ready for box_plan in plans):
         output.no()
     output.next("fleet", "up" if steps is None else "roll", str(file))

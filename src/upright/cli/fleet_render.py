@@ -9,7 +9,7 @@ import click
 from upright.cli.fleet_options import fleet_argument
 from upright.cli.output import Output, output_options, say
 
-TO = ("shell", "systemd", "quadlet", "kubernetes")
+TO = ("shell", "systemd", "quadlet", "kubernetes", "cluster", "slurm")
 
 
 @click.command(name="render")
@@ -17,18 +17,26 @@ TO = ("shell", "systemd", "quadlet", "kubernetes")
 @click.option("--to", type=click.Choice(TO), default="shell", show_default=True, help="What to write.")
 @click.option("--folder", default="/etc/upright/router", show_default=True, help="Where its files will lie there.")
 @click.option("--into", type=click.Path(path_type=Path, file_okay=False), help="Write all of its files here.")
+@click.option("--rdma", metavar="INTERFACE", help="For --to cluster: pods speak RDMA, and NCCL through this.")
 @output_options
-def command(output: Output, file: Path, to: str, folder: str, into: Path | None) -> None:
+def command(output: Output, file: Path, to: str, folder: str, into: Path | None, rdma: str | None) -> None:
     """Write the router's own files, with a reason for every flag.
 
     For machines that run without Upright: boxes are then found by their addresses, or on the machine that they share
-    with the router; in Kubernetes by the services of their names.
+    with the router; in Kubernetes by the services of their names. `cluster` writes the engines too, values for smg's
+    own Helm chart and Jobs that prove each box; `slurm`, an sbatch script.
     """
     from upright.fleet import read_fleet
-    from upright.fleet.rendered import rendered
+    from upright.fleet.preparing import plan_fleet
+    from upright.fleet.rendered import for_cluster, rendered
+    from upright.rendering.handover import Wire
 
     fleet = read_fleet(file)
-    made = rendered(fleet, to, folder=folder)
+    if to in ("cluster", "slurm"):
+        plans = plan_fleet(fleet, file.parent, tell=say)
+        made = for_cluster(fleet, to, plans, wire=Wire(rdma) if rdma else None)
+    else:
+        made = rendered(fleet, to, folder=folder)
     if into is not None:
         into.mkdir(parents=True, exist_ok=True)
         for name, text in made.files.items():

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from upright.errors import UsageError
 from upright.fleet.gateway import PAYLOAD, listing
+from upright.fleet.preparing import BoxPlan
+from upright.host import Host
 from upright.records.fleet import Fleet
 from upright.records.recipe import Recipe
+from upright.rendering.handover import ClusterBox, Wire, engines, proof, sbatch, values
 from upright.rendering.router import router_recipe
 from upright.rendering.router_files import TARGETS, kubernetes
+from upright.rendering.targets import TARGETS as TARGET_FILES
+from upright.rendering.writable import writable
+
+ENOUGH_BOXES = 16
+"""More than these are a cluster's."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,41 @@ def rendered(fleet: Fleet, to: str, *, folder: str) -> Rendered:
     write, name = TARGETS[to]
     main = name.format(name=f"{fleet.name}-router")
     return Rendered(recipe, {main: write(recipe), "__main__.py": starter, "workers.json": workers}, main)
+
+
+def for_cluster(fleet: Fleet, to: str, plans: Sequence[BoxPlan], *, wire: Wire | None = None) -> Rendered:
+    """What Kubernetes' or Slurm's people use in place of `up`; boxes without a plan that fits are said."""
+    boxes = []
+    for plan in plans:
+        if plan.prepared is None or plan.prepared.recipe is None:
+            reason = plan.problem.message if plan.problem else "the model does not fit"
+            raise UsageError(f"box {plan.box.name} has no recipe: {reason}", hint="upright fleet plan says why")
+        boxes.append(ClusterBox(plan.box.name, (plan.prepared.recipe, *plan.prepared.followers)))
+    if len({box.service for box in boxes}) < len(boxes):
+        raise UsageError("two boxes have the same name in a cluster", hint="names without dots, a letter first")
+    recipe = boxes[0].recipe
+    if to == "slurm":
+        scripts = {f"serve-{box.service}.sh": TARGET_FILES["shell"].write(box.recipe) for box in boxes}
+        return Rendered(recipe, {"engines.sbatch": sbatch(fleet, boxes), **scripts}, "engines.sbatch")
+    written = [replace(box, recipes=tuple(writable(recipe) for recipe in box.recipes)) for box in boxes]
+    files = {
+        "engines.yaml": engines(fleet, written, wire),
+        "values.yaml": values(fleet, written),
+        "prove.yaml": proof(fleet, written),
+    }
+    return Rendered(recipe, files, "engines.yaml")
+
+
+def clusters_here(fleet: Fleet, host: Host) -> str | None:
+    """Why this fleet had better be a cluster's; None if it is well here."""
+    tools = {"kubectl": ("Kubernetes", "cluster"), "sbatch": ("Slurm", "slurm")}
+    there = [names for program, names in tools.items() if host.which(program) is not None]
+    if len(fleet.boxes) > ENOUGH_BOXES:
+        to = there[0][1] if there else "cluster"
+        return f"{len(fleet.boxes)} boxes are a cluster's: upright fleet render --to {to} writes what its people use"
+    if there:
+        return f"{there[0][0]} is here: upright fleet render --to {there[0][1]} writes what it takes"
+    return None
 
 
 def _list(fleet: Fleet, *, in_cluster: bool) -> str:

@@ -12,7 +12,7 @@ from upright.rendering.kubernetes import app_name, heading, pod, service
 from upright.rendering.text import yaml_name
 
 # What the set tells every container: https://lws.sigs.k8s.io/docs/reference/labels-annotations-and-environment-variables/
-_TOLD = {
+TOLD = {
     "--nnodes": "$(LWS_GROUP_SIZE)",
     "--node-rank": "$(LWS_WORKER_INDEX)",
     "--master-addr": "$(LWS_LEADER_ADDRESS)",
@@ -39,11 +39,11 @@ def leader_worker_set(recipes: Sequence[Recipe]) -> str:
         "    leaderTemplate:",
         f"      metadata: {{labels: {{app: {name}, role: leader}}}}",
         "      spec:",
-        *(f"        {line}" for line in pod(leader, _TOLD)),
+        *(f"        {line}" for line in pod(leader, TOLD)),
         "    workerTemplate:",
         f"      metadata: {{labels: {{app: {name}, role: worker}}}}",
         "      spec:",
-        *(f"        {line}" for line in pod(worker, _TOLD, serves=False)),
+        *(f"        {line}" for line in pod(worker, TOLD, serves=False)),
         *service(leader, f"{{leaderworkerset.sigs.k8s.io/name: {name}, role: leader}}"),
         "",
     ]

@@ -15,6 +15,7 @@ from upright.fleet import box_steps, boxes, differences, ending, rolling
 from upright.fleet.directory import FleetDir
 from upright.fleet.looking import look
 from upright.fleet.rolling import roll
+from upright.fleet.waves import Width
 from upright.launching.launch import utc_now
 from upright.records.deployment import Deployment, Process
 from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState, Roll, RollStep
@@ -154,6 +155,25 @@ def test_the_first_failure_is_stepped_back_and_ends_the_roll(world: World, how: 
     assert [world.recipe(name) for name in NAMES] == ["new", "old", "old"]
     assert [(step.box, step.phase) for step in made.steps] == [("a", "done"), ("b", "stepped back")]
     assert all(box.admitted for box in world.directory.state().boxes)
+
+
+def test_the_first_bad_wave_is_the_last(world: World):
+    """b and c go together after the canary a: b fails and is stepped back, c stands with the new recipe."""
+    world.unproved.add("b")
+    made = world.roll(width=Width(canary=1, max_unavailable="2"))
+    assert made.outcome == "stopped"
+    assert world.done[:3] == ["a out", "a new", "a in"]
+    assert {step.box: step.phase for step in made.steps} == {"a": "done", "b": "stepped back", "c": "done"}
+    assert [world.recipe(name) for name in NAMES] == ["new", "old", "new"]
+    assert all(box.admitted for box in world.directory.state().boxes)
+
+
+def test_a_bad_canary_is_the_only_box_that_was_touched(world: World):
+    world.broken.add("a")
+    made = world.roll(width=Width(canary=1, max_unavailable="2"))
+    assert made.outcome == "stopped"
+    assert [step.box for step in made.steps] == ["a"]
+    assert {done[0] for done in world.done} == {"a"}
 
 
 def test_a_recipe_that_is_refused_leaves_the_engine_alone(world: World):
