@@ -158,6 +158,7 @@ def test_shellcheck_takes_the_sbatch_script(tmp_path: Path):
     done = subprocess.run(["shellcheck", tmp_path / "engines.sbatch"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "#SBATCH --array=0-1" in made.files["engines.sbatch"]
+    assert "--host 0.0.0.0" in made.files["serve-alpha.sh"], "a router on another node reaches it"
 
 
 def test_a_box_that_does_not_fit_is_said():

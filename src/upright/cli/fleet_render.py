@@ -46,4 +46,4 @@ def command(output: Output, file: Path, to: str, folder: str, into: Path | None,
     output.answer(made.recipe, lambda console: None)
     if into is None:
         output.show(made.files[made.main].rstrip("\n"))
-    output.next("fleet", "up", str(file))
+    output.next("fleet", "plan" if to in ("cluster", "slurm") else "up", str(file))

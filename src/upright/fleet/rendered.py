@@ -11,7 +11,7 @@ from upright.fleet.preparing import BoxPlan
 from upright.host import Host
 from upright.records.fleet import Fleet
 from upright.records.recipe import Recipe
-from upright.rendering.handover import ClusterBox, Wire, engines, proof, sbatch, values
+from upright.rendering.handover import ClusterBox, Wire, engines, proof, reachable, sbatch, values
 from upright.rendering.router import router_recipe
 from upright.rendering.router_files import TARGETS, kubernetes
 from upright.rendering.targets import TARGETS as TARGET_FILES
@@ -55,7 +55,7 @@ def for_cluster(fleet: Fleet, to: str, plans: Sequence[BoxPlan], *, wire: Wire |
         raise UsageError("two boxes have the same name in a cluster", hint="names without dots, a letter first")
     recipe = boxes[0].recipe
     if to == "slurm":
-        scripts = {f"serve-{box.service}.sh": TARGET_FILES["shell"].write(box.recipe) for box in boxes}
+        scripts = {f"serve-{box.service}.sh": TARGET_FILES["shell"].write(reachable(box.recipe)) for box in boxes}
         return Rendered(recipe, {"engines.sbatch": sbatch(fleet, boxes), **scripts}, "engines.sbatch")
     written = [replace(box, recipes=tuple(writable(recipe) for recipe in box.recipes)) for box in boxes]
     files = {

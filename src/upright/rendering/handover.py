@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from upright.records.fleet import Fleet
 from upright.records.recipe import Recipe, Setting
-from upright.rendering.container import label_of
+from upright.rendering.container import EVERYWHERE, label_of
 from upright.rendering.kubernetes import pod
 from upright.rendering.leaderworkerset import TOLD
+from upright.rendering.recipe import LOOPBACK
 from upright.rendering.router import VERSION, choice_of
 from upright.rendering.text import one_line, shell_word, yaml_text
 
@@ -125,6 +126,7 @@ def sbatch(fleet: Fleet, boxes: Sequence[ClusterBox]) -> str:
         "#SBATCH --signal=B:TERM@300",
         "#SBATCH --requeue",
         f"# Engines of {fleet_name(fleet)}, one array task a box. Written by `upright fleet render --to slurm`.",
+        "# Engines listen on every address of their node, and answer their key alone.",
         "# Slurm ends a task 300 s after TERM, and answers that run may end until then.",
         "# Beside this file: the script of each box (upright render --to shell).",
         "set -euo pipefail",
@@ -137,6 +139,18 @@ def sbatch(fleet: Fleet, boxes: Sequence[ClusterBox]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def reachable(recipe: Recipe) -> Recipe:
+    """A node that Slurm chooses has no address yet: an engine that would bind loopback binds all, behind its key."""
+    if recipe.host not in (LOOPBACK, "localhost"):
+        return recipe
+    why = "Slurm chooses the node, and the router is on another: its key is what keeps others out"
+    arguments = tuple(
+        Setting(name=setting.name, value=EVERYWHERE, reason=why) if setting.name == "--host" else setting
+        for setting in recipe.arguments
+    )
+    return recipe.model_copy(update={"host": EVERYWHERE, "arguments": arguments})
 
 
 def fleet_name(fleet: Fleet) -> str:
@@ -190,6 +204,7 @@ def _pod(
     """The pod that `render --to kubernetes` writes, with a cluster's limits, grace, user and wire."""
     lines: list[str] = [
         f"terminationGracePeriodSeconds: {GRACE_SECONDS}  # answers that run may end",
+        "# The weights on the node must be readable for this user.",
         f"securityContext: {{runAsUser: {USER}, runAsGroup: {USER}, fsGroup: {USER}, runAsNonRoot: true}}",
     ]
     for line in pod(_over(recipe, wire), known, serves=serves):
