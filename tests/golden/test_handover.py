@@ -15,9 +15,10 @@ from tests.unit.rendering.test_nodes import of_nodes
 from upright.errors import UsageError
 from upright.fleet.preparing import BoxPlan
 from upright.fleet.rendered import clusters_here, for_cluster
+from upright.host import LocalHost
 from upright.line import Prepared
 from upright.records.fleet import Fleet
-from upright.rendering.handover import USER, Wire
+from upright.rendering.handover import USER, PodWire
 
 RECORDED = Path(__file__).parents[1] / "recordings/cluster"
 FLEET = Fleet.model_validate(
@@ -37,14 +38,14 @@ def plans(*, nodes: bool = False) -> list[BoxPlan]:
     return made
 
 
-def files(*, nodes: bool = False, wire: Wire | None = None) -> dict[str, list[Any]]:
+def files(*, nodes: bool = False, wire: PodWire | None = None) -> dict[str, list[Any]]:
     made = for_cluster(FLEET, "cluster", plans(nodes=nodes), wire=wire)
     return {name: list(yaml.safe_load_all(text)) for name, text in made.files.items()}
 
 
-@pytest.mark.parametrize("wire", [None, Wire("net1")])
+@pytest.mark.parametrize("wire", [None, PodWire("net1")])
 @pytest.mark.parametrize("nodes", [False, True])
-def test_kubernetes_takes_every_document(nodes: bool, wire: Wire | None):
+def test_kubernetes_takes_every_document(nodes: bool, wire: PodWire | None):
     import kubernetes_validate as validate
 
     made = files(nodes=nodes, wire=wire)
@@ -100,8 +101,8 @@ def test_the_routers_list_names_services_that_exist():
     for selector, carried in zip(services.values(), labels, strict=True):
         assert selector.items() <= carried.items()
         assert carried["llm-d.ai/inference-serving"] == "true"
-    proofs = [document["spec"]["template"]["spec"]["containers"][0]["command"][-1] for document in made["prove.yaml"]]
-    assert all(f"--base-url {url}/v1 " in command for url, command in zip(services, proofs, strict=True))
+    proofs = [document["spec"]["template"]["spec"]["containers"][0]["command"] for document in made["prove.yaml"]]
+    assert all(f"{url}/v1" in command for url, command in zip(services, proofs, strict=True))
 
 
 _ENGINES = {"Deployment": ("template",), "LeaderWorkerSet": ("leaderWorkerTemplate", "leaderTemplate")}
@@ -119,7 +120,7 @@ def _labels(document: dict[str, Any]) -> dict[str, str]:
 
 
 def test_pods_have_limits_probes_grace_and_a_numeric_user():
-    for document in files(nodes=True, wire=Wire("net1"))["engines.yaml"]:
+    for document in files(nodes=True, wire=PodWire("net1"))["engines.yaml"]:
         if document["kind"] not in _ENGINES:
             continue
         pod = _template(document)["spec"]
@@ -166,18 +167,30 @@ def test_a_box_that_does_not_fit_is_said():
         for_cluster(FLEET, "cluster", [BoxPlan(FLEET.boxes[0], None)])
 
 
-def test_who_is_told_to_hand_over():
-    class Machine:
-        def __init__(self, *programs: str) -> None:
-            self.programs = programs
-
-        def which(self, program: str) -> str | None:
-            return f"/usr/bin/{program}" if program in self.programs else None
-
-    none, kubernetes, slurm = Machine(), Machine("kubectl"), Machine("sbatch")
-    boxes = tuple(FLEET.boxes[0].model_copy(update={"name": f"b{number}"}) for number in range(17))
-    many = FLEET.model_copy(update={"boxes": boxes})
-    assert clusters_here(FLEET, none) is None  # type: ignore[arg-type]
-    assert "--to cluster" in (clusters_here(FLEET, kubernetes) or "")  # type: ignore[arg-type]
-    assert "--to slurm" in (clusters_here(FLEET, slurm) or "")  # type: ignore[arg-type]
-    assert "17 boxes are a cluster's" in (clusters_here(many, none) or "")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("programs", "context", "count", "advice"),
+    [
+        ((), False, 2, None),
+        (("kubectl",), False, 2, None),
+        (("kubectl",), True, 2, "Kubernetes is here: upright fleet render --to cluster writes what it takes"),
+        (("sbatch",), False, 2, "Slurm is here: upright fleet render --to slurm writes what it takes"),
+        ((), False, 16, None),
+        ((), False, 17, "17 boxes are a cluster's: upright fleet render --to cluster writes what its people use"),
+        (
+            ("sbatch",),
+            False,
+            17,
+            "17 boxes are a cluster's: upright fleet render --to slurm writes what its people use",
+        ),
+    ],
+)
+def test_who_is_told_to_hand_over(
+    tmp_path: Path, monkeypatch, programs: tuple[str, ...], context: bool, count: int, advice: str | None
+):
+    """By the programs that are on this machine's PATH; kubectl counts if it leads to a cluster."""
+    for program in programs:
+        (tmp_path / program).write_text(f"#!/bin/sh\nexit {0 if context else 1}\n")
+        (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    boxes = tuple(FLEET.boxes[0].model_copy(update={"name": f"b{number}"}) for number in range(count))
+    assert clusters_here(FLEET.model_copy(update={"boxes": boxes}), LocalHost()) == advice

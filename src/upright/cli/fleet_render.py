@@ -29,12 +29,12 @@ def command(output: Output, file: Path, to: str, folder: str, into: Path | None,
     from upright.fleet import read_fleet
     from upright.fleet.preparing import plan_fleet
     from upright.fleet.rendered import for_cluster, rendered
-    from upright.rendering.handover import Wire
+    from upright.rendering.handover import PodWire
 
     fleet = read_fleet(file)
     if to in ("cluster", "slurm"):
         plans = plan_fleet(fleet, file.parent, tell=say)
-        made = for_cluster(fleet, to, plans, wire=Wire(rdma) if rdma else None)
+        made = for_cluster(fleet, to, plans, wire=PodWire(rdma) if rdma else None)
     else:
         made = rendered(fleet, to, folder=folder)
     if into is not None:

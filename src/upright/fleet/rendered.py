@@ -11,7 +11,7 @@ from upright.fleet.preparing import BoxPlan
 from upright.host import Host
 from upright.records.fleet import Fleet
 from upright.records.recipe import Recipe
-from upright.rendering.handover import ClusterBox, Wire, engines, proof, reachable, sbatch, values
+from upright.rendering.handover import ClusterBox, PodWire, engines, proof, reachable, sbatch, values
 from upright.rendering.router import router_recipe
 from upright.rendering.router_files import TARGETS, kubernetes
 from upright.rendering.targets import TARGETS as TARGET_FILES
@@ -43,7 +43,7 @@ def rendered(fleet: Fleet, to: str, *, folder: str) -> Rendered:
     return Rendered(recipe, {main: write(recipe), "__main__.py": starter, "workers.json": workers}, main)
 
 
-def for_cluster(fleet: Fleet, to: str, plans: Sequence[BoxPlan], *, wire: Wire | None = None) -> Rendered:
+def for_cluster(fleet: Fleet, to: str, plans: Sequence[BoxPlan], *, wire: PodWire | None = None) -> Rendered:
     """What Kubernetes' or Slurm's people use in place of `up`; boxes without a plan that fits are said."""
     boxes = []
     for plan in plans:
@@ -68,8 +68,11 @@ def for_cluster(fleet: Fleet, to: str, plans: Sequence[BoxPlan], *, wire: Wire |
 
 def clusters_here(fleet: Fleet, host: Host) -> str | None:
     """Why this fleet had better be a cluster's; None if it is well here."""
-    tools = {"kubectl": ("Kubernetes", "cluster"), "sbatch": ("Slurm", "slurm")}
-    there = [names for program, names in tools.items() if host.which(program) is not None]
+    there = []
+    if host.which("kubectl") is not None and host.run(["kubectl", "config", "current-context"]).ok:
+        there.append(("Kubernetes", "cluster"))  # the program alone leads nowhere
+    if host.which("sbatch") is not None:
+        there.append(("Slurm", "slurm"))
     if len(fleet.boxes) > ENOUGH_BOXES:
         to = there[0][1] if there else "cluster"
         return f"{len(fleet.boxes)} boxes are a cluster's: upright fleet render --to {to} writes what its people use"

@@ -21,7 +21,8 @@ from upright.rendering.text import one_line, shell_word, yaml_text
 USER = 10001
 """Numeric: `runAsNonRoot` cannot be checked by a name."""
 GRACE_SECONDS = 3600
-UPRIGHT_IMAGE = "python:3.12-slim"
+PROVER_IMAGE = "upright:local"
+"""Yours to build from the wheel that you run: nothing is fetched by a name that somebody else could take."""
 _CHART_POLICIES = ("cache_aware", "round_robin", "power_of_two", "prefix_hash")
 """Those of fleet.yaml that values.schema.json of smg's chart takes."""
 
@@ -47,7 +48,7 @@ class ClusterBox:
 
 
 @dataclass(frozen=True)
-class Wire:
+class PodWire:
     """RDMA between pods."""
 
     interface: str
@@ -56,7 +57,7 @@ class Wire:
     """As the cluster's device plugin calls it."""
 
 
-def engines(fleet: Fleet, boxes: Sequence[ClusterBox], wire: Wire | None = None) -> str:
+def engines(fleet: Fleet, boxes: Sequence[ClusterBox], wire: PodWire | None = None) -> str:
     """Deployments or LeaderWorkerSets, their Services, who may reach them, and who reads their metrics."""
     parts = [part for box in boxes for part in (_engine(fleet, box, wire), _service(fleet, box))]
     parts += [_policy(fleet, boxes), _monitor(fleet)]
@@ -157,7 +158,7 @@ def fleet_name(fleet: Fleet) -> str:
     return label_of(fleet.name)
 
 
-def _engine(fleet: Fleet, box: ClusterBox, wire: Wire | None) -> list[str]:
+def _engine(fleet: Fleet, box: ClusterBox, wire: PodWire | None) -> list[str]:
     if len(box.recipes) > 1:
         return _group(fleet, box, wire)
     return [
@@ -175,7 +176,7 @@ def _engine(fleet: Fleet, box: ClusterBox, wire: Wire | None) -> list[str]:
     ]
 
 
-def _group(fleet: Fleet, box: ClusterBox, wire: Wire | None) -> list[str]:
+def _group(fleet: Fleet, box: ClusterBox, wire: PodWire | None) -> list[str]:
     leader, worker = box.recipes[0], box.recipes[1]
     return [
         "apiVersion: leaderworkerset.x-k8s.io/v1",
@@ -199,7 +200,7 @@ def _group(fleet: Fleet, box: ClusterBox, wire: Wire | None) -> list[str]:
 
 
 def _pod(
-    fleet: Fleet, recipe: Recipe, wire: Wire | None, known: dict[str, str] | None = None, *, serves: bool = True
+    fleet: Fleet, recipe: Recipe, wire: PodWire | None, known: dict[str, str] | None = None, *, serves: bool = True
 ) -> list[str]:
     """The pod that `render --to kubernetes` writes, with a cluster's limits, grace, user and wire."""
     lines: list[str] = [
@@ -225,7 +226,7 @@ def _pod(
     return lines
 
 
-def _over(recipe: Recipe, wire: Wire | None) -> Recipe:
+def _over(recipe: Recipe, wire: PodWire | None) -> Recipe:
     """The same recipe on that wire."""
     if wire is None:
         return recipe
@@ -234,7 +235,7 @@ def _over(recipe: Recipe, wire: Wire | None) -> Recipe:
     return recipe.model_copy(update={"environment": (*others, spoken)})
 
 
-def _for_cluster(line: str, fleet: Fleet, wire: Wire | None) -> str:
+def _for_cluster(line: str, fleet: Fleet, wire: PodWire | None) -> str:
     """One key for all engines; and what RDMA needs."""
     if "secretName: " in line:
         own = line.partition("secretName: ")[2].partition(",")[0]
@@ -244,7 +245,7 @@ def _for_cluster(line: str, fleet: Fleet, wire: Wire | None) -> str:
     return line
 
 
-def _resources(recipe: Recipe, wire: Wire | None) -> list[str]:
+def _resources(recipe: Recipe, wire: PodWire | None) -> list[str]:
     """Requests and limits are the same for what cannot be shared; a processor and memory may be given more."""
     cores, gpus = max(4, 4 * (recipe.gpus or 0)), recipe.gpus or 0
     whole = [f'nvidia.com/gpu: "{gpus}"'] if gpus else []
@@ -309,10 +310,7 @@ def _monitor(fleet: Fleet) -> list[str]:
 
 def _job(fleet: Fleet, box: ClusterBox) -> list[str]:
     name = f"prove-{box.service}"
-    command = (
-        "pip install --quiet --target /tmp/upright upright && PYTHONPATH=/tmp/upright python -m upright prove "
-        f"--base-url {box.url}/v1 --key-env ENGINE_KEY --to {fleet.prove_to}"
-    )
+    words = ["prove", "--base-url", f"{box.url}/v1", "--key-env", "ENGINE_KEY", "--to", fleet.prove_to]
     return [
         "apiVersion: batch/v1",
         "kind: Job",
@@ -328,8 +326,9 @@ def _job(fleet: Fleet, box: ClusterBox) -> list[str]:
         f"      securityContext: {{runAsUser: {USER}, runAsGroup: {USER}, fsGroup: {USER}, runAsNonRoot: true}}",
         "      containers:",
         "      - name: prove",
-        f"        image: {UPRIGHT_IMAGE}  # an image of your own with upright in it is better",
-        f"        command: [sh, -c, {yaml_text(command)}]",
+        "        # Yours to build: FROM python:3.12-slim, and pip install of the wheel that you run.",
+        f"        image: {PROVER_IMAGE}",
+        f"        command: [python, -m, upright, {', '.join(map(yaml_text, words))}]",
         "        env:",
         "        - {name: HOME, value: /tmp}",
         f"        - {{name: ENGINE_KEY, valueFrom: {{secretKeyRef: {{name: {fleet_name(fleet)}-key, key: key}}}}}}",

@@ -101,8 +101,7 @@ class World:
 
     def admit(self, fleet: Fleet, directory: FleetDir, keys: Any, name: str, *, admitted: bool, **_: Any) -> None:
         self.done.append(f"{name} {'in' if admitted else 'out'}")
-        state = directory.state()
-        directory.write(state.with_box(state.box(name).model_copy(update={"admitted": admitted})))
+        directory.change(lambda state: state.with_box(state.box(name).model_copy(update={"admitted": admitted})))
 
     def roll(self, **more: Any) -> Roll:
         made = roll(self.fleet, Path("fleet.yaml"), tell=lambda words: None, **more).roll

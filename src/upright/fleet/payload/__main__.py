@@ -84,11 +84,11 @@ class _Keeper:
 
     def run(self) -> None:
         falls = 0
-        while not self.stopping:
+        while True:
             began = time.monotonic()
             code = self._smg()
-            if self.stopping:
-                break
+            if self._ends():
+                sys.exit(0)
             if code == _PLAIN and self.listener is not None:
                 self.listener.close()
                 self.listener = None
@@ -98,7 +98,11 @@ class _Keeper:
             if falls == 5:
                 sys.exit(70)
             self._answer(None, until=time.monotonic() + min(2**falls, 10) / 2)
-        sys.exit(0)
+            if self._ends():
+                sys.exit(0)
+
+    def _ends(self) -> bool:
+        return self.stopping
 
     def _smg(self) -> int:
         """One life of smg; its exit code."""
@@ -123,8 +127,8 @@ class _Keeper:
             if self.listener is not None and (not serving or self.stopping):
                 waited.append(self.listener.fileno())
             ready, _, _ = select.select(waited, [], [], 0.2)
-            if pipe in ready:
-                if not os.read(pipe, 1):  # type: ignore[arg-type]
+            if pipe is not None and pipe in ready:
+                if not os.read(pipe, 1):
                     return
                 serving = True
             elif ready and self.listener is not None:
