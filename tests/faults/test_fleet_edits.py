@@ -6,6 +6,7 @@ The engines and the router are scripted (tests/scripted/fleet_world.py); four re
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,7 @@ def check(world: FleetWorld, fleet: Fleet) -> None:
         assert settings["--policy"] == fleet.router.policy
     if fleet.router.requests_at_once is not None:
         assert settings["--max-concurrent-requests"] == str(fleet.router.requests_at_once)
+    assert DeploymentDir(home() / f"deployments/{state.router}").key() == os.environ["EDITED_KEY"]
     world.read_list()
     assert world.view == set(listed(fleet, state).values())
     assert len(world.view) == len(fleet.boxes)

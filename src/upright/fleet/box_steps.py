@@ -93,7 +93,9 @@ class BoxSteps:
         """Also before an interrupted step back goes on: it may have been on the list again when it was killed."""
         state = self.directory.state()
         others = [other for other in state.boxes if other.name not in {self.name, *self.together}]
-        if state.box(self.name).admitted and not any(other.admitted and running(other) for other in others):
+        known = state.box(self.name)
+        answers = known.admitted and running(known) is not None  # one that is down leaves nobody without an answer
+        if answers and not any(other.admitted and running(other) for other in others):
             raise StepStoppedError(f"{self.name} is the only box that answers: a roll would leave clients without one")
         if begun is not None and begun.phase == "stepping back" and origin.after is not None:
             self._phase("stepping back", origin, begun.reason)
@@ -105,7 +107,7 @@ class BoxSteps:
         except UprightError as error:
             admit(self.present, self.directory, self.keys, self.name, admitted=True, wait=False)
             raise StepStoppedError(f"{self.name} was not drained: {error.message}") from None
-        if running(state.box(self.name)) is None:
+        if running(known) is None:
             return
         left = wait_until_idle(here, seconds=self.fleet.drain_seconds, tell=self.tell)
         if left == 0:

@@ -47,6 +47,8 @@ class FleetStep:
     takes: frozenset[Place] = frozenset()
     holds: frozenset[Place] = frozenset()
     """Ports that it has now, and leaves when it is done."""
+    answers: bool = False
+    """Whether clients are sent to it now."""
 
     @property
     def is_router(self) -> bool:
@@ -104,7 +106,7 @@ def _of_box(plan: BoxPlan, state: FleetState, left: dict[StepKey, RollStep], *, 
     joins = FleetStep("add", box.name, (f"at {box.at}, port {box.port}",), box, plan.prepared, recipe, takes)
     if here is None:
         return joins
-    changed = replace(joins, holds=_held(here))
+    changed = replace(joins, holds=_held(here), answers=known.admitted and running(known) is not None)
     if in_place(box, known.deployment) is None:
         complaint = moved(box, here.read(Deployment)) or ""
         return replace(changed, kind="move", details=(complaint,))
@@ -205,7 +207,7 @@ def _ordered(steps: list[FleetStep], left: dict[StepKey, RollStep], *, first: bo
     router that is down. A step waits for whoever has its port."""
 
     def rank(step: FleetStep) -> tuple[bool, bool, bool, int]:
-        brings = not step.holds and step.kind not in ("remove", "router")
+        brings = not step.answers and step.kind not in ("remove", "router")
         return not (first and step.is_router), not brings, step.key not in left, _ORDER[step.kind]
 
     waiting, ordered = sorted(steps, key=rank), []

@@ -208,13 +208,54 @@ def test_requests_that_an_engine_does_not_count_are_unknown(world: World, monkey
 
 
 def test_the_only_box_that_answers_is_never_drained(world: World):
+    world.fleet = world.fleet.model_copy(update={"boxes": world.fleet.boxes[:1]})
+    world.directory.create(world.fleet)
+    world.directory.change(lambda state: state.without("b").without("c"))
+    made = world.roll()
+    assert "a is the only box that answers" in (made.reason or "")
+    assert world.done == []
+
+
+def test_boxes_that_nobody_is_sent_to_come_first(world: World):
+    """Then the one that answered alone can be drained."""
+    for name in ("b", "c"):
+        world.directory.change(
+            lambda state, name=name: state.with_box(state.box(name).model_copy(update={"admitted": False}))
+        )
+    assert world.roll().outcome == "done"
+    assert [done for done in world.done if done.endswith("in")] == ["b in", "c in", "a in"]
+
+
+def test_a_box_that_is_down_is_started_though_no_other_answers(world: World, monkeypatch: pytest.MonkeyPatch):
+    """a is down and listed, b and c run and are not: whoever brings them back leaves nobody without an answer."""
     state = world.directory.state()
     for name in ("b", "c"):
         state = state.with_box(state.box(name).model_copy(update={"admitted": False}))
     world.directory.write(state)
+    down = {"a"}
+
+    def running(known: BoxState) -> Deployment | None:
+        return None if known.name in down and world.starts[known.name] == 1 else world.running(known)
+
+    for module in (box_steps, rolling, differences):
+        monkeypatch.setattr(module, "running", running)
+    assert world.roll().outcome == "done"
+    assert all(box.admitted for box in world.directory.state().boxes)
+
+
+def test_a_step_back_that_was_killed_drains_before_it_goes_on(world: World):
+    """It was on the list again, with streams on it, and its last phase was not written."""
+    step = RollStep.model_validate(
+        {
+            "box": "a", "phase": "stepping back", "before": world.old.reference, "after": world.new.reference,
+            "reason": "2+2=5", "at": utc_now(),
+        }
+    )  # fmt: skip
+    world.directory.write(world.directory.state().model_copy(update={"roll": Roll(begun_at=utc_now(), steps=(step,))}))
     made = world.roll()
-    assert "a is the only box that answers" in (made.reason or "")
-    assert world.done == []
+    assert made.outcome == "stopped"
+    assert "a failed with the new recipe and has its old one again: 2+2=5" in (made.reason or "")
+    assert world.done == ["a out", "a old", "a in"]
 
 
 def test_a_box_that_the_fleet_no_longer_names_is_drained_and_stopped(world: World):
