@@ -2,7 +2,7 @@
 
 HOME/fleets/NAME/  fleet.json fleet-state.json   records, each replaced atomically
                    file   where the fleet.yaml is that they came from
-                   client.key worker.key admin.key (0600)   lock
+                   client.key worker.key admin.key (0600)   lock bringing-back
                    router/   what smg is started from, where it runs on this machine
                    watched sentinel-0 sentinel-1   who brings the router back (fleet/sentinel.py)
 """
@@ -13,8 +13,9 @@ import fcntl
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,11 @@ from upright.errors import LaunchError, UsageError
 from upright.home import home
 from upright.records.fleet import GENERATED, Fleet, FleetState
 from upright.store import DeploymentDir, write_atomically
+
+_WATCHER_SECONDS = 120
+"""Longer than a router's start takes."""
+_GLANCE_SECONDS = 0.5
+"""Whoever only looks whether a lock is free has it for a moment."""
 
 
 @dataclass(frozen=True)
@@ -116,26 +122,51 @@ class FleetDir:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Only one command changes a fleet at a time."""
+        """Only one command changes a fleet at a time; it waits for a watcher that is bringing the router back."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LaunchError(
-                    f"another command is at work on {self.name}", hint=f"upright fleet status {self.name}"
-                ) from None
+        last = time.monotonic() + _WATCHER_SECONDS
+        until = time.monotonic() + _GLANCE_SECONDS
+        with self._locks() as try_for:
+            while not try_for("lock"):
+                if not self._free("bringing-back"):
+                    until = min(time.monotonic() + _GLANCE_SECONDS, last)
+                if time.monotonic() > until:
+                    raise LaunchError(
+                        f"another command is at work on {self.name}", hint=f"upright fleet status {self.name}"
+                    )
+                time.sleep(0.05)
             yield
-        finally:
-            os.close(descriptor)
+
+    @contextmanager
+    def watcher_at_work(self) -> Iterator[bool]:
+        """Whether a watcher may change the fleet now: not while anybody else does."""
+        with self._locks() as try_for:
+            yield try_for("bringing-back") and try_for("lock")
 
     def somebody_at_work(self) -> bool:
-        try:
-            with self.at_work():
-                return False
-        except LaunchError:
-            return True
+        """A watcher is nobody."""
+        return self.path.exists() and not self._free("lock") and self._free("bringing-back")
+
+    def _free(self, name: str) -> bool:
+        with self._locks() as try_for:
+            return try_for(name)
+
+    @contextmanager
+    def _locks(self) -> Iterator[Callable[[str], bool]]:
+        """Hands out what takes one by its file's name; the kernel frees them all, however this process ends."""
+        with ExitStack() as taken:
+
+            def try_for(name: str) -> bool:
+                descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    os.close(descriptor)
+                    return False
+                taken.callback(os.close, descriptor)
+                return True
+
+            yield try_for
 
     @property
     def _file(self) -> Path:

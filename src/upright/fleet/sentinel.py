@@ -90,9 +90,11 @@ def _brought_back(directory: FleetDir) -> bool | None:
     """Whether a router that was down is up again; None if it was not down, or somebody else is at work on it."""
     try:
         router = started(directory.state().router)
-        if router is None or status(router).state != "failed" or directory.somebody_at_work():
+        if router is None or status(router).state != "failed":
             return None
-        with directory.at_work():
+        with directory.watcher_at_work() as ours:
+            if not ours or not _marker(directory).exists() or status(router).state != "failed":
+                return None
             print(f"the router is down: {status(router).reason}", flush=True)
             restart(router)
             print("the router is back", flush=True)

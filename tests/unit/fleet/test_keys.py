@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import stat
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -84,6 +85,29 @@ def test_one_command_at_a_time():
         with pytest.raises(LaunchError, match="another command is at work on f"), FleetDir("f").at_work():
             pass
     assert not directory.somebody_at_work()
+
+
+def test_a_command_waits_for_a_watcher_that_brings_the_router_back():
+    directory, order = FleetDir("f"), []
+    directory.create(a_fleet())
+
+    def end_it() -> None:
+        with FleetDir("f").at_work():
+            order.append("down")
+
+    with directory.watcher_at_work() as ours:
+        assert ours
+        assert not directory.somebody_at_work()
+        with FleetDir("f").watcher_at_work() as another:
+            assert not another
+        command = threading.Thread(target=end_it)
+        command.start()
+        command.join(1)
+        order.append("router back")
+    command.join(60)
+    assert order == ["router back", "down"]
+    with directory.at_work(), FleetDir("f").watcher_at_work() as ours:
+        assert not ours
 
 
 def test_the_middleware_holds_the_keys_where_the_code_reads_them():
