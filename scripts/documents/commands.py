@@ -29,7 +29,7 @@ def pages() -> dict[Path, str]:
             lines += [
                 f"### upright {verb}",
                 "",
-                *_verb(import_module(f"upright.cli.{verb}").command, f"upright {verb}"),
+                *_verb(import_module(f"upright.cli.{verb.replace('-', '_')}").command, f"upright {verb}"),
             ]
     return {Path("docs/commands.md"): "\n".join(lines)}
 

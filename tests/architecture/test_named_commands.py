@@ -42,7 +42,7 @@ def wrong(text: str) -> Iterator[str]:
         if verb not in VERBS:
             yield found[0]
             continue
-        command = import_module(f"upright.cli.{verb}").command
+        command = import_module(f"upright.cli.{verb.replace('-', '_')}").command
         if isinstance(command, click.Group) and second is not None:
             command = command.get_command(click.Context(command), second)
         if command is None:

@@ -9,7 +9,8 @@ import click
 
 
 class LazyGroup(click.Group):
-    """Command `x` is `command` of the module `x` with the group's prefix; the table's words are all that help reads."""
+    """Command `x` is `command` of the module `x` with the group's prefix, `x-y` of `x_y`; the table's words are
+    all that help reads."""
 
     table: ClassVar[dict[str, str]]
     module: ClassVar[str]
@@ -21,7 +22,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.table:
             return None
-        command = import_module(f"{self.module}{cmd_name}").command
+        command = import_module(f"{self.module}{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

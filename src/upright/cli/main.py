@@ -55,6 +55,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "bundle": "Pack a deployment for somebody else: records, logs, evidence, redacted.",
         "verify": "Check somebody's evidence: every headline from its raw samples, digests, redaction, physics.",
         "replay": "Repeat somebody's evidence on this machine, and say cell by cell whether it comes to the same.",
+        "field-test": "Spend the first hour on a box: what Upright claims, tried; what it was wrong about.",
         "index": "Search evidence that others shared, and keep an index of it: static files, signed, no server.",
         "report": "Write the report: one page, self-contained.",
     },
