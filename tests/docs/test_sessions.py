@@ -33,6 +33,7 @@ _PAGES = (
     "speculation",
     "monitoring",
     "scale",
+    "field-test",
 )
 PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in _PAGES)]
 

@@ -40,7 +40,7 @@ class FieldWish:
 
 
 @dataclass
-class Schedule:
+class FieldSchedule:
     """Steps, and what would have been tried with more time."""
 
     wish: FieldWish
@@ -73,9 +73,9 @@ class Schedule:
         return False
 
 
-def make_schedule(box: Box, wish: FieldWish) -> Schedule:
+def make_schedule(box: Box, wish: FieldWish) -> FieldSchedule:
     """UsageError if not even the smallest model can be started in that time."""
-    schedule, source = Schedule(wish), CellSource.of(box, wish.engines)
+    schedule, source = FieldSchedule(wish), CellSource.of(box, wish.engines)
     models = list(wish.models) or artifacts_for(box)
     schedule.add([_plain("probe", "probe", "everything that follows is planned for what it sees")])
     small = smallest(models, source)
@@ -83,7 +83,9 @@ def make_schedule(box: Box, wish: FieldWish) -> Schedule:
         raise UsageError(f"no model fits {box.name} by an engine that is there", hint="upright recommend, or --model")
     first = min(small, key=lambda cell: cell.model.tensor_bytes)
     engines = _with_kernels(box, small)
-    large = _largest(models, source, Schedule(wish, [*schedule.steps, *_kernel_steps(engines, first)]), first, schedule)
+    large = _largest(
+        models, source, FieldSchedule(wish, [*schedule.steps, *_kernel_steps(engines, first)]), first, schedule
+    )
     schedule.add(_kernel_steps(engines, (large or [first])[0]))
     if not schedule.take(first, "the smallest real model: whatever fails here fails cheaply"):
         raise UsageError(
@@ -136,7 +138,7 @@ def _kernel_steps(engines: Sequence[str], cell: FieldCell) -> list[FieldStep]:
 
 
 def _largest(
-    models: Sequence[Model], source: CellSource, trial: Schedule, after: FieldCell, schedule: Schedule
+    models: Sequence[Model], source: CellSource, trial: FieldSchedule, after: FieldCell, schedule: FieldSchedule
 ) -> list[FieldCell]:
     """Cells of the largest artifact that leaves time for the smallest; what would need more time is named."""
     trial.take(after, "")

@@ -11,14 +11,14 @@ from upright.errors import UsageError
 from upright.fieldwork import estimates
 from upright.fieldwork.cells import CellSource
 from upright.fieldwork.ignorance import known_least
-from upright.fieldwork.schedule import FieldWish, Schedule, make_schedule
+from upright.fieldwork.schedule import FieldWish, FieldSchedule, make_schedule
 from upright.fieldwork.scheduling import FieldRequest, schedule_on
 from upright.records.field_test import FieldOutcome, FieldTest
 
 BOX = "dgx-spark"
 
 
-def scheduled(seconds: float = 3600, box: str = BOX) -> Schedule:
+def scheduled(seconds: float = 3600, box: str = BOX) -> FieldSchedule:
     return make_schedule(catalog.box_record(box), FieldWish(seconds))
 
 
