@@ -18,7 +18,7 @@ SOURCE = ROOT / "src/upright"
 FILES = sorted((*SOURCE.rglob("*.py"), *(SOURCE / "catalog").rglob("*.yaml")))
 PROSE = "binds|did|does|home|reads|wrote"
 """What a sentence about ourselves goes on with."""
-NAMED = re.compile(rf"\bupright (?!(?:{PROSE})\b)([a-z]+)(?: ([a-z]+))?((?:(?!upright)[^\n;,`'\"()])*)")
+NAMED = re.compile(rf"\bupright (?!(?:{PROSE})\b)([a-z]+(?:-[a-z]+)*)(?: ([a-z]+))?((?:(?!upright)[^\n;,`'\"()])*)")
 """A verb, the word after it, and the rest of what might be the command."""
 
 

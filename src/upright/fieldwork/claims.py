@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Literal
 
 from upright.records.base import Part
-from upright.records.field_test import FieldAction, FieldCheck, FieldFigure, FieldOutcome, FieldStep, FieldTest
+from upright.records.first_hour import FieldAction, FieldCheck, FieldFigure, FieldOutcome, FieldStep, FieldTest
 from upright.records.yaml12 import from_yaml
 from upright.units import GB
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import median
 
-from upright.records.field_test import FieldAction, FieldOutcome, FieldStep
+from upright.records.first_hour import FieldAction, FieldOutcome, FieldStep
 from upright.units import GB, duration, size
 
 DOWNLOAD_BYTES_PER_SECOND = 0.5 * GB

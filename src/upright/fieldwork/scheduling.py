@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from upright import __version__
 from upright.errors import UsageError
 from upright.fetching import find_weights
-from upright.fieldwork.schedule import FieldWish, make_schedule
+from upright.fieldwork.field_schedule import FieldWish, make_schedule
 from upright.line.weights import repository
 from upright.progress import utc_now
 from upright.reading import read
 from upright.records.box import Box
-from upright.records.field_test import FieldTest
+from upright.records.first_hour import FieldTest
 from upright.records.model import Model
 
 

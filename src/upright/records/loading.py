@@ -37,8 +37,8 @@ KINDS = {
     "fleet": "upright.records.fleet:Fleet",
     "sizing": "upright.records.sizing:Sizing",
     "speculation": "upright.records.speculation:Speculation",
-    "field-test": "upright.records.field_test:FieldTest",
-    "field-bundle": "upright.records.field_test:FieldBundle",
+    "field-test": "upright.records.first_hour:FieldTest",
+    "field-bundle": "upright.records.first_hour:FieldBundle",
     "fleet-state": "upright.records.fleet:FleetState",
 }
 """Every kind of record and where its class is, in the order of the line."""

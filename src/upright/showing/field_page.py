@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from upright.fieldwork.claims import claims
-from upright.records.field_test import FieldTest
+from upright.records.first_hour import FieldTest
 from upright.terminal.door import style
 from upright.units import duration
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from upright.fieldwork.claims import checks, claims
-from upright.records.field_test import Ending, FieldAction, FieldFigure, FieldOutcome, FieldStep, FieldTest
+from upright.records.first_hour import Ending, FieldAction, FieldFigure, FieldOutcome, FieldStep, FieldTest
 
 README = Path(__file__).parents[3] / "README.md"
 

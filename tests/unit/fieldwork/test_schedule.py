@@ -10,10 +10,10 @@ from upright import catalog
 from upright.errors import UsageError
 from upright.fieldwork import estimates
 from upright.fieldwork.cells import CellSource
+from upright.fieldwork.field_schedule import FieldSchedule, FieldWish, make_schedule
 from upright.fieldwork.ignorance import known_least
-from upright.fieldwork.schedule import FieldWish, FieldSchedule, make_schedule
 from upright.fieldwork.scheduling import FieldRequest, schedule_on
-from upright.records.field_test import FieldOutcome, FieldTest
+from upright.records.first_hour import FieldOutcome, FieldTest
 
 BOX = "dgx-spark"
 

@@ -15,7 +15,7 @@ from upright.fieldwork import estimates
 from upright.fieldwork.cells import CellSource, FieldCell, artifacts_for, smallest
 from upright.fieldwork.ignorance import band, known_least, known_words
 from upright.records.box import Box
-from upright.records.field_test import FieldAction, FieldStep
+from upright.records.first_hour import FieldAction, FieldStep
 from upright.records.model import Model
 from upright.units import duration, size
 
