@@ -87,7 +87,7 @@ def find(kind: str, name: str) -> Row | None:
         return exact_row
     wanted = {name.lower(), bare(name)}
     for row in rows(kind).values():
-        if not wanted.isdisjoint(_names(row)):
+        if not wanted.isdisjoint(names_of(row)):
             return row
     return None
 
@@ -243,20 +243,24 @@ def healthy_lines() -> tuple[str, ...]:
     return tuple((OURS / "healthy_lines.txt").read_text(encoding="utf-8").splitlines())
 
 
+_LAST_WORD = ("user", "catalogue", "upright", "package")
+"""Whose row of a name holds, as the rows of a kind are laid over each other."""
+
+
 def find_model(name: str) -> ModelRow | None:
     """As `model`, but None when there is none; reads only the files that mention the name."""
     wanted = bare(name).partition(":")[0]
     for path, owner in sorted(
-        files("models"), key=lambda path_owner: (path_owner[1] != "user", path_owner[0].stem != wanted)
+        files("models"), key=lambda path_owner: (_LAST_WORD.index(path_owner[1]), path_owner[0].stem != wanted)
     ):
         if wanted in path.read_text(encoding="utf-8", errors="replace").lower():
             for row in rows_of_file("models", path, owner):
-                if wanted in _names(row):
+                if wanted in names_of(row):
                     return cast("ModelRow", row)
     return None
 
 
-def _names(row: Any) -> set[str]:
+def names_of(row: Any) -> set[str]:
     """Every name that a row answers to, in lower case."""
     names = {row.id, *getattr(row, "aliases", ()), *getattr(row, "device_names", ())}
     if repository := getattr(row, "repository", None):

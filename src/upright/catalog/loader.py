@@ -1,8 +1,8 @@
-"""A kind -> its rows, ours first, the user's laid over them.
+"""A kind -> its rows, ours first, those of catalogues that were taken and the user's laid over them.
 
 `KIND.yaml`, `KIND.csv`, `KIND/*.yaml` and `KIND/*.csv` here, `KIND.yaml` in an engine's folder, ours or another
-package's, then `KIND/*.yaml` in the user's own catalogue: a row with the same id replaces ours. Nothing is read before
-its kind is asked for, nor twice.
+package's, `KIND.json` of a taken catalogue, then `KIND/*.yaml` in the user's own: a row with the same id replaces
+ours. Nothing is read before its kind is asked for, nor twice.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from upright.catalog.compiled import OURS as OURS
 from upright.catalog.compiled import keep_rows, kept_rows
 from upright.catalog.rows.base import Owner, Row
+from upright.catalog.taken import TakenVersion, labelled, taken_at, taken_versions
 from upright.errors import CatalogError
 from upright.extensions import row_folders
 from upright.home import home
@@ -92,7 +93,7 @@ def kind_named(name: str) -> RowKind:
 
 def rows(kind: str) -> Mapping[str, Row]:
     """All rows of the kind by id."""
-    return _rows(kind_named(kind), user_folder(), row_folders())
+    return _rows(kind_named(kind), user_folder(), row_folders(), taken_versions())
 
 
 def rows_mentioning(kind: str, text: str) -> Mapping[str, Row]:
@@ -125,7 +126,8 @@ def rows_wanted(kind: str, wanted: Callable[[str], bool]) -> Mapping[str, Row]:
 def row_by_id(kind: str, id_: str) -> Row | None:
     """One row by its id. Of a long file of ours only the part that holds it is parsed."""
     named = kind_named(kind)
-    return rows(kind).get(id_) if _brought_files(kind) or _their_files(kind) else _one_row(named, id_)
+    laid_over = _brought_files(kind) or _taken_files(kind) or _their_files(kind)
+    return rows(kind).get(id_) if laid_over else _one_row(named, id_)
 
 
 def rows_of_file(kind: str, path: Path, owner: Owner = "upright") -> tuple[Row, ...]:
@@ -149,17 +151,23 @@ def compile_ours() -> None:
 
 
 def files(kind: str) -> tuple[tuple[Path, Owner], ...]:
-    """Every file that holds rows of the kind: ours, then those that came with an engine, then the user's."""
+    """Every file that holds rows of the kind: ours, then those of an engine, of taken catalogues, and the user's."""
     name = kind_named(kind).name
     return (
         *((path, "upright") for path in _our_files(name)),
         *((path, "package") for path in _brought_files(name)),
+        *((path, "catalogue") for path in _taken_files(name)),
         *((path, "user") for path in _their_files(name)),
     )
 
 
 def _brought_files(name: str) -> list[Path]:
     places = (Path(folder) / f"{name}.yaml" for folder in row_folders())
+    return [path for path in places if path.exists()]
+
+
+def _taken_files(name: str) -> list[Path]:
+    places = (taken.folder / f"{name}.json" for taken in taken_versions())
     return [path for path in places if path.exists()]
 
 
@@ -203,16 +211,23 @@ def _our_text(path: Path) -> str:
 
 
 @cache
-def _rows(kind: RowKind, overlay: Path, brought: tuple[str, ...]) -> Mapping[str, Row]:
+def _rows(
+    kind: RowKind, overlay: Path, brought: tuple[str, ...], taken: tuple[TakenVersion, ...]
+) -> Mapping[str, Row]:  # fmt: skip
     rows_by_id: dict[str, Row] = {}
     for path, owner in files(kind.name):
         seen: set[str] = set()
         for row in rows_of_file(kind.name, path, owner):
-            if row.id in seen or (owner != "user" and row.id in rows_by_id):
+            if row.id in seen or (owner not in ("catalogue", "user") and row.id in rows_by_id):
                 raise CatalogError(f"{path}: row {row.id}: the id is there twice")
             seen.add(row.id)
             rows_by_id[row.id] = row
     return MappingProxyType(rows_by_id)
+
+
+def row_of(kind: str, content: Any, path: Path) -> Row:
+    """A row of others as it would be read, before anybody took it."""
+    return _row(kind_named(kind).row_class(), content, path, "catalogue")
 
 
 def _row(row_class: type[Row], content: Any, path: Path, owner: Owner) -> Row:
@@ -222,11 +237,13 @@ def _row(row_class: type[Row], content: Any, path: Path, owner: Owner) -> Row:
     for reserved in ("owner", "file"):
         if reserved in content:
             raise CatalogError(f"{path}: row {name}: {reserved}: is set by the loader, not by the row")
-    shown = _shown(path) if owner == "upright" else str(path)
+    shown, hint = _shown(path) if owner == "upright" else str(path), None
+    if owner == "catalogue" and (taken := taken_at(path.parent)) is not None:
+        content, shown, hint = labelled(content, taken.label), taken.label, f"upright catalog rollback {taken.name}"
     try:
         return row_class.model_validate({**content, "owner": owner, "file": shown})
     except ValidationError as error:
-        raise CatalogError(f"{path}: row {name}: {_first_fault(error)}") from None
+        raise CatalogError(f"{path}: row {name}: {_first_fault(error)}", hint=hint) from None
 
 
 def _shown(path: Path) -> str:
@@ -251,7 +268,7 @@ def _text(path: Path) -> str:
 def _contents(text: str, path: Path, kind: RowKind) -> Iterable[Any]:
     if path.suffix == ".csv":
         return _csv(text)
-    content = _yaml(text, path)
+    content = _json(text, path) if path.suffix == ".json" else _yaml(text, path)
     if content is None:
         return ()
     if isinstance(content, list):
@@ -272,6 +289,16 @@ def _named(path: str) -> Any:
     """`module:name` among the rows."""
     module, _, name = path.partition(":")
     return getattr(import_module(f"upright.catalog.rows.{module}"), name)
+
+
+def _json(text: str, path: Path) -> Any:
+    from upright.bounds.errors import ExceededError
+    from upright.bounds.values import parsed
+
+    try:
+        return parsed(text)
+    except (ValueError, ExceededError):
+        raise CatalogError(f"{path}: is not JSON") from None
 
 
 def _yaml(text: str, path: Path) -> Any:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from upright.cli.lazy import Whole
 from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
     from upright.catalog.rows.base import Row
 
+_FILE = click.Path(path_type=Path, dir_okay=False)
 
-@click.group(name="catalog")
+
+@click.group(name="catalog", cls=Whole)
 def command() -> None:
     """Look up facts: GPUs, boxes, models, failures, flags, measurements."""
 
@@ -85,6 +89,81 @@ def export(folder: Path, as_json: bool) -> None:
     index = json.loads(files[INDEX])
     output.answer(index, lambda console: exported_page(console, folder, index))
     output.next("catalog", "list")
+
+
+@command.command()
+@click.argument("name")
+@click.argument("url")
+@click.option("--key", type=_FILE, required=True, metavar="FILE", help="Public keys that its head must be signed with.")
+@output_options
+def add(name: str, url: str, key: Path, output: Output) -> None:
+    """Pin a catalogue of others: its address, and the keys that sign it. Nothing of it is taken yet."""
+    from upright.sharing.catalogue_source import pin_catalogue
+
+    pinned = pin_catalogue(name, url, key)
+    output.answer(pinned.model_dump(mode="json"), lambda console: console.print(f"{name}: {url}", markup=False))
+    output.next("catalog", "update", name)
+
+
+@command.command()
+@click.argument("name", required=False)
+@click.option("-y", "--yes", is_flag=True, help="Take it without asking.")
+@click.option("--offline", is_flag=True, help="Only what was read before.")
+@output_options
+def update(name: str | None, yes: bool, offline: bool, output: Output) -> None:
+    """Show what the newest version of a catalogue changes, and take it if you say so.
+
+    Its head must be signed by a pinned key and be no older than what was seen. Rows are facts: none becomes a command,
+    and kinds that decide what is run come with a release only. Exit code 1 if there is something, and it is not taken.
+    """
+    from upright.sharing.catalogue_update import offer_of, take
+    from upright.showing.catalogue_offer_page import offer_page
+
+    offer = offer_of(name, offline=offline)
+    asks = not (yes or offer.is_taken or output.as_json) and sys.stdin.isatty() and sys.stderr.isatty()
+    if asks:
+        output.answer(offer.told(taken=False), lambda console: offer_page(console, offer))
+        yes = click.confirm(f"Take version {offer.head.version} of {offer.catalogue.name}?", err=True)
+    if yes and not offer.is_taken:
+        take(offer)
+    if not asks:
+        output.answer(offer.told(taken=yes or offer.is_taken), lambda console: offer_page(console, offer))
+    if not (yes or offer.is_taken):
+        say("not taken")
+        output.next("catalog", "update", offer.catalogue.name, "--yes")
+        output.no()
+    say(f"{offer.catalogue.name}: version {offer.head.version} is taken")
+    output.next("catalog", "rollback", offer.catalogue.name)
+
+
+@command.command()
+@click.argument("name", required=False)
+@output_options
+def rollback(name: str | None, output: Output) -> None:
+    """Go back to the version of a catalogue that was taken before; before the first, nothing of it is read."""
+    from upright.sharing.catalogue_update import roll_back
+
+    catalogue, left, version = roll_back(name)
+    told = {"catalogue": catalogue.name, "left": left, "version": version}
+    now = f"version {version} is read again" if version else "none of its rows is read any more"
+    output.answer(told, lambda console: console.print(f"{catalogue.name}: {now}", markup=False))
+    output.next("catalog", "update", catalogue.name)
+
+
+@command.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("rows", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--name", required=True, help="What the catalogue is called; it stays so.")
+@click.option("--key", type=click.Path(path_type=Path), required=True, metavar="KEY", help="Sign with this SSH key.")
+@output_options
+def build(folder: Path, rows: Path, name: str, key: Path, output: Output) -> None:
+    """Make a signed catalogue in FOLDER from ROWS (KIND.yaml, or KIND/*.yaml): for its keeper."""
+    from upright.sharing.catalogue_building import build_catalogue
+    from upright.showing.catalogue_offer_page import built_catalogue_page
+
+    built = build_catalogue(folder, rows, name=name, key=key)
+    output.answer(built.model_dump(mode="json"), lambda console: built_catalogue_page(console, built))
+    output.next("catalog", "add", name, str(folder), "--key", f"{key}.pub")
 
 
 def _holds(row: Row, text: str) -> bool:

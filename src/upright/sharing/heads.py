@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 from pydantic import ValidationError
@@ -20,7 +19,8 @@ from upright.bounds.values import parsed
 from upright.errors import RecordError
 from upright.records.base import Part, canonical
 from upright.sharing.pointers import Digest, plain_bytes
-from upright.sharing.signing import HEADS, sign, signer
+from upright.sharing.seals import sealed_file, unsealed
+from upright.sharing.signing import HEADS
 
 HEAD = "head.json"
 MOST_HEAD_BYTES = 64 << 10
@@ -44,15 +44,6 @@ class IndexHead(Part):
     """The two first digits of a key's hash -> the sha256 of its bin."""
 
 
-class SignedHead(Part):
-    """The file."""
-
-    signed: IndexHead
-    """What is signed, as canonical JSON."""
-    signature: str | None
-    """By ssh-keygen; None of an index that nobody signs, which only a folder of one's own may be."""
-
-
 class ShardFile(Part):
     """One file of a shard."""
 
@@ -70,30 +61,12 @@ class Bin(Part):
 
 
 def signed_head(head: IndexHead, key: Path | None) -> bytes:
-    signature = None
-    if key is not None:
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "head"
-            file.write_bytes(canonical(head.model_dump(mode="json")))
-            signature = sign(file, key, HEADS).read_text()
-    return canonical(SignedHead(signed=head, signature=signature).model_dump(mode="json"))
+    return sealed_file(head, key, HEADS)
 
 
 def read_head(content: bytes, where: str, trusted: frozenset[str] | None) -> IndexHead:
     """The head, if a trusted key signed it; None trusts the folder that it lies in."""
-    try:
-        told = SignedHead.model_validate(parsed(content))
-        signed, signature = canonical(told.signed.model_dump(mode="json")), (told.signature or "").encode()
-    except (ValueError, ValidationError, ExceededError):
-        raise RecordError(f"{where} is no head of an index") from None
-    if trusted is None:
-        return told.signed
-    if told.signature is None:
-        raise RecordError(f"{where} is refused: it is unsigned")
-    who = signer(signed, signature, HEADS)
-    if who not in trusted:
-        raise RecordError(f"{where} is refused: {who} signed it, and that key is not pinned")
-    return told.signed
+    return unsealed(content, IndexHead, where, trusted, HEADS, "head of an index")
 
 
 def packed_bin(content: Bin) -> bytes:

@@ -145,7 +145,7 @@ def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> bytes:
     if not index.remote and "://" not in url:
         url = str(Path(index.url) / url)
     refuse_place(url, index.url)
-    content = _get(url, MOST_BYTES, WhatWasRead())
+    content = read_from(url, MOST_BYTES, WhatWasRead())
     if identity_of(content) != pointer.identity:
         raise RecordError(f"{pointer.url} is refused: it is not the bundle that the index names")
     return content
@@ -154,7 +154,7 @@ def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> bytes:
 def _head(index: PinnedIndex, reading: WhatWasRead, *, offline: bool) -> IndexHead:
     trusted = frozenset(index.keys) if index.keys else None
     if index.shipped:
-        return read_head(_get(f"{index.url}/{HEAD}", MOST_HEAD_BYTES, reading), f"{index.name}: {HEAD}", trusted)
+        return read_head(read_from(f"{index.url}/{HEAD}", MOST_HEAD_BYTES, reading), f"{index.name}: {HEAD}", trusted)
     kept = cache_of(index) / HEAD
     before = _kept_head(kept, trusted)
     if offline:
@@ -162,7 +162,7 @@ def _head(index: PinnedIndex, reading: WhatWasRead, *, offline: bool) -> IndexHe
             raise UsageError(f"{index.name} was never read here", hint="once without --offline")
         reading.offline = True
         return before
-    raw = _get(f"{index.url}/{HEAD}", MOST_HEAD_BYTES, reading)
+    raw = read_from(f"{index.url}/{HEAD}", MOST_HEAD_BYTES, reading)
     head = read_head(raw, f"{index.name}: {HEAD}", trusted)
     if before is not None:
         _refuse_going_back(index, before, head)
@@ -194,7 +194,7 @@ def _refuse_going_back(index: PinnedIndex, before: IndexHead, head: IndexHead) -
 
 def _file(index: PinnedIndex, path: str, sha256: str, reading: WhatWasRead, *, offline: bool) -> bytes:
     if index.shipped:
-        return refuse_other(_get(f"{index.url}/{path}", MOST_FILE_BYTES, reading), sha256, f"{index.name}: {path}")
+        return refuse_other(read_from(f"{index.url}/{path}", MOST_FILE_BYTES, reading), sha256, f"{index.name}: {path}")
     kept = cache_of(index) / path
     if kept.exists():
         content = kept.read_bytes()
@@ -204,7 +204,7 @@ def _file(index: PinnedIndex, path: str, sha256: str, reading: WhatWasRead, *, o
             kept.unlink()
     if offline:
         raise UsageError(f"{index.name}: this part was never read here", hint="once without --offline")
-    content = refuse_other(_get(f"{index.url}/{path}", MOST_FILE_BYTES, reading), sha256, f"{index.name}: {path}")
+    content = refuse_other(read_from(f"{index.url}/{path}", MOST_FILE_BYTES, reading), sha256, f"{index.name}: {path}")
     private(kept.parent)
     write_atomically(kept, content)
     return content
@@ -214,7 +214,8 @@ def cache_of(index: PinnedIndex) -> Path:
     return home() / "index-cache" / identity_of(f"{index.name} {index.url}".encode())[:16]
 
 
-def _get(url: str, most_bytes: int, reading: WhatWasRead) -> bytes:
+def read_from(url: str, most_bytes: int, reading: WhatWasRead) -> bytes:
+    """Of an address or a folder's file; no byte more than any such file has."""
     content = _get_http(url, most_bytes) if "://" in url else file_bytes(Path(url), most_bytes)
     reading.files += 1
     reading.bytes += len(content)

@@ -16,7 +16,7 @@ from upright.errors import RecordError, UsageError
 from upright.foreign import on_one_line
 from upright.sharing.checks import Check, Looking
 
-BUNDLES, HEADS = "upright-bundle", "upright-index"
+BUNDLES, HEADS, CATALOGUES = "upright-bundle", "upright-index", "upright-catalog"
 """Namespaces: a signature of one kind is none of the other."""
 _LONGEST_SIGNATURE = 16 << 10
 _SECONDS = 20

@@ -52,6 +52,7 @@ HEADINGS = {
     "gpu_count": "GPUs",
     "decode_tokens_per_second": "tok/s",
 }
+_MARKS = {"user": " *", "catalogue": " +"}
 HEAD = ("id", "owner", "file", "grade", "sources")
 
 
@@ -75,11 +76,13 @@ def rows_page(console: Console, kind: str, found: list[Row]) -> None:
     table = _grid(len(columns) + 1)
     table.add_row(*(Text(name, style="dim") for name in ("id", *(HEADINGS.get(name, name) for name in columns))))
     for row in found:
-        mark = " *" if row.owner == "user" else ""
+        mark = _MARKS.get(row.owner, "")
         table.add_row(Text(f"{row.id}{mark}"), *(Text(_cell(getattr(row, name, None))) for name in columns))
     console.print(table)
     if any(row.owner == "user" for row in found):
         console.print("\n* yours: from the catalogue directory in your upright home", markup=False)
+    if labels := sorted({row.file for row in found if row.owner == "catalogue"}):
+        console.print(f"\n+ row from {', '.join(labels)}", markup=False, highlight=False)
 
 
 def row_page(console: Console, row: Row) -> None:
@@ -89,7 +92,8 @@ def row_page(console: Console, row: Row) -> None:
     from upright.records.fields import field_docs
 
     docs = field_docs(type(row))
-    console.print(Text.assemble((row.id, "bold"), f"  {row.file}, {row.owner}, grade {row.grade}"))
+    whose = f"row from {row.file}" if row.owner == "catalogue" else f"{row.file}, {row.owner}"
+    console.print(Text.assemble((row.id, "bold"), f"  {whose}, grade {row.grade}"))
     console.print()
     shown = [name for name in type(row).model_fields if name not in HEAD and getattr(row, name) not in (None, (), {})]
     left = max((len(name) for name in shown), default=0) + 2

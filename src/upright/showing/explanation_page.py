@@ -11,6 +11,8 @@ from rich.text import Text
 
 from upright.catalog.explaining import Explanation
 
+_WHOSE = {"user": " (your row)", "catalogue": " (row from a catalogue that you took)"}
+
 
 def explanation_pages(console: Console, explanations: tuple[Explanation, ...]) -> None:
     for number, explanation in enumerate(explanations):
@@ -20,7 +22,7 @@ def explanation_pages(console: Console, explanations: tuple[Explanation, ...]) -
 
 
 def _page(console: Console, explanation: Explanation) -> None:
-    whose = " (your row)" if explanation.owner == "user" else ""
+    whose = _WHOSE.get(explanation.owner, "")
     console.print(Text.assemble((explanation.name, "bold"), f"  {explanation.kind}{whose}"))
     if explanation.title and explanation.title != explanation.name:
         console.print(Padding(Text(explanation.title), (0, 0, 0, 2)))

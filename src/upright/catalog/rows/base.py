@@ -15,7 +15,7 @@ from upright.records.base import Figure, Part
 Grade = Literal["A", "B", "C", "D"]
 """A read in the primary source, B a public report or a recalled vendor figure, C a chat digest, D derived by us."""
 
-Owner = Literal["upright", "package", "user"]
+Owner = Literal["upright", "package", "catalogue", "user"]
 
 
 def _range(text: str) -> str:
@@ -39,7 +39,7 @@ class Row(Part):
     sources: Annotated[tuple[Words, ...], Field(min_length=1)]
     """Where it was learned: addresses, or an engine's file at a version."""
     owner: Owner = "upright"
-    """upright; package for a row that came with an engine of another package; user for one of the user's own."""
+    """upright; package: it came with an engine of another; catalogue: a signed one that was taken; user: your own."""
     file: str = ""
     """The file that holds it."""
 

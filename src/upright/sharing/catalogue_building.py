@@ -1,0 +1,93 @@
+"""A folder of rows + a keeper's key -> a signed catalogue: static files, judged as every reader will judge them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from upright.catalog.loader import KINDS
+from upright.errors import CatalogError, RecordError, UsageError
+from upright.progress import utc_now
+from upright.records.base import Part
+from upright.records.yaml12 import from_yaml
+from upright.sharing.catalogue_gate import MOST_ROWS, admitted
+from upright.sharing.catalogue_source import CatalogueHead, KindFile
+from upright.sharing.heads import HEAD
+from upright.sharing.seals import sealed_file, unsealed
+from upright.sharing.signing import CATALOGUES
+from upright.store import write_atomically
+
+
+class BuiltCatalogue(Part):
+    """What a build did."""
+
+    name: str
+    """The catalogue's."""
+    version: int
+    """Of the head."""
+    kinds: dict[str, int]
+    """Kind -> its rows."""
+
+
+def build_catalogue(folder: Path, source: Path, *, name: str, key: Path) -> BuiltCatalogue:
+    """`source` is laid out as one's own rows: KIND.yaml, or KIND/*.yaml. The head is written last."""
+    contents = {kind: rows for kind in KINDS if (rows := _contents(source, kind))}
+    if not contents:
+        raise UsageError(f"{source} holds no rows", hint="KIND.yaml or KIND/*.yaml: upright catalog list")
+    if sum(map(len, contents.values())) > MOST_ROWS:
+        raise UsageError(f"{source} holds more than {MOST_ROWS:,} rows")
+    for kind, kind_rows in contents.items():
+        admitted(kind, kind_rows, str(source))
+    before = _before(folder)
+    if before is not None and before.name != name:
+        raise UsageError(f"{folder} is the catalogue {before.name}", hint=f"--name {before.name}, or another folder")
+    try:
+        (folder / "rows").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}") from None
+    files = {kind: _written(folder, kind_rows) for kind, kind_rows in contents.items()}
+    version = before.version + 1 if before else 1
+    head = CatalogueHead(name=name, version=version, at=utc_now(), kinds=files)
+    write_atomically(folder / HEAD, sealed_file(head, key, CATALOGUES))
+    return BuiltCatalogue(name=name, version=version, kinds={kind: file.rows for kind, file in files.items()})
+
+
+def _before(folder: Path) -> CatalogueHead | None:
+    path = folder / HEAD
+    if not path.exists():
+        return None
+    return unsealed(path.read_bytes(), CatalogueHead, str(path), None, CATALOGUES, "head of a catalogue")
+
+
+def _contents(source: Path, kind: str) -> list[Any]:
+    places = [source / f"{kind}{ending}" for ending in (".yaml", ".json")]
+    places += sorted(path for path in (source / kind).glob("*") if path.suffix in (".yaml", ".json"))
+    rows: list[Any] = []
+    for path in places:
+        if path.is_file():
+            content = _parsed(path)
+            rows += content if isinstance(content, list) else [content]
+    return rows
+
+
+def _parsed(path: Path) -> Any:
+    import yaml
+
+    try:
+        return from_yaml(path.read_text(encoding="utf-8")) or []
+    except (yaml.YAMLError, ValueError, OSError) as error:
+        raise CatalogError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _written(folder: Path, rows: list[Any]) -> KindFile:
+    raw = (json.dumps(rows, ensure_ascii=False, sort_keys=True) + "\n").encode()
+    sha256 = hashlib.sha256(raw).hexdigest()
+    try:
+        file = KindFile(sha256=sha256, bytes=len(raw), rows=len(rows))
+    except ValueError:
+        raise RecordError(f"{len(raw):,} bytes of one kind are more than any reader takes") from None
+    if not (folder / "rows" / f"{sha256}.json").exists():
+        write_atomically(folder / "rows" / f"{sha256}.json", raw)
+    return file
