@@ -16,7 +16,7 @@ from upright.diagnosing.matching import claims
 ROWS = catalog.failures()
 FRAMES = [row for row in ROWS if row.where == "frame"]
 WORDS = [row for row in ROWS if row.where == "words"]
-LINES = [row for row in ROWS if row.where not in ("frame", "words")]
+LINES = [row for row in ROWS if row.where not in ("evidence", "frame", "words")]
 SEEN = [(row, seen) for row in LINES if row.seen != "none" for seen in row.seen]
 HEALTHY = [
     (file.stem, line)

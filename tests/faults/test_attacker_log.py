@@ -40,6 +40,9 @@ def patterns() -> Iterator[tuple[str, str]]:
         yield row.id, row.pattern
         if row.beside is not None:
             yield f"{row.id}, beside", row.beside
+        for number, suspect in enumerate(row.suspects):
+            if suspect.beside is not None:
+                yield f"{row.id}, suspect {number}", suspect.beside
     yield from ((f"sign {number}", pattern) for number, pattern in enumerate(marks.signs()))
     for name, engine in ENGINES.items():
         log = engine.log

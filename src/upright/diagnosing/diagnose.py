@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from upright.diagnosing.places import placed
 from upright.diagnosing.remedies import filled, for_this_line, has_already
 from upright.diagnosing.scan import Hit, Scan, scan
 from upright.diagnosing.words import told
-from upright.records.diagnosis import Diagnosis, Finding, Sighting
+from upright.records.diagnosis import Diagnosis, Finding, RankedCause, Sighting
 from upright.records.recipe import Recipe
 
 _WEIGHT = {"fatal": 0, "crash": 0, "corruption": 0, "hang": 0, "request": 1, "symptom": 2, "slow": 3, "information": 4}
@@ -58,7 +59,7 @@ def diagnose_file(log: Path, *, subject: str | None = None, around: Around | Non
 def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Diagnosis:
     """One pass; a second one over a part of it only for a cause that no row knows, so `log` must be seekable."""
     around = around or Around()
-    rows = [row for row in catalog.failures() if row.where not in ("answer", "frame", "words")]
+    rows = [row for row in catalog.failures() if row.where not in ("answer", "evidence", "frame", "words")]
     seen = scan(log, rows)
     engine = around.engine or marks.engine_of(seen.head) or _engine_by_rows(seen)
     hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
@@ -86,8 +87,8 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
         engine=engine,
         failed=failed,
         stood=stood,
-        code=cause.row.id if cause is not None and known else None,
-        findings=tuple(_finding(hit, engine, around.recipe) for hit in hits),
+        code=cause.row.id if cause is not None and known else _slowed(hits, quiet=not failed and stood is not False),
+        findings=tuple(_finding(hit, engine, around.recipe, seen) for hit in hits),
         excerpt=pieces,
         row=offered_row(pieces, engine) if failed and not known else None,
         log_lines=seen.lines,
@@ -157,8 +158,16 @@ def _hang(seen: Scan, rows: Sequence[FailureRow], around: Around) -> list[Hit]:
         last.ranks = known.ranks
     if last is None or last.row.silence_seconds is None:
         return []
+    if last.row.repeats is not None:
+        return [last] if _said_again(seen.tail) >= last.row.repeats else []
     silent = around.silent_seconds
     return [last] if silent is None or silent >= last.row.silence_seconds else []
+
+
+def _said_again(tail: Sequence[str]) -> int:
+    """How many of the last lines say the very same, whenever they say it: a figure that moves is progress."""
+    sentences = [lines.said(text) for text in reversed(tail)]
+    return next((number for number, sentence in enumerate(sentences) if sentence != sentences[0]), len(sentences))
 
 
 def _order(hit: Hit, around: Around) -> tuple[int, int, int, int]:
@@ -180,6 +189,11 @@ def _engine_by_rows(seen: Scan) -> str | None:
 
 def _is_failure(hit: Hit) -> bool:
     return _WEIGHT[hit.row.severity] <= _FAILURE
+
+
+def _slowed(hits: Sequence[Hit], *, quiet: bool) -> str | None:
+    """Where nothing failed: what makes it slow is what there is to say."""
+    return next((hit.row.id for hit in hits if quiet and hit.row.severity == "slow"), None)
 
 
 def _unanswered(seen: Scan) -> bool:
@@ -204,7 +218,7 @@ def _not_looked_at(seen: Scan) -> tuple[str, ...]:
     )
 
 
-def _finding(hit: Hit, engine: str | None, recipe: Recipe | None) -> Finding:
+def _finding(hit: Hit, engine: str | None, recipe: Recipe | None, seen: Scan) -> Finding:
     row = hit.row
     remedies = for_this_line(row.remedies, engine, hit.words)
     return Finding(
@@ -213,12 +227,24 @@ def _finding(hit: Hit, engine: str | None, recipe: Recipe | None) -> Finding:
         severity=row.severity,
         cause=filled(row.cause, hit.words),
         when=row.when,
+        causes=_ranked(row, seen),
         seen=hit.first,
         count=hit.count,
         ranks=tuple(hit.ranks),
         remedies=tuple(remedy for remedy in remedies if recipe is None or not has_already(recipe, remedy)),
         sources=row.sources,
     )
+
+
+def _ranked(row: FailureRow, seen: Scan) -> tuple[RankedCause, ...]:
+    """Those for which the beginning or the end of the log speaks come first, else in the row's order."""
+    around = (*seen.head.splitlines(), *seen.tail) if row.suspects else ()
+    ranked = []
+    for suspect in row.suspects:
+        beside = re.compile(suspect.beside) if suspect.beside is not None else None
+        shown = beside is not None and any(beside.search(line) and not row.matches(line) for line in around)
+        ranked.append(RankedCause(cause=suspect.cause, test=suspect.test, shown=shown))
+    return tuple(sorted(ranked, key=lambda suspect: not suspect.shown))
 
 
 def _left_out(hits: Sequence[Hit], engine: str | None, recipe: Recipe | None) -> Iterator[str]:

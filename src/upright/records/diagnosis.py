@@ -44,14 +44,25 @@ class Remedy(Part):
 class Sighting(Part):
     """A line, and where it stands."""
 
-    where: Literal["log", "kernel", "host", "answer"] = "log"
-    """The engine's log, the kernel's log, what the machine says when it is asked, or an answer of the model."""
+    where: Literal["log", "kernel", "host", "answer", "evidence"] = "log"
+    """The engine's log, the kernel's, what the machine says, an answer of the model, or what `prove` wrote down."""
     number: int | None = None
     """Its number in the log, from 1; None outside the log."""
     rank: str | None = None
     """The process that printed it, as the engine calls it; None if it does not say."""
     text: Said
     """The line, without colours and without what a container or a journal puts before it."""
+
+
+class RankedCause(Part):
+    """One of several causes that a line may have."""
+
+    cause: str
+    """Why it happened, if it is this one."""
+    test: str
+    """What decides: something to look at, or to try."""
+    shown: bool = False
+    """Whether another line of the same start speaks for it; such causes come first."""
 
 
 class Finding(Part):
@@ -67,6 +78,8 @@ class Finding(Part):
     """Why it happens."""
     when: str | None = None
     """What else is true then; several causes can share a line."""
+    causes: tuple[RankedCause, ...] = ()
+    """Where a line has several causes, each with the test that decides, the likeliest first."""
     seen: Sighting
     """The first line that shows it."""
     count: int = 1
@@ -84,12 +97,17 @@ def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _from_2(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 2 ranked no causes."""
+    return content
+
+
 class Diagnosis(Record):
     """What a log and its machine say about a failure: the first cause, and what followed from it."""
 
     kind: ClassVar[str] = "diagnosis"
-    schema_version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
+    schema_version: ClassVar[int] = 3
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
     subject: str
     """The log's path, or the deployment's name."""
@@ -100,7 +118,7 @@ class Diagnosis(Record):
     stood: bool | None = None
     """Whether the engine came up; a log may end before that and name no failure. None if it is no engine's log."""
     code: str | None = None
-    """The cause, as the catalogue calls it; None if nothing failed, or if no row knows it."""
+    """The cause, as the catalogue calls it; of a run where nothing failed, what makes it slow; else None."""
     findings: tuple[Finding, ...] = ()
     """The cause first, then what else the log bears out, in its order."""
     excerpt: tuple[Sighting, ...] = ()

@@ -39,10 +39,14 @@ def _lines(found: Diagnosis, width: int) -> Iterator[str]:
     cause = found.cause
     if cause is not None:
         yield from _heading(cause, width)
+    elif found.failed and found.findings and found.findings[0].causes:
+        title = f"{found.findings[0].title}; several causes are possible"
+        yield from (style(line, fg="red", bold=True) for line in textwrap.wrap(title, width))
     elif found.failed:
         yield style(f"{found.subject} failed, and no row of the catalogue knows why", fg="red", bold=True)
-    elif found.stood:
-        yield style("nothing failed", fg="green", bold=True) + f" in {found.subject}"
+    elif found.stood or found.code is not None:
+        slow = f", but it is slow: {found.code}" if found.code is not None else ""
+        yield style("nothing failed", fg="green", bold=True) + f" in {found.subject}{slow}"
     else:
         yield style(_short_of_an_answer(found), fg="yellow", bold=True) + f": {found.subject}"
     yield style(_read(found), dim=True)
@@ -51,6 +55,8 @@ def _lines(found: Diagnosis, width: int) -> Iterator[str]:
         yield from _cause(cause, width)
     elif found.failed:
         yield from _unknown(found, width)
+    elif found.code is not None:
+        yield from _cause(next(finding for finding in found.findings if finding.code == found.code), width)
     elif not found.stood:
         yield from _unanswered(found, width)
     yield from _others(found, width)
@@ -82,6 +88,7 @@ def _cause(cause: Finding, width: int) -> Iterator[str]:
     yield from _wrapped("why", cause.cause, width)
     if cause.when:
         yield from _wrapped("when", cause.when, width)
+    yield from _causes(cause, width)
     yield ""
     yield from _evidence(cause.seen, width)
     if cause.count > 1:
@@ -95,6 +102,15 @@ def _cause(cause: Finding, width: int) -> Iterator[str]:
         yield style(f"{'sources' if not number else '':<{_LABEL}}", dim=True) + source
 
 
+def _causes(finding: Finding, width: int) -> Iterator[str]:
+    """Ranked, each with what decides; a mark at those that another line speaks for."""
+    for number, suspect in enumerate(finding.causes, 1):
+        yield ""
+        shown = " (another line speaks for it)" if suspect.shown else ""
+        yield from _wrapped(f"cause {number}", f"{suspect.cause}{shown}", width)
+        yield from _wrapped("test", suspect.test, width)
+
+
 def _remedy(label: str, remedy: Remedy, width: int) -> Iterator[str]:
     yield from _wrapped(label, remedy_words(remedy), width)
     for command in remedy.commands:
@@ -104,6 +120,8 @@ def _remedy(label: str, remedy: Remedy, width: int) -> Iterator[str]:
 def _unknown(found: Diagnosis, width: int) -> Iterator[str]:
     for piece in found.excerpt:
         yield from _evidence(piece, width)
+    if found.findings and found.findings[0].causes:
+        yield from _causes(found.findings[0], width)
     if found.row:
         yield ""
         yield "When you know why, this row tells it next time, in"
@@ -144,7 +162,7 @@ def _said(seen: Sighting, width: int) -> Iterator[str]:
 
 
 def _others(found: Diagnosis, width: int) -> Iterator[str]:
-    others = found.findings[1:] if found.cause is not None else found.findings
+    others = [finding for finding in found.findings if finding.code != found.code]
     for number, finding in enumerate(others):
         if not number:
             yield ""

@@ -296,3 +296,35 @@ def test_a_supervisor_is_told_the_code_and_the_line(engine: str, tmp_path: Path)
     assert cause_in(log, engine) == "OddError: moons"
     log.write_text("INFO loading\nall is well\n")
     assert cause_in(log, engine) is None
+
+
+ASSERTION = "/src/ggml/src/ggml.c:1864: GGML_ASSERT(tensor->op == GGML_OP_UNARY) failed"
+
+
+def test_a_line_with_several_causes_ranks_them_and_names_none():
+    found = told(ASSERTION)
+    assert (found.failed, found.code) == (True, None)
+    assert [finding.severity for finding in found.findings] == ["symptom"]
+    causes = found.findings[0].causes
+    assert len(causes) >= 3
+    assert all(suspect.cause and suspect.test and not suspect.shown for suspect in causes)
+
+
+def test_the_cause_that_another_line_speaks_for_is_ranked_first():
+    refused = "Error: 400 status code (no body)"
+    plain, templated = told(refused), told("the role of message 3 is developer", refused)
+    assert "template" not in plain.findings[0].causes[0].cause
+    first, *others = templated.findings[0].causes
+    assert "template" in first.cause
+    assert first.shown
+    assert not any(suspect.shown for suspect in others)
+
+
+def test_where_nothing_failed_what_makes_it_slow_is_told():
+    found = told(
+        "(APIServer pid=1) INFO 09-20 17:39:49 [metrics.py:101] SpecDecoding metrics: Mean acceptance length: 1.00, "
+        "Accepted throughput: 0.00 tokens/s, Drafted throughput: 4.00 tokens/s, Accepted: 0 tokens, "
+        "Drafted: 40 tokens, Per-position acceptance rate: 0.000, Avg Draft acceptance rate: 0.0%",
+        'INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+    )
+    assert (found.failed, found.code) == (False, "told-acceptance-zero")

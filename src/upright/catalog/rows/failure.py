@@ -35,6 +35,17 @@ class SeenLine(Part):
     """Another line of the same start, by which a row with `beside` is told from its neighbours."""
 
 
+class Suspected(Part):
+    """One of several causes of a line that does not tell them apart, and what does."""
+
+    cause: Words
+    """Why it happens, if it is this one."""
+    test: Words
+    """What decides whether it is: something to look at, or to try."""
+    beside: Annotated[str, AfterValidator(_pattern)] | None = None
+    """What speaks for it in the beginning or the end of the same log: it is then ranked first."""
+
+
 Tells = Literal["cause", "class", "family", "topic", "refusal", "consequence"]
 TELLING: Mapping[Tells, int] = MappingProxyType(
     {"cause": 0, "class": 1, "family": 2, "topic": 3, "refusal": 4, "consequence": 5}
@@ -53,20 +64,24 @@ class FailureRow(Row):
     """Versions that print it."""
     tells: Tells = "cause"
     """cause: its own line; class, family: any of a kind; topic: its part; refusal: words; consequence: of a fall."""
-    where: Literal["log", "kernel", "host", "answer", "frame", "words"] = "log"
-    """The engine's log, the kernel's, the machine, an answer, a frame of an unknown exception, a person's own words."""
+    where: Literal["log", "kernel", "host", "answer", "evidence", "frame", "words"] = "log"
+    """The engine's log, the kernel's, the machine, an answer, `prove`'s evidence, a frame, a person's own words."""
     severity: Severity
     """fatal at start, crash, hang, corruption of answers, request lost, symptom (look above), slow, information."""
     pattern: Annotated[str, AfterValidator(_pattern)]
     """Regular expression, searched in a line."""
     silence_seconds: int | None = None
     """A hang: the line is normal, and means something only if nothing follows it for so long."""
+    repeats: int | None = None
+    """A hang: so many times the very same words at the end of a log mean it too, however new the last line is."""
     beside: Annotated[str, AfterValidator(_pattern)] | None = None
     """Several causes share the line: this one only if another line of the same start matches this expression."""
     when: str | None = None
     """What else is true then; several causes can share a line."""
     cause: Words
     """Why it happens."""
+    suspects: tuple[Suspected, ...] = ()
+    """Causes that share the line, the likeliest first, each with the test that decides."""
     remedies: Annotated[tuple[Remedy, ...], Field(min_length=1)]
     """What may cure it, the likeliest first."""
     seen: tuple[SeenLine, ...] | Literal["none"]
