@@ -75,6 +75,7 @@ def test_nothing_in_a_record_is_obeyed(verb: str, string: str, upright: Upright,
 
 @pytest.mark.promise("no verb that shows another's records lets a terminal obey them, or takes their lines for ours")
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # 28 starts; a string of 200 kB makes records of 13 MB, which took 92 s beside other work
 @pytest.mark.parametrize("string", hostile.STRINGS)
 def test_every_verb_and_every_string(string: str, upright: Upright, tmp_path: Path):
     for verb in VERBS:
