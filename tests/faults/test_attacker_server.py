@@ -39,6 +39,8 @@ NOT_PROMISED = (
 PATIENCE_SECONDS = 0.3
 LONGEST_SECONDS = 8.0
 """Of the slowest client: a hub is asked twice, with a pause."""
+LONGEST_STARVED_SECONDS = 30.0
+"""Of one who is sent small pieces without end, which cost a processor: 13.9 s beside six busy loops on two cores."""
 MOST_MEMORY_BYTES = 200_000_000
 """All clients and the server together; one endless line took 676 MB before there were bounds."""
 TELLING_ITS_PEAK = """
@@ -149,13 +151,16 @@ NO_LISTING = r"is not a listing of its files"
 NO_JSON = r"did not answer in JSON: "
 HEAD = r"sent a head that is too long"
 PARIS = r"^Paris$"
+EITHER = f"{LATE}|{LENGTHY}"
+BY_BYTES_OR_TIME = (EITHER, EITHER, f"{STALLED}|{LOADED_TOO_LONG}", f"{SLOW_LISTING}|{REFUSED_LISTING}")
+"""Small pieces without end: which bound is met first depends on how fast the machine is."""
 NAMED: dict[str, tuple[str, str, str, str]] = {
     # behaviour: what is said of an answer in one piece, of one that is streamed, of a load, of a hub
     "endless line": (LENGTHY, LENGTHY, LOADED_TOO_LONG, REFUSED_LISTING),
     "endless body": (LENGTHY, LENGTHY, LOADED_TOO_LONG, REFUSED_LISTING),
-    "chunks forever": (LENGTHY, LENGTHY, LOADED_TOO_LONG, REFUSED_LISTING),
-    "pieces forever": (LENGTHY, LENGTHY, LOADED_TOO_LONG, REFUSED_LISTING),
-    "empty events forever": (LENGTHY, f"{LATE}|{LENGTHY}", f"{STALLED}|{LOADED_TOO_LONG}", REFUSED_LISTING),
+    "chunks forever": BY_BYTES_OR_TIME,
+    "pieces forever": BY_BYTES_OR_TIME,
+    "empty events forever": BY_BYTES_OR_TIME,
     "comments": (LATE, LATE, STALLED, SLOW_LISTING),
     "drip": (LATE, LATE, STALLED, SLOW_LISTING),
     "slow head": (LATE, LATE, STALLED, rf"no connection to \S+ \({LATE}\), 2 times in a row"),
@@ -174,7 +179,7 @@ NAMED: dict[str, tuple[str, str, str, str]] = {
     "gigantic header": (HEAD, HEAD, r"malformed: a head without an end", HEAD),
     "many headers": (HEAD, HEAD, r"malformed: a head without an end", HEAD),
     "nested": (r"nested its JSON too deeply", NO_EVENTS, NO_STREAM, r"it nested its JSON too deeply"),
-    "many values": (LENGTHY, LENGTHY, r"malformed: a length of 4200016 bytes", r"it put more than 1,500,000 values"),
+    "many values": (EITHER, EITHER, r"malformed: a length of 4200016 bytes", r"it put more than 1,500,000 values"),
     "bomb answer": (*(r"answered compressed \(gzip\)",) * 2, LOADED_TOO_LONG, r"compressed \(gzip\); refused"),
     "trailing garbage": (NO_JSON, NO_EVENTS, NO_STREAM, NO_LISTING),
     "nul bytes": (NO_JSON, NO_EVENTS, NO_STREAM, NO_LISTING),
@@ -220,7 +225,8 @@ def test_a_behaviour_is_met_and_named(behaviour: str):
     assert peak_bytes() - before < MOST_MEMORY_BYTES
     for client, wanted, (seconds, words) in zip(CHIEF, NAMED[behaviour], outcomes, strict=True):
         assert re.search(wanted, words), f"{client.__name__}: {words[:300]}"
-        assert seconds < LONGEST_SECONDS, f"{client.__name__}: {seconds:.1f} s"
+        longest = LONGEST_STARVED_SECONDS if behaviour in WASTEFUL else LONGEST_SECONDS
+        assert seconds < longest, f"{client.__name__}: {seconds:.1f} s"
 
 
 @pytest.mark.slow
