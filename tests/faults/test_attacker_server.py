@@ -152,7 +152,7 @@ NO_JSON = r"did not answer in JSON: "
 HEAD = r"sent a head that is too long"
 PARIS = r"^Paris$"
 EITHER = f"{LATE}|{LENGTHY}"
-BY_BYTES_OR_TIME = (EITHER, EITHER, f"{STALLED}|{LOADED_TOO_LONG}", f"{SLOW_LISTING}|{REFUSED_LISTING}")
+BY_BYTES_OR_TIME = (EITHER, EITHER, f"{STALLED}|{LOADED_TOO_LONG}", f"{LATE}|{SLOW_LISTING}|{REFUSED_LISTING}")
 """Small pieces without end: which bound is met first depends on how fast the machine is."""
 NAMED: dict[str, tuple[str, str, str, str]] = {
     # behaviour: what is said of an answer in one piece, of one that is streamed, of a load, of a hub
