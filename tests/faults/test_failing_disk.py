@@ -130,7 +130,7 @@ def _answers(engine: Scripted) -> bool:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [12, pytest.param(1, marks=(pytest.mark.slow, pytest.mark.timeout(900)))])
 def test_every_write_of_a_supervisor_fails_once(tmp_path, monkeypatch, capsys, step: int):
     lives = Lives(tmp_path, monkeypatch)
     writes = lives.writes()
