@@ -58,6 +58,7 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 )
 @click.option("--image", help="Container image, as in the catalogue: its patches decide cache type and speed.")
 @click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
+@click.option("--agents", type=click.IntRange(1), help="Conversations to keep warm; --users decode at the same time.")
 @click.option("--why", is_flag=True, help="Every term of memory and of time.")
 @click.option("--all", "everything", is_flag=True, help="Every way that was planned, best first.")
 @click.option(
@@ -78,6 +79,8 @@ def command(output: Output, model: str, **wanted: Any) -> None:
 
 
 def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
+    from dataclasses import replace
+
     from upright.requesting.asking import ask, kernel_verdicts
     from upright.requesting.planned import plan_request
     from upright.showing.others_lines import others_lines
@@ -85,7 +88,8 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
 
     measured = () if wanted["no_measured"] else None
     verdicts = kernel_verdicts(wanted["kernels"])
-    planned = plan_request(ask(model, named_box(wanted), goal_of(wanted), measured=measured, verdicts=verdicts))
+    request = ask(model, named_box(wanted), goal_of(wanted), measured=measured, verdicts=verdicts)
+    planned = plan_request(replace(request, agents=wanted["agents"]))
     plans, best, choice = planned.plans, planned.best, planned.request.choice
     if output.as_json:
         shown = [{**way.to_dict(), "fits": way.fits} for way in plans[:SHOWN]]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from upright.engines.facets.releases import Releases
     from upright.engines.facets.speculation import Speculating
     from upright.engines.facets.spread import Spread
+    from upright.engines.facets.tiers import Tiers
 
 Format = Literal["safetensors", "gguf"]
 LAST = 9
@@ -116,4 +117,9 @@ class Engine(ABC):
     @property
     def speculation(self) -> Speculating | None:
         """Its speculative decoding; None: it has none, as far as is known."""
+        return None
+
+    @property
+    def tiers(self) -> Tiers | None:
+        """How it keeps its cache in system RAM too; None: it cannot, as far as is known."""
         return None

@@ -14,6 +14,7 @@ from upright.planning import plan
 from upright.planning.artifacts import ArtifactChoice as ArtifactChoice
 from upright.planning.artifacts import smaller
 from upright.planning.nearest import ARTIFACT_WISHES, RANK_WISHES
+from upright.planning.warm import with_warmth
 from upright.records.plan import Goal, Nearest, Plan
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class PlanRequest:
     """What earlier starts showed; planning decides what of it still holds."""
     verdicts: Sequence[KernelVerdict] = ()
     """What was found out about kernels on this silicon."""
+    agents: int | None = None
+    """Conversations that should stay warm, beside the users who decode at once; None: nobody asked."""
 
     def with_users(self, users: int) -> PlanRequest:
         return replace(self, goal=self.goal.model_copy(update={"users": users}))
@@ -105,4 +108,6 @@ def plan_request(request: PlanRequest) -> PlannedRequest:
     )
     if not plans:
         raise EngineError("no engine can serve this model")
+    if request.agents is not None:
+        plans = [with_warmth(way, request.box, request.agents) for way in plans]
     return PlannedRequest(request, plans)

@@ -8,6 +8,7 @@ from upright.engines.contract import Engine
 from upright.engines.facets.releases import BUILD, COMMIT, Releases
 from upright.engines.facets.spread import Layers
 from upright.engines.llamacpp import HTTP, MARGIN
+from upright.units import GIB
 
 if TYPE_CHECKING:
     from upright.engines.facets.finding import ProgramFinding
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from upright.engines.facets.metrics import MetricNames
     from upright.engines.facets.proof import EngineProof
     from upright.engines.facets.speculation import Speculating
+    from upright.engines.facets.tiers import Tiers
 
 
 class IkLlamaCpp(Engine):
@@ -69,6 +71,12 @@ class IkLlamaCpp(Engine):
         from upright.engines.ik_llamacpp.speculation import SPECULATION
 
         return SPECULATION
+
+    @property
+    def tiers(self) -> Tiers:
+        from upright.engines.facets.tiers import saved_prompts
+
+        return saved_prompts("--cache-ram", 8 * GIB)
 
 
 ENGINE = IkLlamaCpp()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from upright.engines.facets.metrics import MetricNames
     from upright.engines.facets.proof import EngineProof
     from upright.engines.facets.speculation import Speculating
+    from upright.engines.facets.tiers import Tiers
 
 # Guard: all but /health, /models and the pages want the key (answers 401 at b11669; so does ik_llama.cpp).
 HTTP = Http("/health", "/metrics", metrics_guarded=True, key_way="file", owner="llama", slots=True)
@@ -84,6 +85,13 @@ class LlamaCpp(Engine):
         from upright.engines.llamacpp.speculation import SPECULATION
 
         return SPECULATION
+
+    @property
+    def tiers(self) -> Tiers:
+        from upright.engines.facets.tiers import saved_prompts
+
+        # The default is 8192 MiB (--help of b11669).
+        return saved_prompts("--cache-ram", 8 * GIB)
 
 
 ENGINE = LlamaCpp()

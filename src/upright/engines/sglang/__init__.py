@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from upright.engines.facets.metrics import MetricNames
     from upright.engines.facets.proof import EngineProof
     from upright.engines.facets.speculation import Speculating
+    from upright.engines.facets.tiers import Tiers
 
 
 class Sglang(Engine):
@@ -105,6 +106,13 @@ class Sglang(Engine):
         from upright.engines.sglang.speculation import SPECULATION
 
         return SPECULATION
+
+    @property
+    def tiers(self) -> Tiers:
+        from upright.engines.facets.tiers import second_level
+
+        # On each rank; it must be larger than the GPU's pool (sglang/srt/mem_cache/memory_pool_host.py).
+        return second_level("--enable-hierarchical-cache", "--hicache-size", spare=1.02)
 
 
 ENGINE = Sglang()

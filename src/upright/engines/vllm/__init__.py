@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from upright.engines.facets.metrics import MetricNames
     from upright.engines.facets.proof import EngineProof
     from upright.engines.facets.speculation import Speculating
+    from upright.engines.facets.tiers import Tiers
 
 
 class Vllm(Engine):
@@ -113,6 +114,13 @@ class Vllm(Engine):
         from upright.engines.vllm.speculation import SPECULATION
 
         return SPECULATION
+
+    @property
+    def tiers(self) -> Tiers:
+        from upright.engines.facets.tiers import whole_buffer
+
+        # Summed over all ranks (vllm/config/cache.py at 0.32.0).
+        return whole_buffer("--kv-offloading-size")
 
 
 ENGINE = Vllm()
