@@ -100,6 +100,25 @@ def point(bundle: Path, url: str, output: Output) -> None:
 
 
 @command.command()
+@click.argument("pointers", type=_FILE, nargs=-1, required=True)
+@click.option("--index-url", metavar="URL", help="Where the index is served: its own host may keep bundles, too.")
+@output_options
+def check(pointers: tuple[Path, ...], index_url: str | None, output: Output) -> None:
+    """Fetch and verify the bundle of each new pointer, and execute nothing: for a keeper's CI.
+
+    Exit code 1 if one is refused.
+    """
+    from upright.sharing.index_checking import checked_pointers
+    from upright.showing.index_page import checked_page
+
+    checked = checked_pointers(pointers, index_url)
+    output.answer([entry.model_dump(mode="json") for entry in checked], lambda console: checked_page(console, checked))
+    if any(entry.refused for entry in checked):
+        output.no()
+    output.next("index", "build", "FOLDER", *map(str, pointers))
+
+
+@command.command()
 @click.argument("folder", type=_FOLDER)
 @click.argument("pointers", type=_FILE, nargs=-1)
 @click.option("--key", type=click.Path(path_type=Path), metavar="KEY", help="Sign the head with this SSH key.")

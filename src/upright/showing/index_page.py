@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from upright.sharing.index_building import Built
+    from upright.sharing.index_checking import CheckedPointer
     from upright.sharing.index_reading import Indexed
     from upright.sharing.pointers import Pointer
 
@@ -42,6 +43,12 @@ def pointer_page(console: Console, pointer: Pointer) -> None:
 def built_page(console: Console, made: Built) -> None:
     count = f"{made.added:,} added, {made.pointers:,} pointers; {made.shards_written:,} files new"
     console.print(f"version {made.version}: {count}", soft_wrap=True)
+
+
+def checked_page(console: Console, checked: Sequence[CheckedPointer]) -> None:
+    for entry in checked:
+        verdict = f"refused: {entry.refused}" if entry.refused else f"taken: {entry.level}"
+        line(console, on_one_line(f"{entry.identity[:12]}  {verdict}, {entry.url}"))
 
 
 def _row(pointer: Pointer) -> str:
