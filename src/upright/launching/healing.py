@@ -23,12 +23,15 @@ from upright.launching.workers import workers
 from upright.progress import utc_now
 from upright.records.deployment import RUNNING, Deployment
 from upright.records.diagnosis import Attempt, Attempts, Diagnosis, Remedy, Sighting
+from upright.records.evidence import Evidence
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir, Refused
 
 MOST_ATTEMPTS = 8
 MOST_STEPS = 4
 """How often one flag is lowered or raised for the same failure before something else is tried."""
+_MOST_FAULTS = 20
+"""Failed checks that a diagnosis looks at."""
 Start = Callable[[Recipe], Deployment]
 """Starts that recipe, the first time or again, and returns when it answered; LaunchError if it falls."""
 Check = Callable[[Deployment], Sighting | None]
@@ -106,6 +109,7 @@ def why(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()
     """Why it fell, or what it is doing: its log, what the machine says of it, and what is known beside."""
     deployment, recipe = status(directory), directory.read(Recipe)
     running = deployment.state in RUNNING
+    said = (*said, *(_proved(directory, recipe) if running and not said else ()))
     failed = deployment.state in ("failed", "hung") or bool(said)
     question = machine.RunQuestion(
         since=deployment.created_at,
@@ -129,6 +133,21 @@ def why(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()
     if not directory.log.exists():
         return diagnose(io.BytesIO(), subject=deployment.name, around=around)
     return diagnose_file(directory.log, subject=deployment.name, around=around)
+
+
+def _proved(directory: DeploymentDir, recipe: Recipe) -> tuple[Sighting, ...]:
+    """What `prove` found wrong with the answers of this very recipe: a silent failure leaves no line in a log."""
+    if not directory.has(Evidence):
+        return ()
+    failed = [
+        observation
+        for observation in directory.read(Evidence).observations
+        if observation.verdict == "failed" and observation.subject in (None, f"recipe:{recipe.digest}")
+    ]
+    return tuple(
+        Sighting(where="evidence", text=f"prove {fault.guard or fault.check} in {fault.rung}: {fault.reason}")
+        for fault in failed[:_MOST_FAULTS]
+    )
 
 
 class _Tried:

@@ -151,7 +151,8 @@ def _evidence(seen: Sighting, width: int) -> Iterator[str]:
         label = f"line {seen.number:,}" if seen.number else "the last words"
         yield style(f"{label}{f', {seen.rank}' if seen.rank else ''}", dim=True)
     else:
-        yield style(f"the {'kernel' if seen.where == 'kernel' else 'machine'} says", dim=True)
+        speaker = {"kernel": "the kernel says", "evidence": "the evidence says"}.get(seen.where, "the machine says")
+        yield style(speaker, dim=True)
     yield from _said(seen, width)
 
 

@@ -328,3 +328,17 @@ def test_where_nothing_failed_what_makes_it_slow_is_told():
         'INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
     )
     assert (found.failed, found.code) == (False, "told-acceptance-zero")
+
+
+EVIDENCE = [row for row in catalog.failures() if row.where == "evidence"]
+
+
+@pytest.mark.parametrize("row", EVIDENCE, ids=lambda row: row.id)
+def test_what_prove_wrote_down_is_a_diagnosis(row: FailureRow):
+    assert row.seen != "none"
+    for seen in row.seen:
+        sighting = Sighting(where="evidence", text=seen.line)
+        found = told(*vllm(20), around=Around(failed=True, stood=True, machine=(sighting,)))
+        assert found.failed
+        assert [finding.code for finding in found.findings if finding.severity != "information"] == [row.id]
+        assert found.code == (None if row.severity == "symptom" else row.id)

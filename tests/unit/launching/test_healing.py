@@ -18,9 +18,10 @@ from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError
 from upright.host import LocalHost
 from upright.launching import status, stop
-from upright.launching.healing import MOST_STEPS, Mover, _Tried, heal
+from upright.launching.healing import MOST_STEPS, Mover, _Tried, heal, why
 from upright.records.deployment import Deployment
 from upright.records.diagnosis import Attempts, Diagnosis, Finding, Remedy, Sighting
+from upright.records.evidence import Evidence, Observation
 from upright.records.recipe import Recipe, Setting
 from upright.store import DeploymentDir
 
@@ -221,3 +222,25 @@ def test_one_remedy_is_taken_so_many_steps_and_not_one_more(tmp_path: Path):
         recipe, taken = step[1], taken + 1
         assert taken <= MOST_STEPS
     assert taken == MOST_STEPS
+
+
+def test_what_prove_found_wrong_is_why(directory: DeploymentDir, tmp_path: Path):
+    """Garbage leaves no line in a log: the evidence is the source, if it is of the recipe that runs."""
+    recipe = World(tmp_path).recipe("main", "clean", patched=True)
+    assert heal(recipe, directory, LocalHost()).deployment is not None
+    assert not why(directory, LocalHost()).failed
+
+    def evidence(subject: str) -> Evidence:
+        fault = Observation(
+            rung="smoke", check="language", verdict="failed", reason="a flood of '?'", at="2026-11-16T00:00:00Z",
+            seconds=0.1, request={}, response=None, guard="flood", subject=subject,
+        )  # fmt: skip
+        return Evidence(deployment="k2", engine="sglang", engine_version=None, to_rung="smoke", observations=(fault,))
+
+    directory.write(evidence("recipe:of another start"))
+    assert not why(directory, LocalHost()).failed
+    directory.write(evidence(f"recipe:{directory.read(Recipe).digest}"))
+    diagnosis = why(directory, LocalHost())
+    assert (diagnosis.failed, diagnosis.code) == (True, "proof-flood")
+    assert diagnosis.findings[0].seen.text == "prove flood in smoke: a flood of '?'"
+    assert len(diagnosis.findings[0].causes) >= 3
