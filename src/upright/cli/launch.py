@@ -19,7 +19,7 @@ from upright.cli.starting import ask_before_fetching, engine_port, on_of, starti
 @starting_options
 @click.option("--yes", is_flag=True, help="Download without asking.")
 @click.option("--keep", is_flag=True, help="Leave the engine running when the client ends.")
-@click.option("--write", is_flag=True, help="Write the settings into the client's own file too.")
+@click.option("--write", is_flag=True, help="Write the settings into the client's own file too; wants --keep.")
 @output_options
 def command(client: str, words: tuple[str, ...], model: str | None, output: Output, **wanted: Any) -> None:
     """Get a model standing, and start your own agent on it.
@@ -30,14 +30,14 @@ def command(client: str, words: tuple[str, ...], model: str | None, output: Outp
     When the client ends, the engine is stopped.
     """
     from upright.cli.planned import goal_of
-    from upright.connecting.client_process import client_named, refuse_missing_client
+    from upright.connecting.client_process import client_named
     from upright.fetching import Arriving
-    from upright.line.agent import ClientWish, launch_agent, recommended_model
+    from upright.line.agent import ClientWish, launch_agent, recommended_model, refuse_early
     from upright.showing.client_page import download_words, session_sentences, session_shown
     from upright.showing.fetch_progress import showing
 
     goal, wish = goal_of(wanted), ClientWish(client_named(client), words, wanted["write"])
-    refuse_missing_client(wish.client)
+    refuse_early(wish, keep=wanted["keep"])
     source = model or recommended_model(goal, on_of(wanted), tell=say)
     with showing(source, alone=False) as on_progress:
         weights = Arriving(lambda need: ask_before_fetching(need, download_words(need), yes=wanted["yes"]), on_progress)

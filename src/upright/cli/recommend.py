@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from upright.cli.options import Number, given, goal_options
+from upright.cli.options import Number, engine_option, given, goal_options
 from upright.cli.output import Output, note, output_options, page_width
 from upright.cli.plan import FOR_ANY_MODEL, USES
 from upright.cli.planned import MACHINE, box_options, goal_of, named_box
@@ -15,6 +15,7 @@ from upright.cli.planned import MACHINE, box_options, goal_of, named_box
 @click.command(name="recommend")
 @box_options
 @goal_options
+@engine_option
 @click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="The shape of the load.")
 @click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
 @click.option("--all", "everything", is_flag=True, help="Every model that fits; takes some seconds.")
@@ -39,8 +40,8 @@ def command(output: Output, **wanted: Any) -> None:
     for sentence in others_lines((offer.model for offer in recommendation.offers), box):
         note(sentence)
     if recommendation.offers:
-        output.next("plan", recommendation.offers[0].source, *given(*FOR_ANY_MODEL, *MACHINE))
+        output.next("plan", recommendation.offers[0].source, *given(*FOR_ANY_MODEL, "engine", *MACHINE))
         return
-    asked = given(*FOR_ANY_MODEL)
+    asked = given(*FOR_ANY_MODEL, "engine")
     output.next(*("recommend", *given(*MACHINE)) if asked else ("catalog", "list", "models"))
     output.no()

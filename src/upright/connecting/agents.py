@@ -9,6 +9,7 @@ from collections.abc import Callable
 from upright.connecting.client_settings import ClientSettings
 from upright.connecting.served import KEY_VARIABLE, PROVIDER, Served, by_shell, settings_of
 
+_LLM_KEY = "OPENAI_API_KEY"
 SESSION = ("session",)
 """How goose is begun where it is told nothing."""
 
@@ -115,17 +116,26 @@ def _goose(served: Served) -> ClientSettings:
 
 
 def _llm(served: Served) -> ClientSettings:
-    row = [f"- model_id: {PROVIDER}", f"  model_name: {served.model}", f"  api_base: {served.address('openai')}"]
+    row = [
+        f"- model_id: {PROVIDER}",
+        f"  model_name: {json.dumps(served.model)}",
+        f"  api_base: {served.address('openai')}",
+        "  supports_tools: true",
+        f"  api_key_name: {PROVIDER}",
+    ]
+    # Guard: --key would show the key in the list of processes. Without api_key_name llm sends none; with one that
+    # it has not stored, it takes what the variable holds.
     text = (
         '# into extra-openai-models.yaml, in the folder of "$(llm logs path)":\n'
         + "\n".join(row)
-        + f"\n# then:\nllm -m {PROVIDER} --key {served.key} {shlex.quote('Say OK.')}\n"
+        + f"\n# then:\nexport {_LLM_KEY}={served.key}\nllm -m {PROVIDER} {shlex.quote('Say OK.')}\n"
     )
     return settings_of(
         served,
         "llm",
         "openai",
         text,
+        key_variables=(_LLM_KEY,),
         program="llm",
         source="https://llm.datasette.io/en/stable/other-models.html#openai-compatible-models; run with llm 0.36",
     )

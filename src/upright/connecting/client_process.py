@@ -97,7 +97,7 @@ def environment(settings: ClientSettings, key: str, person: Mapping[str, str]) -
 def _program(client: str) -> str | None:
     """None also where settings must be on the disk first."""
     settings = CLIENTS[client](Served("any", "http://127.0.0.1:1", "any", "key", 4096))
-    return settings.program if settings.key_variables else None
+    return settings.program if settings.environment or settings.arguments else None
 
 
 @contextmanager

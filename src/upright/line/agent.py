@@ -50,6 +50,16 @@ class AgentSession:
     exit_code: int | None = None
 
 
+def refuse_early(wish: ClientWish, *, keep: bool) -> None:
+    """What needs neither a model nor an engine to be wrong."""
+    refuse_missing_client(wish.client)
+    if wish.write and not keep:
+        raise UsageError(
+            "--write would leave settings of an engine that is stopped when the client ends",
+            hint="--keep leaves it running; without --write the settings are those of the client's process alone",
+        )
+
+
 def recommended_model(goal: Goal, on: On, *, tell: Tell) -> str:
     """The best of the catalogue for that machine; of those whose engine is installed, unless a container brings it."""
     box = box_named(NamedBox(f"ssh:{on.machine}" if on.machine else None))
@@ -79,7 +89,7 @@ def recommended_model(goal: Goal, on: On, *, tell: Tell) -> str:
 def launch_agent(
     source: str, goal: Goal, on: On, wish: ClientWish, *, port: int, keep: bool, tell: Tell, weights: Arriving
 ) -> AgentSession:
-    refuse_missing_client(wish.client)
+    refuse_early(wish, keep=keep)
     with ended_like_ctrl_c():
         done = run(source, goal, on, port=port, to=PROVED_TO, keep=True, tell=tell, weights=weights)
         if done.deployment is None:

@@ -220,3 +220,11 @@ def test_a_plans_file_is_asked_again_with_what_is_typed_beside_it(upright, tmp_p
     assert (other["context_tokens"], other["goal"]["users"]) == (65_536, 1)
     rendered = upright("render", file, "--context", "48k").stdout
     assert "--max-model-len 49152" in rendered
+
+
+def test_recommend_for_one_engine_keeps_to_it(upright):
+    words = ("--box", "8x-rtx-pro-6000-server", "--engine", "sglang")
+    done = upright("recommend", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    assert {offer["engine"] for offer in json.loads(done.stdout)["offers"]} == {"sglang"}
+    assert done.stderr.splitlines()[-1].endswith("--engine sglang"), "the next command keeps to it too"

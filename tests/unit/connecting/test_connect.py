@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from upright.connecting import CLIENTS, connect, write_settings
 from upright.errors import UsageError
@@ -54,6 +55,28 @@ def test_the_printed_lines_are_shell_and_read_the_key(client: str, tmp_path: Pat
     environment = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     assert {name: environment[name] for name in told.environment} == told.environment
     assert {environment[name] for name in told.key_variables} == {"sk-secret"}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_no_command_has_the_key_among_its_arguments(client: str) -> None:
+    """Those can be read in the list of processes; export and printf are the shell's own."""
+    told = connect(deployment(), KEY_FILE, client)
+    reading = [line for line in told.text.splitlines() if "$(cat" in line]
+    assert all(line.startswith(("export ", "printf ")) for line in reading), reading
+
+
+def test_llm_takes_the_key_from_its_variable(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-secret\n")
+    (tmp_path / "llm").write_text('#!/bin/sh\necho "$OPENAI_API_KEY"; echo "$@"\n')
+    (tmp_path / "llm").chmod(0o755)
+    told = connect(deployment(), tmp_path / "key", "llm")
+    row, command = told.text.split("# then:\n")
+    (model,) = yaml.safe_load(row)
+    assert model["api_key_name"] == model["model_id"] == "upright", "without it llm sends no key"
+    assert (model["model_name"], model["api_base"]) == ("Kimi-K2.6", "http://127.0.0.1:8000/v1")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "sk-secret\n-m upright Say OK.\n"
 
 
 def test_claude_code_leaves_room_for_the_answer() -> None:

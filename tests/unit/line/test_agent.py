@@ -52,8 +52,8 @@ class Flow:
     def find(self, name: str) -> Any:
         return SimpleNamespace(key_file=self.key_file, key=lambda: "sk-secret", read=lambda kind: self.deployment)
 
-    def launch(self, client: str, *arguments: str, keep: bool = False) -> AgentSession:
-        wish = ClientWish(client_named(client), arguments)
+    def launch(self, client: str, *arguments: str, keep: bool = False, write: bool = False) -> AgentSession:
+        wish = ClientWish(client_named(client), arguments, write)
         return launch_agent(
             "model",
             Goal(),
@@ -141,6 +141,16 @@ def test_it_is_left_running_if_that_was_asked(flow: Flow, tmp_path: Path) -> Non
     assert flow.stopped == 0
 
 
+def test_settings_are_written_only_for_an_engine_that_stays(flow: Flow, tmp_path: Path) -> None:
+    install(tmp_path, "claude")
+    with pytest.raises(UsageError, match="settings of an engine that is stopped") as refused:
+        flow.launch("claude", write=True)
+    assert "--keep" in str(refused.value.hint)
+    assert flow.asked == []
+    assert flow.launch("claude", write=True, keep=True).exit_code == 0
+    assert (tmp_path / "work/.claude/settings.local.json").exists()
+
+
 def test_where_the_ordinary_prompt_does_not_fit_the_smaller_one_is_taken(
     engine: Endpoints, flow: Flow, tmp_path: Path
 ) -> None:
@@ -162,6 +172,8 @@ def test_a_client_that_is_not_installed_is_said_before_anything_is_fetched(flow:
         flow.launch("emacs")
     with pytest.raises(UsageError, match="zed is no client"):
         flow.launch("zed")
+    with pytest.raises(UsageError, match="llm is no client"):
+        flow.launch("llm")
 
 
 @pytest.mark.parametrize("failure", [click.Abort(), LaunchError("the hub is gone"), KeyboardInterrupt()])
