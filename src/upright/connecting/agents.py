@@ -26,7 +26,6 @@ def _codex(served: Served) -> ClientSettings:
         "model_provider": PROVIDER,
         "model": json.dumps(served.model),
         "model_context_window": str(served.context_tokens),
-        "model_max_output_tokens": str(served.output_tokens),
         f"model_providers.{PROVIDER}": f"{{{table}}}",
     }
     arguments = tuple(word for name, text in settings.items() for word in ("-c", f"{name}={text}"))
