@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from upright.cli.options import Measure, Number, Seconds, given
-from upright.cli.output import Output, output_options, page_width
+from upright.cli.options import Measure, Number, Seconds, given, typed
+from upright.cli.output import Output, output_options, page_width, say
 
 
 @click.command(name="field-test")
@@ -19,28 +21,88 @@ from upright.cli.output import Output, output_options, page_width
               help="What the box fetches weights at, until it is measured.")  # fmt: skip
 @click.option("--box", help="Schedule for this box, with --dry-run: a name, a file, a recording or ssh:HOST.")
 @click.option("--dry-run", is_flag=True, help="Print the schedule, and stop.")
+@click.option("--resume", is_flag=True, help="Go on with the test that was cut off; --budget gives it more time.")
+@click.option("--write", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="The bundle.  [default: field-test.bundle.json]")  # fmt: skip
+@click.option("--rows", "sent", type=click.Path(path_type=Path, dir_okay=False), metavar="BUNDLE",
+              help="Print the rows that a bundle would add to the catalogue, as a diff, and stop.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Run it without asking.")
 @output_options
-def command(output: Output, box: str | None, dry_run: bool, **wanted: Any) -> None:
+def command(
+    output: Output, box: str | None, dry_run: bool, resume: bool, write: Path | None, sent: Path | None, yes: bool,
+    **wanted: Any,
+) -> None:  # fmt: skip
     """Spend the first hour on a box: what Upright claims, tried; what it was wrong about.
 
     A schedule within time and money: the probe, kernels that were only compiled, the smallest real model, the largest
-    that fits, then what the planner knows least.
+    that fits, then what the planner knows least. A step is not begun if it does not fit what is left. A test that was
+    killed goes on with --resume. At its end there are a page of what was planned wrongly, and one redacted bundle.
+    Exit code 1 if a figure or a claim was wrong.
     """
     from upright.errors import UsageError
     from upright.fieldwork.scheduling import FieldRequest, schedule_on
     from upright.requesting.asking import NamedBox, box_named
     from upright.showing.field_page import schedule_page
-    from upright.units import GB
 
+    if sent is not None:
+        return _rows(sent, output)
     if box is not None and not dry_run:
         raise UsageError("a field test runs on this machine", hint="look at another box with --dry-run")
-    if not dry_run:
-        raise UsageError("so far only the schedule is made", hint="upright field-test --dry-run")
+    if resume:
+        from upright.fieldwork.running import resumed, unfinished
+
+        directory = unfinished()
+        resumed(directory, wanted["budget"] if typed("budget") else None)
+        return _run(directory, write, output)
     request = FieldRequest(
         wanted["budget"], wanted["spend_limit"], wanted["price_per_hour"], wanted["models"],
-        wanted["download_rate"] * GB,
+        wanted["download_rate"] * 10**9,
     )  # fmt: skip
-    test = schedule_on(box_named(NamedBox(box=box)), request, here=box is None)
-    output.answer(test)
-    output.show(schedule_page(test, page_width()))
-    output.next("field-test", *given("budget", "spend_limit", "price_per_hour", "models"))
+    machine = box_named(NamedBox(box=box))
+    test = schedule_on(machine, request, here=box is None)
+    if dry_run:
+        output.answer(test)
+        output.show(schedule_page(test, page_width()))
+        output.next("field-test", *given("budget", "spend_limit", "price_per_hour", "models"))
+        return None
+    from upright.fieldwork.running import begin
+
+    if not output.as_json:
+        output.show(schedule_page(test, page_width()))
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise UsageError("a field test fetches weights and starts engines", hint="look with --dry-run, then --yes")
+        click.confirm("Run it?", abort=True, err=True)
+    return _run(begin(test, machine), write, output)
+
+
+def _run(directory: Any, write: Path | None, output: Output) -> None:
+    from upright.fieldwork.running import run
+    from upright.fieldwork.wrong import compared, wrong_lines
+    from upright.line.agent import ended_like_ctrl_c
+    from upright.showing.field_page import wrong_page
+
+    with ended_like_ctrl_c():
+        done = run(directory, (write or Path("field-test.bundle.json")).absolute(), tell=say)
+    output.answer(done.test)
+    output.show(wrong_page(wrong_lines(done.test), page_width()))
+    say(f"wrote {done.page} and {done.bundle}")
+    output.next("field-test", "--rows", str(done.bundle))
+    wrong = any(one.wrong for one in compared(done.test)) or any(check.verdict == "wrong" for check in done.test.checks)
+    if wrong or any(outcome.ending == "failed" for outcome in done.test.outcomes):
+        output.no()
+
+
+def _rows(path: Path, output: Output) -> None:
+    from upright.fieldwork.catalogue_rows import propose
+    from upright.fieldwork.packing_hour import open_hour
+
+    proposed = propose(open_hour(path))
+    output.answer(proposed.told())
+    for reason in proposed.refused:
+        say(f"not taken: {reason}")
+    if not (change := proposed.diff()):
+        say("no row follows from it")
+        output.no()
+    output.show(change.rstrip("\n"))
+    say("next: git apply, then upright catalog list measurements --match field-")

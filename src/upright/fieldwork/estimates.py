@@ -18,8 +18,11 @@ LOAD_BYTES_PER_SECOND = 1.0 * GB
 """One NVMe disk, or a page cache that is cold (assumed)."""
 STARTING_SECONDS = 90.0
 """An engine's imports, graphs and first answer (assumed)."""
-SECONDS: dict[FieldAction, float] = {"probe": 20.0, "kernels": 90.0, "prove": 240.0, "bench": 180.0}
-"""Of steps that depend on no size; proofs and benchmarks are cut off there."""
+SECONDS: dict[FieldAction, float] = {"probe": 20.0, "kernels": 90.0}
+"""Of steps that depend on no size (assumed)."""
+SHARES: dict[FieldAction, float] = {"prove": 1 / 15, "bench": 1 / 20}
+"""Of the whole time, for each proof and each benchmark: four and three minutes of an hour, and never more."""
+_LEAST_SECONDS, _LONGEST_BUDGET = 10.0, 3600.0
 END_SECONDS = 30.0
 """Kept for the last word: verdicts, the page and the bundle."""
 _MOST_CORRECTION = 10.0
@@ -39,6 +42,12 @@ def starting(weights_bytes: int) -> tuple[float, str]:
         loading + STARTING_SECONDS,
         f"{size(weights_bytes)} at {size(LOAD_BYTES_PER_SECOND)}/s, and {duration(STARTING_SECONDS)} (assumed)",
     )
+
+
+def sharing(action: FieldAction, limit_seconds: float) -> tuple[float, str]:
+    """Of a proof or a benchmark: it is cut off where this ends."""
+    seconds = max(_LEAST_SECONDS, SHARES[action] * min(limit_seconds, _LONGEST_BUDGET))
+    return seconds, "it is given so much and keeps to it"
 
 
 def corrected(step: FieldStep, steps: Iterable[FieldStep], outcomes: Iterable[FieldOutcome]) -> float:

@@ -112,17 +112,15 @@ def cell_steps(cell: FieldCell, wish: FieldWish, why: str) -> Iterator[FieldStep
         )  # fmt: skip
     actions: tuple[FieldAction, ...] = ("start", "prove", "bench")
     for action in actions:
-        seconds, how = _cell_seconds(action, model)
+        seconds, how = _cell_seconds(action, model, wish.seconds)
         yield FieldStep(
             name=f"{action} {cell.label}", action=action, model=model.source, engine=cell.plan.engine, goal=cell.goal,
             estimated_seconds=seconds, estimate_why=how, **told,
         )  # fmt: skip
 
 
-def _cell_seconds(action: FieldAction, model: Model) -> tuple[float, str]:
-    if action == "start":
-        return estimates.starting(model.tensor_bytes)
-    return estimates.SECONDS[action], "it is given so much and keeps to it"
+def _cell_seconds(action: FieldAction, model: Model, limit_seconds: float) -> tuple[float, str]:
+    return estimates.starting(model.tensor_bytes) if action == "start" else estimates.sharing(action, limit_seconds)
 
 
 def _plain(name: str, action: FieldAction, why: str, engine: str | None = None, model: str | None = None) -> FieldStep:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from upright.fieldwork.claims import claims
 from upright.records.first_hour import FieldTest
@@ -64,3 +64,12 @@ def _told(text: str, width: int, indent: int) -> Iterator[str]:
         text, max(40, width), initial_indent=margin, subsequent_indent=margin + ("" if indent > 2 else "  "),
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+
+
+def wrong_page(lines: Iterable[str], width: int) -> str:
+    """Plain lines, folded to a terminal."""
+    return "\n".join(
+        folded
+        for sentence in lines
+        for folded in (_told(sentence.strip(), width, len(sentence) - len(sentence.lstrip())) if sentence else ("",))
+    )
