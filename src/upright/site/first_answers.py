@@ -50,7 +50,16 @@ def choices(first: First) -> dict[str, Any]:
         "version": __version__,
         "catalogue": catalogue_version(),
         "models": [_model(row) for row in sorted(catalog.models(), key=lambda row: (row.maker.lower(), row.name))],
-        "boxes": [{"id": row.id, "name": row.name, "first": row.id in first_boxes(first)} for row in catalog.boxes()],
+        "boxes": [
+            {
+                "id": row.id,
+                "name": row.name,
+                "gpu": row.gpu,
+                "gpus": row.gpu_count,
+                "first": row.id in first_boxes(first),
+            }
+            for row in catalog.boxes()
+        ],
         "gpus": [{"id": row.id, "name": row.name.removeprefix("NVIDIA ")} for row in catalog.gpus()],
         "engines": [{"id": name, "title": engine.title} for name, engine in ENGINES.items()],
         "cache_types": list(CACHE_TYPES),

@@ -21,6 +21,7 @@ from upright import __version__
 from upright.bounds.values import decoded
 from upright.catalog.loader import KINDS, rows
 from upright.errors import UsageError
+from upright.site.evidence_pages import EVIDENCE, evidence_files
 from upright.site.first_answers import First, catalogue_version, choices, first_answers
 from upright.site.site_parts import SitePart, npm_files, site_parts, wheel_files
 
@@ -70,6 +71,8 @@ def publish(
     worker_bytes = _bytes(folder)
     _write(folder, "licences.txt", _licences([part for part, _ in contents.values()]).encode())
     _write(folder, "choices.json", json.dumps(choices(first), ensure_ascii=False, separators=(",", ":")).encode())
+    for name, content in evidence_files(POLICY):
+        _write(folder, name, content)
     count = 0
     for name, answer in first_answers(first, told):
         _write(folder, f"first/{name}.json", answer.encode())
@@ -142,7 +145,7 @@ def _write_page(folder: Path) -> None:
     assets = sorted(path for path in PAGE.iterdir() if path.name not in ("index.html", "offline.js"))
     for path in assets:
         _write(folder, path.name, path.read_bytes())
-    core = [name for name in _names(folder) if not name.startswith("first/")]
+    core = [name for name in _names(folder) if not name.startswith(("first/", f"{EVIDENCE}/"))]
     version = hashlib.sha256("".join(_integrity(folder / name) for name in core).encode()).hexdigest()[:16]
     offline = (PAGE / "offline.js").read_text(encoding="utf-8")
     listed = json.dumps(["./", *core, _MANIFEST])
@@ -186,6 +189,7 @@ def _bytes(folder: Path) -> int:
 
 
 _OWN_NAMES = {
-    "pyodide", "first", "upright.zip", "licences.txt", "choices.json", "index.html", _MANIFEST,
+    "pyodide", "first", "upright.zip", "licences.txt", "choices.json", "index.html", EVIDENCE, "evidence.json",
+    _MANIFEST,
     *(path.name for path in PAGE.iterdir()),
 }  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import ROOT, Upright
 from upright.errors import UsageError
-from upright.site import publishing
+from upright.site import evidence_pages, publishing
 from upright.site.site_parts import SitePart, site_parts
 
 ENGINE = {
@@ -118,3 +118,28 @@ def test_the_docs_name_every_part_with_its_licence():
     assert re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| (.+) \|$", page, re.MULTILINE) == [
         (part.name, part.version, part.licence) for part in site_parts()
     ]
+
+
+def test_each_claim_of_the_shipped_index_has_its_page_with_level_and_checks(parts: Path, tmp_path: Path):
+    site = tmp_path / "site"
+    publishing.publish(site, parts, first="none")
+    claims = json.loads((site / "evidence.json").read_text())
+    assert len(claims) >= 81
+    assert {claim["level"] for claim in claims} == {"claimed"}
+    for claim in claims:
+        page = (site / f"evidence/{claim['id']}.html").read_text()
+        assert f"class='verdict {claim['level']}'>{claim['level']}" in page
+        assert f'content="{publishing.POLICY}"' in page
+        assert "<script" not in page
+        assert "What was checked" in page
+        bundle = (site / f"evidence/{claim['id']}.bundle.json").read_bytes()
+        assert hashlib.sha256(bundle).hexdigest().startswith(claim["id"])
+    kimi = [claim for claim in claims if (claim["model"], claim["gpu"]) == ("kimi-k2.6", "rtx-pro-6000-max-q")]
+    assert sorted(claim["figure"] for claim in kimi) == [15.4, 18.6, 20.9]
+
+
+def test_words_of_a_claim_stay_words() -> None:
+    shown = evidence_pages._table("<b>", ("<i>",), [("<script>alert(1)</script>",)])
+    assert "<script>" not in shown
+    assert "<b>" not in shown
+    assert "&lt;script&gt;" in shown

@@ -1,5 +1,6 @@
 // The page: what is chosen -> a question, its answer -> a view, and the address that leads back to it.
 
+import { evidenceView } from "./evidence.js";
 import { el, short } from "./pictures.js";
 import { Planner, Superseded } from "./planner.js";
 import { CONTEXTS, SAFE_START, USERS, USES, fromLink, initial, positive, toLink, wishes, withOptions } from "./state.js";
@@ -12,6 +13,7 @@ let choices = null;
 let state = initial();
 let said = null;
 let log = "";
+let claims = null;
 const planner = new Planner(heard);
 window.upright = { ask: (question) => planner.ask(question, `call${Math.random()}`), planner }; // for tests and the curious
 
@@ -63,7 +65,7 @@ const prices = () => ({ kilowatt_hour: positive($("kwh")?.value ?? ""), api_mill
 async function first() {
   const box = choices.boxes.find((each) => each.id === state.box);
   const usual = !state.ram && !Object.keys(wishes(state.goal)).length && box?.first;
-  if (state.view !== "plan" || !usual || !choices.models.some((model) => model.id === state.model)) return null;
+  if (!["plan", "evidence"].includes(state.view) || !usual || !choices.models.some((model) => model.id === state.model)) return null;
   const response = await fetch(`first/${state.model}/${state.box}.json`).catch(() => null);
   return response?.ok ? response.json() : null;
 }
@@ -75,6 +77,7 @@ async function answer() {
   const wanted = question();
   if (!wanted) return show(diagnoseForm());
   if (state.view === "compare" && !state.columns.length) return show(compareForm(), el("p", { class: "weak" }, "Add a column: the model and box that are chosen, or any other."));
+  if (state.view === "evidence") await gathered();
   const early = planner.ready ? null : await first();
   if (mine !== turn) return;
   if (early) present(early);
@@ -87,6 +90,18 @@ async function answer() {
   }
 }
 
+// Claims come with the site: a list that is read once, held against the manifest.
+let integrity = {};
+async function gathered() {
+  claims ??= await fetch("evidence.json", { integrity: integrity["evidence.json"] }).then((response) => response.json());
+}
+
+function place() {
+  const built = /^(\d+)x-(.+)$/.exec(state.box);
+  const { gpu, gpus } = choices.boxes.find((box) => box.id === state.box) ?? { gpu: built?.[2], gpus: Number(built?.[1] ?? 0) };
+  return { model: state.model, gpu, gpus };
+}
+
 function waiting() {
   if (shown.childElementCount) return;
   show(el("p", { class: "weak waiting" }, "The planner is loading: Python, the catalogue and Upright itself, some megabytes, once."));
@@ -95,7 +110,7 @@ function waiting() {
 
 function present(reply) {
   const forms = { compare: compareForm, diagnose: diagnoseForm }[state.view];
-  const views = { plan: planView, recommend: recommendView, compare: compareView, recipe: recipeView, diagnose: diagnosisView };
+  const views = { plan: planView, recommend: recommendView, compare: compareView, recipe: recipeView, diagnose: diagnosisView, evidence: (plan) => evidenceView(plan, claims, place()) };
   said = null;
   if (reply.error) return show(forms?.(), refusal(reply.error));
   if (state.view === "plan") tell(reply);
@@ -263,7 +278,8 @@ function offer() {
 
 async function start() {
   const manifest = await fetch("manifest.json", { integrity: document.body.dataset.manifest }).then((response) => response.json());
-  const began = planner.start(manifest.integrity);
+  integrity = manifest.integrity;
+  const began = planner.start(integrity);
   choices = await fetch("choices.json", { integrity: manifest.integrity["choices.json"] }).then((response) => response.json());
   offer();
   listen();

@@ -1,6 +1,6 @@
 // What is asked <-> the address: a link is the state, with the catalogue that it was made with and what it said then.
 
-export const VIEWS = ["plan", "recommend", "compare", "recipe", "diagnose"];
+export const VIEWS = ["plan", "recommend", "compare", "recipe", "evidence", "diagnose"];
 export const CONTEXTS = [4096, 8192, 16384, 32768, 65536, 98304, 131072, 196608, 262144, 524288, 1048576];
 export const SAFE_START = 65536;
 export const USERS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];

@@ -77,7 +77,8 @@ function otherPlans(plans) {
   return el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Other configurations" }, el("table", {}, el("caption", {}, "Other configurations, best first"), head("Configuration", "Decode", "Prefill", "KV tokens"), el("tbody", {}, rows)));
 }
 
-const head = (...names) => el("thead", {}, el("tr", {}, names.map((name, index) => (name ? el("th", { scope: "col", class: index && name !== "How certain" ? "number" : null }, name) : el("td", {})))));
+const WORDS = new Set(["How certain", "Claim", "Stands on", "Basis", "Level", "Load", "Source"]);
+export const head = (...names) => el("thead", {}, el("tr", {}, names.map((name, index) => (name ? el("th", { scope: "col", class: index && !WORDS.has(name) ? "number" : null }, name) : el("td", {})))));
 
 export function recommendView(answer, acts) {
   const { record } = answer;
