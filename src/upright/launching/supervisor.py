@@ -244,7 +244,7 @@ class Supervisor:
             self._note(state="loading", reason=None)
 
     def _watch(self) -> None:
-        watch = HealthWatch(self._connect, self.recipe, self.deployment.keeping)
+        watch = HealthWatch(self._connect, self.recipe, self.deployment.keeping, self.directory.log)
         while not self.stopping and self._runs():
             seen = None
             if self.reached and (watch.due() or self.deployment.state != "ready"):

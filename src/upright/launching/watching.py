@@ -10,7 +10,9 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from upright.diagnosing.lines import said
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError, UnansweredError
 from upright.records.deployment import Keeping, State
@@ -19,6 +21,8 @@ from upright.records.recipe import Recipe
 _AGAIN_SECONDS = 5.0
 """How soon an engine that did not answer well is asked again."""
 _METRICS_SECONDS = 5.0
+_PULSE_BYTES = 16_384
+"""Of a log's end: what is compared before and after a question."""
 _WORK = re.compile(r"^[^#\n]*(?:token|decode|throughput)[^\n]*$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -38,12 +42,14 @@ def question(endpoint: Endpoint) -> None:
 class HealthWatch:
     """Looks at a ready engine now and then, each time by a connection of its own: an open one would hold a thread."""
 
-    def __init__(self, connect: Callable[[float], Endpoint], recipe: Recipe, keeping: Keeping) -> None:
+    def __init__(self, connect: Callable[[float], Endpoint], recipe: Recipe, keeping: Keeping, log: Path) -> None:
         self.connect = connect
         self.recipe = recipe
         self.keeping = keeping
+        self.pause_seconds = min(keeping.question_seconds, keeping.hung_seconds)
+        self._pulse = LogPulse(log)
         self._counted: list[str] | None = None
-        self._next = time.monotonic() + keeping.question_seconds
+        self._next = time.monotonic() + self.pause_seconds
 
     def due(self) -> bool:
         return time.monotonic() >= self._next
@@ -52,16 +58,19 @@ class HealthWatch:
         with self.connect(self.keeping.hung_seconds) as endpoint:
             seen = self._seen(endpoint)
         well = seen.state == "ready"
-        self._next = time.monotonic() + (self.keeping.question_seconds if well else _AGAIN_SECONDS)
+        self._next = time.monotonic() + (self.pause_seconds if well else _AGAIN_SECONDS)
         return seen
 
     def _seen(self, endpoint: Endpoint) -> HealthLook:
         before, self._counted = self._counted, self._count()
         if before is not None and self._counted is not None and before != self._counted:
             return HealthLook("ready")
+        self._pulse.beats()
         try:
             question(endpoint)
         except UnansweredError:
+            if self._pulse.beats():  # a long prompt is read, and the log says how far
+                return HealthLook("ready")
             return HealthLook(
                 "hung", f"a question was not answered for {self.keeping.hung_seconds:g} s, and no token counted"
             )
@@ -82,6 +91,28 @@ class HealthWatch:
                 return _WORK.findall(endpoint.text(self.recipe.metrics_path))
         except EndpointError:
             return None
+
+
+class LogPulse:
+    """Whether a log says something new. A status line that is said again, and differs in its time only, is no life."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self._known: frozenset[str] = frozenset()
+
+    def beats(self) -> bool:
+        """Since it was asked last."""
+        known, self._known = self._known, self._sentences()
+        return bool(self._known - known)
+
+    def _sentences(self) -> frozenset[str]:
+        try:
+            with self.log.open("rb") as stream:
+                stream.seek(max(0, self.log.stat().st_size - _PULSE_BYTES))
+                tail = stream.read(_PULSE_BYTES).decode("utf-8", "replace")
+        except OSError:
+            return frozenset()
+        return frozenset(said(line) for line in tail.splitlines()[1:])
 
 
 class Silence:
