@@ -29,15 +29,14 @@ def test_killed_ten_times_it_comes_to_its_end(llama_server: Path, tiny_model: Pa
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen([*command(), *words], env=environment, cwd=tmp_path, text=True, **pipes)
 
-    first = ("--model", str(tiny_model), "--budget", "200s", "--yes")
-    running, kills, told = start(*first), 0, ""
+    first = ("--model", str(tiny_model), "--budget", "600s", "--yes")
+    running, kills = start(*first), 0
     folder = home / "field-tests/field-test-1/field-test.json"
     ended: list[str] = []
     while kills < KILLS:
         try:
-            told, talk = running.communicate(timeout=chance.uniform(1.5, 8))
-            assert running.returncode in (0, 1), talk
-            break
+            _, talk = running.communicate(timeout=chance.uniform(1.5, 5))
+            pytest.fail(f"it ended after {kills} kills: {talk}")
         except subprocess.TimeoutExpired:
             running.send_signal(signal.SIGKILL)
             running.communicate()
@@ -48,14 +47,13 @@ def test_killed_ten_times_it_comes_to_its_end(llama_server: Path, tiny_model: Pa
             running = start("--resume", "--budget", "30m")
         else:
             running = start(*first)
-    else:
-        told, talk = running.communicate(timeout=600)
-        assert running.returncode in (0, 1), talk
+    told, talk = running.communicate(timeout=600)
+    assert running.returncode in (0, 1), talk
     test = json.loads(told)
     names = [outcome["step"] for outcome in test["outcomes"]]
     assert sorted(names) == sorted({step["name"] for step in test["steps"]}), "each step once"
     assert {outcome["ending"] for outcome in test["outcomes"]} == {"done"}, test["outcomes"]
-    assert kills == 0 or test["interruptions"] <= kills
+    assert 0 < test["interruptions"] <= KILLS, "a kill before the first step, or between two, cut nothing off"
     assert [path.name for path in tmp_path.glob("*bundle*")] == [bundle.name]
     assert len(from_json(FieldBundle, bundle.read_bytes()).statements) == 1
     assert list((home / "field-tests").iterdir()) == [folder.parent]
