@@ -26,8 +26,10 @@ def test_killed_ten_times_it_comes_to_its_end(llama_server: Path, tiny_model: Pa
 
     def start(*options: str) -> subprocess.Popen[str]:
         words = ["field-test", "--write", str(bundle), "--json", *options]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen([*command(), *words], env=environment, cwd=tmp_path, text=True, **pipes)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [*command(), *words], env=environment, cwd=tmp_path, text=True, stdout=pipe, stderr=pipe
+        )
 
     first = ("--model", str(tiny_model), "--budget", "600s", "--yes")
     running, kills = start(*first), 0
