@@ -44,6 +44,22 @@ def test_runs_with_one_prompt_for_all_users_are_left_out():
     assert all((row.concurrency or 1) > 1 and row.context_tokens for row in left_out)
 
 
+@pytest.mark.parametrize("name", ["s1559", "s1584"])
+def test_more_users_than_the_compute_serves_get_no_figure(name: str):
+    """100 on H20, 1,000 on B200: planned two and seven times too fast while only bytes were counted."""
+    (row,) = (row for row in published() if row.id == name)
+    answer = ask(row)
+    assert not answer.known
+    assert "limited by compute" in answer.why
+
+
+@pytest.mark.parametrize("name", ["s1201", "s1239", "s1321", "s1329"])
+def test_processors_with_two_and_eight_channels_lie_inside(name: str):
+    """A Ryzen 9950X beside a GPU; a Threadripper PRO alone, with an empty and with a long context."""
+    (row,) = (row for row in published() if row.id == name)
+    assert ask(row).inside
+
+
 @pytest.mark.slow
 def test_all_published_runs():
     answers = [ask(row) for row in published()]

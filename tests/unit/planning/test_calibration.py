@@ -40,7 +40,7 @@ def test_main_memory_is_calibrated_by_what_was_measured():
     start, samples, left = cell_samples([*cells, cell(64, 0.1, marks=("too short",))], found, artifact, machine())
     assert left == ("r1 cell 5: too short",)
     made = calibrate(samples, start)
-    assert made.fitted == ("host_measured_efficiency",)
+    assert made.fitted == ("host_layer_us", "host_measured_efficiency")
     assert made.held_out.median < made.before.median
     assert [predict(each, made.constants) for each in samples] == pytest.approx(
         [each.tokens_per_second for each in samples], rel=0.2

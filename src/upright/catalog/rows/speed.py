@@ -68,9 +68,15 @@ class Constants(Part):
     exchange_us: float = 0.0
     """Start of each of the three exchanges a layer of DCP 2; 3/2 - 1/n times that for n."""
     host_efficiency: Share = 1.0
-    """Share of system RAM's theoretical bandwidth at which the processor reads weights."""
+    """Share of the theoretical bandwidth of system RAM's channels at which the processor can read weights."""
     host_measured_efficiency: Share = 1.0
     """The same of its measured bandwidth, where somebody measured it."""
+    host_gb_s: Positive = 1e9
+    """What its cores multiply a second, in bytes of weights, while GPUs do the rest: it adds to the channels' time."""
+    host_alone_gb_s: Positive = 1e9
+    """The same where its cores do everything: attention and small operations lie between the multiplications."""
+    host_layer_us: float = 0.0
+    """Fixed time of a layer on the processor: its threads are woken and meet, a GPU hands over and takes back."""
     ubatch_layer_us: float = 0.0
     """Fixed time of a layer for each ubatch of a prompt, with whole layers on devices; 0 for that of a decode step."""
     upload_efficiency: Share = 1.0
@@ -121,12 +127,12 @@ Step = Literal["model", "format", "gpu", "version", "users", "context"]
 class Home(Part):
     """What a row of constants was fitted on: there its own held-out error holds."""
 
-    shapes: tuple[str, ...]
-    """Models, by architecture, layers and width: `DeepseekV3ForCausalLM 61x7168`."""
-    formats: tuple[str, ...]
-    """How the routed experts were stored: int4, nvfp4, fp8, mxfp4, bf16, or a type of GGUF."""
-    gpus: tuple[str, ...]
-    """Rows of GPUs."""
+    shapes: tuple[str, ...] = ()
+    """Models, by architecture, layers and width: `DeepseekV3ForCausalLM 61x7168`; empty if its error is across them."""
+    formats: tuple[str, ...] = ()
+    """How the routed experts were stored: int4, nvfp4, fp8, mxfp4, bf16, or a type of GGUF; empty if across them."""
+    gpus: tuple[str, ...] = ()
+    """Rows of GPUs; empty if its error is across them."""
     versions: Range = "*"
     """Versions of the engine."""
     users: int

@@ -20,8 +20,8 @@ from upright.records.plan import Plan
 
 # Rows from which so many constants can be told; each is the one that explains most of what is left.
 _TOLD = (
-    (3, ("layer_us", "host_efficiency", "host_measured_efficiency")),
-    (6, ("weight_efficiency", "cache_efficiency")),
+    (3, ("layer_us", "host_efficiency", "host_measured_efficiency", "host_layer_us")),
+    (6, ("weight_efficiency", "cache_efficiency", "grouped_efficiency")),
     (12, ("hop_us", "one_shot_gb_s", "expert_skew")),
     (24, tuple(sorted(FITTED))),
 )

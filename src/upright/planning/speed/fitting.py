@@ -115,7 +115,7 @@ def _fit_at(samples: Sequence[Sample], start: Constants, only: Collection[str], 
         return start
     seconds = [sample.tokens / sample.tokens_per_second for sample in samples]
     target = [whole - part for whole, part in zip(seconds, known, strict=True)]
-    floors = [1 / MOST_EFFICIENCY if name.endswith("_efficiency") else 0.0 for name in names]
+    floors = [_least(name) for name in names]
     weights = [1.0] * len(samples)
     solved: list[float] = []
     for _ in range(_ROUNDS):
@@ -143,6 +143,13 @@ def _system(
         sum(amount * coefficient(start, name) for name, amount in line.items() if name not in names) for line in table
     ]
     return names, [[line.get(name, 0.0) * _unit(name) for name in names] for line in table], known
+
+
+def _least(name: str) -> float:
+    """What was measured to be brought can be brought: only of a theoretical bandwidth something is always lost."""
+    if name == "host_measured_efficiency":
+        return 1.0
+    return 1 / MOST_EFFICIENCY if name.endswith("_efficiency") else 0.0
 
 
 def _unit(name: str) -> float:

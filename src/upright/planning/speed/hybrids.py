@@ -1,17 +1,23 @@
 """Published runs of the llama.cpp family: with no GPU, with GPUs alone, and with experts offloaded to CPU.
 
-Rows of speeds say what their constants were fitted on and which sweeps they are held against (`unseen`); here are the
-runs whose placement is told in their text only. None of them, nor its machine, was fitted.
+Rows of speeds name the sweeps that they are held against (`unseen`); here are the runs whose placement is told in
+their text only. One constant is fitted on both, what the cores multiply beside GPUs; each machine's error is that of a
+fit on the other machines.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from upright import catalog
+from upright.catalog.rows.speed import Constants
+from upright.catalog.rows.words import MeasurementRow
 from upright.planning.speed.fits import cells, speed_row
-from upright.planning.speed.fitting import miss
+from upright.planning.speed.fitting import Sample, fit, miss
 from upright.planning.speed.layered import HostFigures, Layered
+from upright.planning.speed.provenance import FEW_ROWS
 from upright.planning.speed.published import measurements, model_record, row_of, silicon
 from upright.planning.speed.samples import LayerSample
 from upright.planning.speed.work import rank_work
@@ -20,6 +26,7 @@ from upright.records.plan import Parallel
 # Twelve channels of DDR5-6400 a socket.
 SOCKET = 614.4e9
 PCIE5_X16 = 63.0e9
+FAMILY = ("ik-llamacpp", "llamacpp")
 
 
 @dataclass(frozen=True)
@@ -61,16 +68,68 @@ SEEN_BY_NOBODY = (
            note="another machine; placement not published, none assumed"),
     Hybrid("m408", "kimi-k2.6", _Q4, "rtx-pro-6000-workstation", 0,
            note="the same machine, mainline"),
+    Hybrid("m339", "kimi-k2.6", "unsloth/Kimi-K2.6-GGUF:UD-Q4_K_XL", "rtx-pro-6000-workstation", 6,
+           bandwidth=2 * SOCKET * 23 / 24, note="two sockets, memory placed by node; Kimi K2 of the same shape"),
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class HostRun:
+    """A published run whose weights the processor reads, all or some of them."""
+
+    machine: str
+    group: str
+    sample: Sample
+    context_tokens: int
+    with_gpus: bool
+
+
+def host_runs(name: str) -> tuple[HostRun, ...]:
+    """Those that a row of constants is held against."""
+    return tuple(_host_runs(name))
+
+
+def _host_runs(name: str) -> Iterator[HostRun]:
+    for run in SEEN_BY_NOBODY:
+        if run.row == name:
+            (row,) = measurements((run.id,))
+            yield HostRun(_machine(row), run.id, decoded(run), run.context, True)
+    for cell in cells(speed_row(name).unseen):
+        if not cell.is_prompt:
+            tokens, with_gpus = cell.load.context_tokens, cell.load.gpu is not None
+            yield HostRun(_machine(cell.row), cell.group, cell.sample, tokens, with_gpus)
+
+
+def _machine(row: MeasurementRow) -> str:
+    """By the processor's number: runs of one machine never tell about themselves."""
+    number = re.search(r"\d{4}\w*", row.cpu or "")
+    return number[0] if number else row.id
+
+
+def host_constants(name: str, without: str = "") -> Constants:
+    """What cores multiply beside GPUs, by runs on machines other than one.
+
+    The shortest context of each sweep tells it: in long ones the cache on the GPUs has a part of its own.
+    """
+    runs = [run for run in host_runs(name) if run.with_gpus]
+    shortest = {group: min(run.context_tokens for run in runs if run.group == group) for group in {r.group for r in runs}}
+    known = [run.sample for run in runs if run.machine != without and run.context_tokens == shortest[run.group]]
+    return fit(known, speed_row(name).constants, ("host_gb_s",))
+
+
 def unseen_misses(name: str) -> tuple[float, ...]:
-    """Errors of decode on every published hybrid run that the row was not fitted on."""
-    row = speed_row(name)
-    constants = row.constants
-    swept = (cell for cell in cells(row.unseen) if not cell.is_prompt and cell.load.gpu is not None)
-    known = [miss(decoded(run), constants) for run in SEEN_BY_NOBODY if run.row == name]
-    return (*known, *(miss(cell, constants) for cell in swept))
+    """Errors of decode on every published run of the kind, each machine predicted by the others.
+
+    Few runs tell no band: then those of the other engine of the family count as well, by constants of its own.
+    """
+    own = _misses(name)
+    return own if len(own) >= FEW_ROWS else (*own, *(off for other in FAMILY if other != name for off in _misses(other)))
+
+
+def _misses(name: str) -> tuple[float, ...]:
+    runs = host_runs(name)
+    constants = {machine: host_constants(name, machine) for machine in {run.machine for run in runs}}
+    return tuple(miss(run.sample, constants[run.machine]) for run in runs)
 
 
 def decoded(hybrid: Hybrid) -> LayerSample:

@@ -2,6 +2,9 @@
 
 One device works at a time. What lives in system RAM is read by the processor to decode, and copied to a GPU over PCIe
 to read a prompt, once for every ubatch: that is why long ubatches read faster.
+
+The processor's time is a sum: the channels bring the weights, the cores multiply them, and every layer is handed over.
+Two channels are slower than any cores; behind twelve the cores and the handing over take as long as the channels.
 """
 
 from __future__ import annotations
@@ -11,7 +14,10 @@ from dataclasses import dataclass
 
 from upright.catalog.rows.speed import Kernels
 from upright.planning.speed.decode import Amount
-from upright.planning.speed.work import Silicon, Work, distinct_experts
+from upright.planning.speed.work import Reader, Silicon, Work, distinct_experts
+
+HOST_HEADS = 8
+"""Query heads for which a processor reads a latent cache once: runs without a GPU slow down by that much a context."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +53,34 @@ def layered_step(case: Layered, kernels: Kernels, *, batch: int, context: float,
     experts = float(batch * work.active) if alone else distinct_experts(work.experts, work.active, batch, skew)
     woken = experts * work.expert_bytes
     in_memory = woken * case.host_layers / case.expert_layers if case.expert_layers else 0.0
-    cached = batch * sum(
-        reader.layers
-        * (min(context, reader.most_tokens or context) * reader.token_bytes + context * reader.extra_token_bytes)
-        for reader in work.readers
-    )
-    efficiency = "host_measured_efficiency" if case.host.measured else "host_efficiency"
     if case.silicon is None:
-        yield Amount("memory", efficiency, (work.always_bytes + woken + cached) / case.host.bandwidth)
+        cached = batch * sum(_cached(reader, context) * _readings(reader) for reader in work.readers)
+        yield from _processor(case, work.always_bytes + woken, cached, work.layers)
         return
     yield Amount("layers", "layer_us", work.layers)
     read = work.always_bytes + woken - in_memory
     yield Amount("weights", "weight_efficiency", read / case.silicon.bandwidth)
-    yield Amount("cache", "cache_efficiency", cached / case.silicon.bandwidth)
+    for reader in work.readers:
+        efficiency = "cache_efficiency" if reader.latent else "grouped_efficiency"
+        yield Amount("cache", efficiency, batch * _cached(reader, context) / case.silicon.bandwidth)
     if in_memory:
-        yield Amount("memory", efficiency, in_memory / case.host.bandwidth)
+        yield from _processor(case, in_memory, 0.0, case.host_layers)
+
+
+def _cached(reader: Reader, context: float) -> float:
+    tokens = min(context, reader.most_tokens or context)
+    return reader.layers * (tokens * reader.token_bytes + context * reader.extra_token_bytes)
+
+
+def _readings(reader: Reader) -> int:
+    return -(-reader.heads // HOST_HEADS) if reader.latent else 1
+
+
+def _processor(case: Layered, weights: float, cached: float, layers: int) -> Iterable[Amount]:
+    efficiency = "host_measured_efficiency" if case.host.measured else "host_efficiency"
+    yield Amount("memory", efficiency, (weights + cached) / case.host.bandwidth)
+    yield Amount("memory", "host_alone_gb_s" if case.silicon is None else "host_gb_s", weights)
+    yield Amount("memory", "host_layer_us", layers)
 
 
 def layered_prompt(

@@ -27,6 +27,9 @@ GUESSES = 3
 # What drafts of Kimi K2.6 and GLM-5.1 were accepted at in 236 published cells, 5th to 95th percentile; the ends of a
 # band, never a figure.
 ACCEPTED = (0.21, 0.56)
+# A step is a sum of what is read and sent. In the runs that were fitted multiplying takes up to an eighth of it; where it
+# would take twice that, nobody measured how they add up.
+COMPUTE_SHARE = 0.25
 # Bytes a second and lane, one way.
 _LANE = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
@@ -67,6 +70,15 @@ class SpeedCase:
             return ()
         return others_prompts(prompt_amounts(self.work, self.silicon, context), batch, answer)
 
+    def compute_bound(self, context: float) -> bool:
+        """Whether so many tokens a step are more to multiply than the constants know of."""
+        silicon = self.silicon or (self.layered.silicon if self.layered else None)
+        if silicon is None:
+            return False
+        rows = self.plan.goal.users * (GUESSES + 1 if self.plan.goal.draft else 1)
+        throughput = self.work.tensor * silicon.bf16_flops * self.row.constants.compute_efficiency
+        return rows * self.work.flops_per_token / throughput > COMPUTE_SHARE * self.step(context).seconds
+
     def prompt(self, tokens: int) -> DecodeStep | None:
         found = self.prompt_amounts(tokens)
         return None if found is None else total(found, self.row.constants)
@@ -99,6 +111,8 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
         return Unknown("how fast a compressed or shared cache is read was not measured; upright bench measures it")
     if (case := case_of(plan, model, box, chosen.row)) is None:
         return Unknown(_missing_figure(plan, box))
+    if case.compute_bound(plan.context_tokens / 2):
+        return Unknown(f"{plan.goal.users} users at once are limited by compute here, which no measured run was")
     load = load_of(plan, model, box)
     factors = band(chosen.row, load)
     if factors is None or not factors.known:

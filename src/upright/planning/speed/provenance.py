@@ -89,11 +89,11 @@ def band(row: SpeedRow, load: SpeedQuery, of: Literal["decode", "prompt"] = "dec
 def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
     home = row.home
     assert home is not None
-    if load.shape not in home.shapes:
+    if home.shapes and load.shape not in home.shapes:
         yield "model"
-    if load.expert_format not in home.formats:
+    if home.formats and load.expert_format not in home.formats:
         yield "format"
-    if load.gpu not in home.gpus:
+    if home.gpus and load.gpu not in home.gpus:
         yield "gpu"
     if load.version is not None and not versions.inside(load.version, home.versions):
         yield "version"

@@ -9,6 +9,9 @@ from upright.planning.speed.work import BF16, Work, distinct_experts
 from upright.records.plan import Plan
 from upright.units import size, tokens
 
+NO_LIMIT = 1e6
+"""GB/s from which a constant is a default that says nothing."""
+
 
 def term_words(
     which: str, term: str, work: Work, layered: Layered | None, row: SpeedRow, plan: Plan, context: int
@@ -40,7 +43,9 @@ def term_words(
         experts = f", {woken:.0f} of {work.experts} active experts" if work.experts else ""
         return f"{size(read)} of weights at {constants.weight_efficiency:.0%} of the memory's bandwidth{experts}"
     if term == "cache":
-        return f"{batch} x {tokens(context)} tokens of cache at {constants.cache_efficiency:.0%} of the bandwidth"
+        latent = any(reader.latent for reader in work.readers)
+        share = constants.cache_efficiency if latent else constants.grouped_efficiency
+        return f"{batch} x {tokens(context)} tokens of cache at {share:.0%} of the bandwidth"
     if term == "prompts":
         return (
             f"prompts of {batch - 1} others are read meanwhile, for answers of {tokens(row.answer_tokens or 0)} tokens"
@@ -57,10 +62,14 @@ def _memory_words(work: Work, layered: Layered | None, row: SpeedRow, rows: int)
     what = f"experts of {layered.host_layers} layers"
     if layered.silicon is None:
         read, what = read + work.always_bytes, "everything"
-    share = row.constants.host_measured_efficiency if layered.host.measured else row.constants.host_efficiency
+    constants = row.constants
+    share = constants.host_measured_efficiency if layered.host.measured else constants.host_efficiency
     kind = "measured" if layered.host.measured else "theoretical"
-    bandwidth = size(layered.host.bandwidth)
-    return f"{what}, {size(read)}, read by the processor at {share:.0%} of {kind} {bandwidth}/s"
+    cores = constants.host_alone_gb_s if layered.silicon is None else constants.host_gb_s
+    brought = f"brought at {share:.0%} of {kind} {size(layered.host.bandwidth)}/s"
+    multiplied = f", multiplied at {cores:,.0f} GB/s" if cores < NO_LIMIT else ""
+    handed = f", {constants.host_layer_us:.0f} us a layer to hand over" if constants.host_layer_us else ""
+    return f"{what}, {size(read)}, by the processor: {brought}{multiplied}{handed}"
 
 
 def _prompt_words(term: str, work: Work, layered: Layered | None, row: SpeedRow, context: int) -> str:
