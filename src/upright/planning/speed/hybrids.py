@@ -112,7 +112,9 @@ def host_constants(name: str, without: str = "") -> Constants:
     The shortest context of each sweep tells it: in long ones the cache on the GPUs has a part of its own.
     """
     runs = [run for run in host_runs(name) if run.with_gpus]
-    shortest = {group: min(run.context_tokens for run in runs if run.group == group) for group in {r.group for r in runs}}
+    shortest = {
+        group: min(run.context_tokens for run in runs if run.group == group) for group in {r.group for r in runs}
+    }
     known = [run.sample for run in runs if run.machine != without and run.context_tokens == shortest[run.group]]
     return fit(known, speed_row(name).constants, ("host_gb_s",))
 
@@ -123,7 +125,9 @@ def unseen_misses(name: str) -> tuple[float, ...]:
     Few runs tell no band: then those of the other engine of the family count as well, by constants of its own.
     """
     own = _misses(name)
-    return own if len(own) >= FEW_ROWS else (*own, *(off for other in FAMILY if other != name for off in _misses(other)))
+    return (
+        own if len(own) >= FEW_ROWS else (*own, *(off for other in FAMILY if other != name for off in _misses(other)))
+    )
 
 
 def _misses(name: str) -> tuple[float, ...]:

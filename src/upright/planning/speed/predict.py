@@ -27,8 +27,8 @@ GUESSES = 3
 # What drafts of Kimi K2.6 and GLM-5.1 were accepted at in 236 published cells, 5th to 95th percentile; the ends of a
 # band, never a figure.
 ACCEPTED = (0.21, 0.56)
-# A step is a sum of what is read and sent. In the runs that were fitted multiplying takes up to an eighth of it; where it
-# would take twice that, nobody measured how they add up.
+# A step is a sum of what is read and sent. In the runs that were fitted, multiplying takes up to an eighth of it; where
+# it would take twice that, nobody measured how they add up.
 COMPUTE_SHARE = 0.25
 # Bytes a second and lane, one way.
 _LANE = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
