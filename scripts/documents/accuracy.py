@@ -303,7 +303,7 @@ def _hybrids() -> str:
 def _machines() -> Iterator[str]:
     yield "| constants | processor | runs | median error | p90 | worst |"
     yield "|---|---|---|---|---|---|"
-    for name in hybrids.FAMILY:
+    for name in hybrids.family():
         runs = hybrids.host_runs(name)
         for machine in dict.fromkeys(run.machine for run in runs):
             constants = hybrids.host_constants(name, machine)

@@ -26,7 +26,6 @@ from upright.records.plan import Parallel
 # Twelve channels of DDR5-6400 a socket.
 SOCKET = 614.4e9
 PCIE5_X16 = 63.0e9
-FAMILY = ("ik-llamacpp", "llamacpp")
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,12 @@ SEEN_BY_NOBODY = (
     Hybrid("m339", "kimi-k2.6", "unsloth/Kimi-K2.6-GGUF:UD-Q4_K_XL", "rtx-pro-6000-workstation", 6,
            bandwidth=2 * SOCKET * 23 / 24, note="two sockets, memory placed by node; Kimi K2 of the same shape"),
 )  # fmt: skip
+
+
+def family() -> tuple[str, ...]:
+    """Rows of constants that are held against runs with a processor's part."""
+    rows = (speed_row(name) for name in catalog.rows("speeds"))
+    return tuple(row.id for row in rows if row.unseen)
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ def unseen_misses(name: str) -> tuple[float, ...]:
     """
     own = _misses(name)
     return (
-        own if len(own) >= FEW_ROWS else (*own, *(off for other in FAMILY if other != name for off in _misses(other)))
+        own if len(own) >= FEW_ROWS else (*own, *(off for other in family() if other != name for off in _misses(other)))
     )
 
 

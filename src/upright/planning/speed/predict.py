@@ -28,7 +28,7 @@ GUESSES = 3
 # band, never a figure.
 ACCEPTED = (0.21, 0.56)
 # A step is a sum of what is read and sent. In the runs that were fitted, multiplying takes up to an eighth of it; where
-# it would take twice that, nobody measured how they add up.
+# it would take twice that, no run tells how they add up.
 COMPUTE_SHARE = 0.25
 # Bytes a second and lane, one way.
 _LANE = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
@@ -112,7 +112,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     if (case := case_of(plan, model, box, chosen.row)) is None:
         return Unknown(_missing_figure(plan, box))
     if case.compute_bound(plan.context_tokens / 2):
-        return Unknown(f"{plan.goal.users} users at once are limited by compute here, which no measured run was")
+        return Unknown(f"{plan.goal.users} concurrent users are limited by compute here, which no measured run was")
     load = load_of(plan, model, box)
     factors = band(chosen.row, load)
     if factors is None or not factors.known:
