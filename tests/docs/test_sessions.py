@@ -113,6 +113,7 @@ def test_a_page_that_shows_a_session_is_executed():
         "proving.md",
         "sizing.md",
         "fleet.md",
+        "field-test.md",
         "recommending.md",
         "comparing.md",
         "engines.md",

@@ -42,7 +42,7 @@ def test_a_trained_draft_is_judged_cell_by_cell(box: Upright, tmp_path: Path) ->
         wins, loses = output["low"] > 1, output["high"] < 1
         unsure = "no difference" if output["low"] >= 1 / 1.1 and output["high"] <= 1.1 else "cannot tell"
         assert cell["verdict"] == ("wins" if wins else "loses" if loses else unsure)
-        assert cell["pairs"] == 4
+        assert 2 <= cell["pairs"] <= 4, "a pair whose cell is marked on a busy machine does not count"
         assert cell["acceptance"] > 0.6
         assert cell["published"] is None, "nobody published a draft model of this kind"
     verdicts = {cell["verdict"] for cell in draft["cells"]}
