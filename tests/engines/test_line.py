@@ -329,7 +329,10 @@ def test_ctrl_c_detaches_from_up_and_ends_run(box: Upright, tiny_model: Path, ll
     assert box("down", "tiny-kimi").returncode == 0
 
 
-def test_down_while_the_first_question_is_not_answered(box: Upright, tiny_model: Path, tmp_path: Path):
+@pytest.mark.parametrize("health_seconds", [0, 1.2], ids=["in the question", "just before it"])
+def test_down_while_the_first_question_is_not_answered(
+    box: Upright, tiny_model: Path, tmp_path: Path, health_seconds: float
+):
     """An engine that says it is healthy and never answers: a stop is heard at once and is a stop, not a failure."""
     mute = tmp_path / "mute" / "llama-server"
     mute.parent.mkdir()
@@ -339,7 +342,7 @@ def test_down_while_the_first_question_is_not_answered(box: Upright, tiny_model:
         "if '--version' in sys.argv: sys.exit('version: 11669 (mute)')\n"
         "if '--help' in sys.argv: sys.exit('usage: mute')\n"
         "class Mute(http.server.BaseHTTPRequestHandler):\n"
-        "    def do_GET(self): self.send_response(200); self.end_headers()\n"
+        f"    def do_GET(self): time.sleep({health_seconds}); self.send_response(200); self.end_headers()\n"
         "    def do_POST(self): time.sleep(600)\n"
         "port = int(sys.argv[sys.argv.index('--port') + 1])\n"
         "http.server.ThreadingHTTPServer(('127.0.0.1', port), Mute).serve_forever()\n"

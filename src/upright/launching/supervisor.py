@@ -221,6 +221,7 @@ class Supervisor:
                 continue
             try:
                 with self._may_be_interrupted():
+                    self._unless_stopped()
                     question(endpoint)
             except EndpointError as error:
                 failures += 1
@@ -249,6 +250,7 @@ class Supervisor:
             seen = None
             if self.reached and (watch.due() or self.deployment.state != "ready"):
                 with self._may_be_interrupted():
+                    self._unless_stopped()
                     seen = watch.look()
             if seen is not None and self._runs():  # a question fails too when the engine is gone
                 self._note(state=seen.state, reason=seen.reason)
@@ -337,6 +339,11 @@ class Supervisor:
             pass
         finally:
             self.asking = False
+
+    def _unless_stopped(self) -> None:
+        """A stop that came just before a question interrupts nothing any more: it is looked for."""
+        if self.stopping:
+            raise _StopAskedError
 
     def _ask_to_stop(self, number: int, frame: FrameType | None) -> None:
         self.stopping = True
