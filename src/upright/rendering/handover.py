@@ -13,7 +13,7 @@ from upright.records.fleet import Fleet
 from upright.records.recipe import Recipe, Setting
 from upright.rendering.container import EVERYWHERE, label_of
 from upright.rendering.kubernetes import pod
-from upright.rendering.leaderworkerset import TOLD
+from upright.rendering.leaderworkerset import TOLD, group_head
 from upright.rendering.recipe import LOOPBACK
 from upright.rendering.router import VERSION, choice_of
 from upright.rendering.text import one_line, shell_word, yaml_text
@@ -182,12 +182,7 @@ def _group(fleet: Fleet, box: ClusterBox, wire: PodWire | None) -> list[str]:
         "apiVersion: leaderworkerset.x-k8s.io/v1",
         "kind: LeaderWorkerSet",
         f"metadata: {{name: {box.service}, labels: {_labels(fleet, box)}}}",
-        "spec:",
-        "  replicas: 1  # groups of boxes: each is the whole model",
-        "  startupPolicy: LeaderCreated  # ranks wait for each other, so none may wait to be created",
-        "  leaderWorkerTemplate:",
-        f"    size: {leader.nodes}",
-        "    restartPolicy: RecreateGroupOnPodRestart  # a rank that died leaves the others waiting for ever",
+        *group_head(leader.nodes),
         "    leaderTemplate:",
         f"      metadata: {{labels: {_labels(fleet, box)}}}",
         "      spec:",

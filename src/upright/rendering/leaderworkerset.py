@@ -30,12 +30,7 @@ def leader_worker_set(recipes: Sequence[Recipe]) -> str:
         "apiVersion: leaderworkerset.x-k8s.io/v1",
         "kind: LeaderWorkerSet",
         f"metadata: {{name: {name}}}",
-        "spec:",
-        "  replicas: 1  # groups of boxes: each is the whole model",
-        "  startupPolicy: LeaderCreated  # ranks wait for each other, so none may wait to be created",
-        "  leaderWorkerTemplate:",
-        f"    size: {leader.nodes}",
-        "    restartPolicy: RecreateGroupOnPodRestart  # a rank that died leaves the others waiting for ever",
+        *group_head(leader.nodes),
         "    leaderTemplate:",
         f"      metadata: {{labels: {{app: {name}, role: leader}}}}",
         "      spec:",
@@ -48,3 +43,15 @@ def leader_worker_set(recipes: Sequence[Recipe]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def group_head(nodes: int) -> list[str]:
+    """How a group of boxes that hold one model together begins and dies."""
+    return [
+        "spec:",
+        "  replicas: 1  # groups of boxes: each is the whole model",
+        "  startupPolicy: LeaderCreated  # ranks wait for each other, so none may wait to be created",
+        "  leaderWorkerTemplate:",
+        f"    size: {nodes}",
+        "    restartPolicy: RecreateGroupOnPodRestart  # a rank that died leaves the others waiting for ever",
+    ]
