@@ -12,7 +12,7 @@ from upright.benchmarking.cell import CellPlace, measure
 from upright.benchmarking.known import of_address
 from upright.benchmarking.replaying import trace_shape
 from upright.records.benchmark import Cell
-from upright.records.trace import AgentTrace, TraceSession, TraceTurn
+from upright.records.trace import AgentTrace, TraceFork, TraceSession, TraceTurn
 
 pytestmark = pytest.mark.engine
 TURNS = tuple(
@@ -27,10 +27,10 @@ TURNS = tuple(
 )
 
 
-def replayed(url: str, agents: int) -> Cell:
+def replayed(url: str, agents: int, model: str = "tiny-kimi", forks: tuple[TraceSession, ...] = ()) -> Cell:
     sessions = tuple(TraceSession(shared_tokens=400, turns=TURNS) for _ in range(agents))
-    trace = AgentTrace(title="made", source="a test", sessions=sessions)
-    known, _ = of_address(url, "tiny-kimi", None, "chat")
+    trace = AgentTrace(title="made", source="a test", sessions=(*sessions, *forks))
+    known, _ = of_address(url, model, None, "chat")
     return measure(subject(known), trace_shape(trace, agents), CellPlace("run", "agents", 1, 0), trace=trace)
 
 
@@ -46,6 +46,24 @@ def test_hits_are_those_that_the_engine_counts(llama_server: Path, tiny_model: P
         assert cell.engine.cached_tokens is not None
         assert abs(cell.engine.cached_tokens - cell.cached_tokens) <= 0.01 * prompts
         assert cell.cached_tokens > 0.5 * prompts, cell.notes
+
+
+def test_sub_agents_find_what_was_said_before_them(llama_server: Path, tiny_model: Path) -> None:
+    """llama.cpp copies a slot's cells to the sub-agent's, so that it need not be read again."""
+    turns = (TraceTurn(new_tokens=60, output_tokens=8), TraceTurn(new_tokens=40, output_tokens=8))
+    forks = tuple(TraceSession(forked_from=TraceFork(session=1, turn=2), turns=turns) for _ in range(2))
+    with llama(llama_server, tiny_model, "--metrics", context=2048, slots=4) as url:
+        cell = replayed(url, 1, forks=forks)
+    assert cell.errors == {}
+    assert cell.succeeded == len(TURNS) + 4
+    assert cell.samples is not None
+    assert cell.cached_tokens is not None
+    assert cell.engine is not None
+    assert cell.engine.cached_tokens is not None
+    prompts = sum(cell.samples.prompt_tokens)
+    assert abs(cell.engine.cached_tokens - cell.cached_tokens) <= 0.01 * prompts
+    print(cell.notes)
+    assert cell.cached_tokens > 0.4 * prompts, cell.notes
 
 
 def test_without_a_prefix_cache_nothing_comes_from_it(llama_server: Path, tiny_model: Path) -> None:

@@ -115,7 +115,7 @@ def mixing_proxy(url: str, mixer: Mixer) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self._hand_on(Request(f"{url}{self.path}"))
+            self._hand_on(Request(f"{url}{self.path}", headers=self._key()))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -126,7 +126,12 @@ def mixing_proxy(url: str, mixer: Mixer) -> Iterator[str]:
                 return self._hand_on(self._request(other), garbled=garbled)
 
         def _request(self, body: dict[str, Any]) -> Request:
-            return Request(f"{url}{self.path}", json.dumps(body).encode(), {"content-type": "application/json"})
+            headers = {"content-type": "application/json", **self._key()}
+            return Request(f"{url}{self.path}", json.dumps(body).encode(), headers)
+
+        def _key(self) -> dict[str, str]:
+            key = self.headers["authorization"]
+            return {"authorization": key} if key else {}
 
         def _hand_on(self, request: Request, *, garbled: bool = False) -> None:
             try:

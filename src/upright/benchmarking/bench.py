@@ -109,8 +109,7 @@ def _traced(asked: SweepRequest, known: Sequence[KnownEndpoint]) -> SweepRequest
         trace = generated(counts[-1], row.turns, context, asked.seed)
     else:
         row = row.model_copy(update={"about": f"{trace.title} (agent-trace {trace.digest[:12]})"})
-    most = len(trace.sessions)
-    agents = sorted({min(count, most) for count in counts})
+    agents = sorted({min(count, trace.agents) for count in counts})
     return replace(asked, workload=row, trace=trace, shapes=tuple(trace_shape(trace, count) for count in agents))
 
 

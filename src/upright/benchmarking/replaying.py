@@ -1,4 +1,4 @@
-"""AgentTrace + how many agents -> requests with their waits, and what became of the prefixes that they share.
+"""AgentTrace + how many agents -> requests with their waits and forks, and what became of the prefixes they share.
 
 What a turn begins with is known beforehand: all that was said before it, or what a compaction kept. So much could come
 from a prefix cache; the engine says how much did.
@@ -27,6 +27,8 @@ _TURN_GROUPS = ((1, 1), (2, 4), (5, 16), (17, 10_000))
 class _Agent:
     """One session as it goes."""
 
+    place: int
+    """In the trace, from 1."""
     session: TraceSession
     rng: random.Random
     opening: str
@@ -34,10 +36,22 @@ class _Agent:
     messages: list[Message] = field(default_factory=list)
     done: int = 0
     """Turns that were sent."""
+    before: int = 0
+    """Of a fork: turns that were answered before it left."""
     held_tokens: int = 0
     """Prompt and answer of the turn before, as the server counted them."""
     reusable_tokens: int = 0
     """Of the turn in flight, what was sent or answered before."""
+    parent: _Agent | None = None
+    """Of a fork: the session that waits for its end."""
+    forks_left: int = 0
+    """Forks that its next turn waits for."""
+    answer: str = ""
+    """What that turn goes on from."""
+
+    @property
+    def over(self) -> bool:
+        return self.done >= len(self.session.turns)
 
 
 @dataclass
@@ -62,16 +76,22 @@ class ReplayFigures:
 
 
 class TraceReplay:
-    """A Source: the first so many sessions of a trace, each turn after its wait."""
+    """A Source: the first so many agents of a trace with their forks, each turn after its wait."""
 
     def __init__(self, target: LoadTarget, trace: AgentTrace, agents: int, gauge: TokenGauge, seed: str) -> None:
         self._target, self._gauge, self._seed = target, gauge, seed
-        chosen = trace.sessions[:agents]
-        self.figures = ReplayFigures(len(chosen), sum(len(session.turns) for session in chosen))
+        chosen = {place: trace.sessions[place - 1] for place in trace.places_of(agents)}
+        roots = {place: session for place, session in chosen.items() if session.forked_from is None}
+        self.figures = ReplayFigures(len(roots), sum(len(session.turns) for session in chosen.values()))
         common = random.Random(f"{seed} shared")  # noqa: S311 (prompts, not secrets)
-        longest = max(session.shared_tokens for session in chosen)
+        longest = max(session.shared_tokens for session in roots.values())
         self._common = self._gauge.words_of(longest, common)[0].split(" ") if longest else []
-        self._waiting = [self._agent(number, session) for number, session in enumerate(chosen)]
+        self._waiting = [self._agent(place, session) for place, session in roots.items()]
+        self._forks: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for place, session in chosen.items():
+            if (fork := session.forked_from) is not None:
+                self._forks[fork.session, fork.turn].append(place)
+        self._sessions = chosen
         self._begun = False
         self._began_at: float | None = None
 
@@ -83,7 +103,22 @@ class TraceReplay:
 
     def following(self, request: Request, answer: str) -> Request | None:
         agent = cast(_Agent, request.session)
-        return self._next(agent, answer) if agent.done < len(agent.session.turns) else None
+        forks = [self._fork(agent, place, answer) for place in self._forks[agent.place, agent.done]]
+        agent.answer = answer
+        requests = [replace(self._next(fork, None), wait_seconds=fork.session.begins_seconds) for fork in forks]
+        if not agent.forks_left and (next_turn := self._gone_on(agent)) is not None:
+            requests.append(next_turn)
+        return replace(requests[0], beside=tuple(requests[1:])) if requests else None
+
+    def _gone_on(self, agent: _Agent) -> Request | None:
+        """Its next turn; of a fork that is over the next one of the session that waited for it."""
+        if not agent.over:
+            return self._next(agent, agent.answer)
+        parent = agent.parent
+        if parent is None:
+            return None
+        parent.forks_left -= 1
+        return self._gone_on(parent) if not parent.forks_left else None
 
     def landed(self, landing: Landing) -> None:
         """What the server counted is what the next turn begins with."""
@@ -98,29 +133,46 @@ class TraceReplay:
         figures.seconds = max(figures.seconds, landing.ended_at - self._began_at)
         figures.prompt_tokens += prompt
         figures.reusable_tokens += min(agent.reusable_tokens, prompt)
-        figures.ttft_seconds[agent.done].append(landing.first_at - landing.sent_at)
+        figures.ttft_seconds[agent.before + agent.done].append(landing.first_at - landing.sent_at)
         agent.held_tokens = prompt + output
 
-    def _agent(self, number: int, session: TraceSession) -> _Agent:
-        rng = random.Random(f"{self._seed} {number}")  # noqa: S311
+    def _agent(self, place: int, session: TraceSession) -> _Agent:
         shared = self._common[: session.shared_tokens // self._gauge.cost]
+        rng = self._rng(place)
         text, _ = self._gauge.text(session.turns[0].new_tokens, rng, " ".join(shared), len(shared) * self._gauge.cost)
-        return _Agent(session, rng, text)
+        return _Agent(place, session, rng, text)
+
+    def _fork(self, left: _Agent, place: int, answer: str) -> _Agent:
+        """A sub-agent: it begins with all that was said in the session that it leaves, or with what it keeps of it."""
+        session = self._sessions[place]
+        fork = _Agent(place, session, self._rng(place), left.opening, before=left.before + left.done)
+        turn, waits = session.turns[0], session.forked_from is not None and session.forked_from.joined
+        if turn.kept_tokens is None:
+            fork.messages = [*left.messages, {"role": "assistant", "content": answer}]
+            fork.held_tokens = left.held_tokens
+        if waits:
+            fork.parent = left
+            left.forks_left += 1
+        return fork
+
+    def _rng(self, place: int) -> random.Random:
+        return random.Random(f"{self._seed} {place - 1}")  # noqa: S311
 
     def _next(self, agent: _Agent, answer: str | None) -> Request:
-        turn = agent.session.turns[agent.done]
-        if answer is None:
-            agent.messages = [{"role": "user", "content": agent.opening}]
-            agent.reusable_tokens = agent.session.shared_tokens if self._begun else 0
-            self._begun = True
-        elif turn.kept_tokens is None:
-            agent.messages += [{"role": "assistant", "content": answer}, self._said(agent, turn)]
-            agent.reusable_tokens = agent.held_tokens
-        else:
+        turn, forked = agent.session.turns[agent.done], agent.session.forked_from is not None
+        if turn.kept_tokens is not None and (answer is not None or forked):
             kept = agent.opening.split(" ")[: max(1, turn.kept_tokens // self._gauge.cost)]
             new = self._said(agent, turn)["content"]
             agent.messages = [{"role": "user", "content": f"{' '.join(kept)} {new}"}]
             agent.reusable_tokens = turn.kept_tokens
+        elif answer is not None or forked:
+            spoken: list[Message] = [{"role": "assistant", "content": answer}] if answer is not None else []
+            agent.messages += [*spoken, self._said(agent, turn)]
+            agent.reusable_tokens = agent.held_tokens
+        else:
+            agent.messages = [{"role": "user", "content": agent.opening}]
+            agent.reusable_tokens = agent.session.shared_tokens if self._begun else 0
+            self._begun = True
         agent.done += 1
         payload = self._target.request(agent.messages, turn.output_tokens)
         return Request(payload, None, output_tokens=turn.output_tokens, session=agent, wait_seconds=turn.wait_seconds)
@@ -131,28 +183,31 @@ class TraceReplay:
 
 def trace_shape(trace: AgentTrace, agents: int) -> Shape:
     """What a cell says of a replay: its first prompt, its mean answer, its agents and their turns."""
-    sessions = trace.sessions[:agents]
+    sessions = [trace.sessions[place - 1] for place in trace.places_of(agents)]
+    roots = [session for session in sessions if session.forked_from is None]
     turns = [turn for session in sessions for turn in session.turns]
     return Shape(
-        prompt_tokens=sessions[0].turns[0].new_tokens,
+        prompt_tokens=roots[0].turns[0].new_tokens,
         output_tokens=round(sum(turn.output_tokens for turn in turns) / len(turns)),
-        concurrency=len(sessions),
-        requests=len(sessions),
-        turns=max(len(session.turns) for session in sessions),
+        concurrency=len(roots),
+        requests=len(roots),
+        turns=max(len(session.turns) for session in roots),
         turn_tokens=round(sum(turn.new_tokens for turn in turns) / len(turns)),
-        shared_tokens=min(session.shared_tokens for session in sessions),
+        shared_tokens=min(session.shared_tokens for session in roots),
     )
 
 
 def longest_tokens(trace: AgentTrace, agents: int) -> int:
     """The longest prompt with its answer."""
-    longest = 0
-    for session in trace.sessions[:agents]:
-        held = 0
-        for turn in session.turns:
+    ends: dict[tuple[int, int], int] = {}
+    for place in trace.places_of(agents):
+        session = trace.sessions[place - 1]
+        fork = session.forked_from
+        held = ends[fork.session, fork.turn] if fork is not None else 0
+        for number, turn in enumerate(session.turns, 1):
             held = (held if turn.kept_tokens is None else turn.kept_tokens) + turn.new_tokens + turn.output_tokens
-            longest = max(longest, held)
-    return longest
+            ends[place, number] = held
+    return max(ends.values())
 
 
 def slo_finding(cells: Sequence[Cell], promise: RequestPromise) -> str | None:

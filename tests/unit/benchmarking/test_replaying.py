@@ -17,7 +17,7 @@ from upright.benchmarking.workload import workload
 from upright.errors import RecordError, UsageError
 from upright.records.benchmark import Cell
 from upright.records.loading import load
-from upright.records.trace import AgentTrace, TraceSession, TraceTurn
+from upright.records.trace import AgentTrace, TraceFork, TraceSession, TraceTurn
 from upright.store import DeploymentDir
 
 
@@ -82,6 +82,62 @@ def test_agents_share_their_beginning_and_begin_in_turn(url: str) -> None:
     assert max(cell.samples.sent_us) >= 400_000
     possible = 100 * (2 * 40 + 3 * 64) / sum(cell.samples.prompt_tokens)
     assert f"{possible:.1f} %" in cell.notes[1]
+
+
+def forked(session: int, after: int, *turns: TraceTurn, begins: float = 0.0, joined: bool = True) -> TraceSession:
+    fork = TraceFork(session=session, turn=after, joined=joined)
+    return TraceSession(forked_from=fork, begins_seconds=begins, turns=turns)
+
+
+def test_sub_agents_begin_with_what_was_said_and_are_waited_for(url: str) -> None:
+    """Two forks after the first answer, at the same time; the session that they leave goes on when both have ended."""
+    made = trace(
+        TraceSession(turns=(turn(100), turn(20))),
+        forked(1, 1, turn(30), turn(10, wait=0.2)),
+        forked(1, 1, turn(40), begins=0.1),
+    )
+    cell = replayed(url, made)
+    assert (cell.marks, cell.succeeded, cell.shape.concurrency) == ((), 5, 1)
+    assert cell.samples is not None
+    asked = dict(zip(cell.samples.prompt_tokens, cell.samples.sent_us, strict=True))
+    assert set(asked) == {100, 104 + 30, 104 + 40, 138 + 10, 104 + 20}
+    assert 100_000 <= asked[144] - asked[134] < asked[148] - asked[134], "together, and not one after the other"
+    assert asked[124] == max(asked.values()), "last"
+    possible = 100 * (3 * 104 + 138) / sum(asked)
+    assert f"{possible:.1f} %" in cell.notes[1]
+    assert longest_tokens(made, 1) == 100 + 4 + 30 + 4 + 10 + 4
+
+
+def test_a_sub_agent_in_the_background_is_not_waited_for(url: str) -> None:
+    """And one that keeps less than all begins with that."""
+    made = trace(
+        TraceSession(turns=(turn(100), turn(20))),
+        forked(1, 1, turn(30, kept=50), begins=0.4, joined=False),
+    )
+    cell = replayed(url, made)
+    assert cell.samples is not None
+    assert cell.samples.prompt_tokens[:2] == (100, 124)
+    assert 75 <= cell.samples.prompt_tokens[2] <= 85
+
+
+def test_a_fork_of_a_fork_and_only_its_own_agents_sessions() -> None:
+    made = trace(
+        TraceSession(turns=(turn(100), turn(20))),
+        TraceSession(turns=(turn(500),)),
+        forked(1, 1, turn(30)),
+        forked(3, 1, turn(10)),
+        forked(2, 1, turn(10)),
+    )
+    assert made.agents == 2
+    assert made.places_of(1) == [1, 3, 4]
+    assert made.places_of(2) == [1, 2, 3, 4, 5]
+    assert longest_tokens(made, 1) == 100 + 4 + 30 + 4 + 10 + 4
+
+
+@pytest.mark.parametrize(("session", "after"), [(2, 1), (3, 1), (1, 3)])
+def test_a_fork_leaves_a_turn_that_stands_before_it(session: int, after: int) -> None:
+    with pytest.raises(ValueError, match="which is not before it"):
+        trace(TraceSession(turns=(turn(100), turn(20))), forked(session, after, turn(30)))
 
 
 def test_the_part_of_the_slo_that_fails_first_is_named(url: str) -> None:

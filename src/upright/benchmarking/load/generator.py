@@ -90,8 +90,7 @@ class _Generator:
         self.reuse, self.refused = True, 0
         self.openings: set[asyncio.Task[None]] = set()
         self.full: HostError | None = None
-        self._area = 0.0
-        self._changed_at = 0.0
+        self._area, self._changed_at = 0.0, 0.0
         self._random = random.Random(load.seed)  # noqa: S311 (arrivals, not secrets)
         self._tls = ssl.create_default_context() if target.secure else None
 
@@ -353,7 +352,8 @@ class _Generator:
         if answer is not None and not self._closing():
             following = self.source.following(request, answer)
         if following is not None:
-            self._send_later(following)
+            for later in (following, *following.beside):
+                self._send_later(later)
         elif self.load.requests_per_second is None:
             self._fresh()
         else:

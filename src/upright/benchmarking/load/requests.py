@@ -20,6 +20,8 @@ class Request:
     """For a source of conversations: which one."""
     wait_seconds: float = 0.0
     """How long after the answer before it, or after the beginning, it is sent."""
+    beside: tuple[Request, ...] = ()
+    """What follows at the same time from the same answer: sub-agents, each after a wait of its own."""
 
 
 class Landing(NamedTuple):
