@@ -50,7 +50,7 @@ _LEVEL = re.compile(
 _LOW_LEVEL = re.compile(
     r"^(?:\([^)]*\) ?)*(?:\[[^\]]*\] ?)?(?:WARNING|INFO|DEBUG)\b|^\d+\.\d\d\.\d{3}\.\d{3} [IWD] "
     r"|^(?!.{0,120}\b(?:ERROR|CRITICAL)\b).{0,80}?(?<!NCCL)[ \[:-](?:WARN(?:ING)?|INFO|DEBUG)[\]:, ]"
-    r"|^(?:\S+:\d+: )?\S*[Ww]arning: |^(?:\[rank\d+\]:)?\[W\d"
+    r"|^(?:\S+:\d+: )?\S*[Ww]arning: |^(?:\[rank\d+\]: ?)?\[?W\d\d?-?\d\d[ T]"
 )
 _GOES_ON = re.compile(
     r"\b[Ii]gnor(?:e|ed|ing)\b|\b[Ss]kipp(?:ed|ing)\b|\b[Ff]all(?:ing|s) ?back\b|\b[Rr]etrying\b|\bnot fatal\b"

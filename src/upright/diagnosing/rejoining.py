@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from upright.diagnosing import lines
+from upright.diagnosing import lines, marks
 
 MOST_LINES = 2_000
 _MOST_PIECES = 6
+_MOST_BETWEEN = 3
+"""Lines of others that may stand between the halves of a broken one."""
 _OF_A_TRACEBACK = re.compile(r"^(?:Traceback \(most recent call last\)|\s*File \"|\s*[\^~]+\s*$|\s+\w+.*[(=])")
 
 
@@ -20,18 +22,29 @@ def rejoined(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
     for place, text in enumerate(texts[:MOST_LINES]):
         if lines.is_harmless(text):
             continue
-        pieces = [lines.said(text).strip()]
-        for following in texts[place + 1 : place + _MOST_PIECES]:
-            if not _goes_on(following, text):
-                break
-            pieces.append(lines.said(following).strip())
+        pieces = [lines.said(text).strip(), *_rest_of(text, texts[place + 1 : place + _MOST_PIECES + _MOST_BETWEEN])]
         if len(pieces) > 1 and pieces[0]:
             yield place, " ".join(pieces)
             yield place, "".join(pieces)
 
 
+def _rest_of(first: str, texts: Sequence[str]) -> list[str]:
+    """The pieces that go on what was broken off, past what another process quietly logged in between."""
+    pieces: list[str] = []
+    between = 0
+    for following in texts:
+        if _goes_on(following, first):
+            pieces.append(lines.said(following).strip())
+        elif between < _MOST_BETWEEN and lines.begins(following) and lines.is_harmless(following):
+            between += 1
+        else:
+            break
+    return pieces[: _MOST_PIECES - 1]
+
+
 def _goes_on(following: str, first: str) -> bool:
     """A half that has no beginning of its own, or the next line of what the same process says."""
-    if not following.strip() or _OF_A_TRACEBACK.match(lines.said(following)):
+    plain = lines.said(following)
+    if not plain.strip() or _OF_A_TRACEBACK.match(plain) or marks.EXCEPTION.match(plain):
         return False
     return not lines.begins(following) or (lines.begins(first) and lines.rank_of(following) == lines.rank_of(first))

@@ -220,7 +220,7 @@ class _Reader:
         if seen.bytes > HEAD_BYTES or not told:
             return
         texts = [text for raw in seen.head.encode().split(b"\n") for text in (lines.readable(raw) or [""])[-1:]]
-        wholes = list(rejoined(texts))
+        wholes = list(rejoined(self._of_the_last_start(texts)))
         if not wholes:
             return
         for at, numbers in self._worth_a_look([text for _, text in wholes]).items():
@@ -228,6 +228,12 @@ class _Reader:
             for row in claims(text, [self.rows[number] for number in sorted(numbers) if number < len(self.rows)]):
                 if row.id not in seen.hits and TELLING[row.tells] < told:
                     note(Meaning((row,), frozenset(), complains=False), text, place + 1, seen)
+
+    def _of_the_last_start(self, texts: list[str]) -> list[str]:
+        """What an earlier life said is left blank: places stay."""
+        starts = [pattern for means, pattern in self.marks if means == "start"]
+        last = max((at for at, text in enumerate(texts) if any(start.search(text) for start in starts)), default=0)
+        return [""] * last + texts[last:]
 
     def _worth_a_look(self, texts: list[str]) -> dict[int, set[int]]:
         """Places of texts that rows may claim, and the rows' numbers."""

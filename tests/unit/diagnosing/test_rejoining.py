@@ -41,3 +41,16 @@ def test_what_two_processes_say_is_not_put_together():
     assert diagnose(io.BytesIO(text.encode()), subject="paste").code == "attention-backend-refused", (
         "the half that knows"
     )
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "(Worker_TP1 pid=2) INFO 01-28 06:36:45 [a.py:1] Starting to load",
+        "[rank2]: W05-15 03:00:03 torch/distributed/run.py:766] Setting OMP_NUM_THREADS",
+    ],
+)
+def test_what_another_process_logs_in_between_does_not_part_the_halves(between: str):
+    first, second = LONG.split(" Reason")
+    text = f"{first}\n{between}\nReason{second}\n"
+    assert diagnose(io.BytesIO(text.encode()), subject="paste").code == "vllm-mla-backend-refused"
