@@ -19,6 +19,11 @@ LONGEST_REPORT = 6_000
 _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2,}")
 _FEWEST_WORDS = 3
+_MODEL_NAME = re.compile(
+    r"(?i)\b((?:kimi|qwen|glm|deepseek|minimax|nemotron|gemma|mistral|ernie|llama-?\d|step-?\d|gpt-oss)[\w.]*(?:-[\w.]+)*?)"
+    r"-(?:thinking|reasoning|flash|vision|vl|omni|audio|draft|chat|speculator)\b"
+)
+"""A part of a model's name says what it is called, not what happened."""
 _PROGRAMS = re.compile(
     r"^\s*(?:\w+[_.]\w[\w.]*(?:\(\))?: |(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[: ]"
     r"|[\w.]+ - (?:ERROR|WARNING|INFO)\b|File \"|Traceback |\[[\w.:/ -]+\]|\w+\(\w+|.{0,200}\bError: )"
@@ -32,7 +37,7 @@ def told(seen: Scan, hits: Sequence[Hit], rows: Iterable[FailureRow]) -> Hit | N
         return None
     written = [line for line in seen.head[:LONGEST_REPORT].splitlines() if line.strip()]
     own = [line for line in written if _is_a_persons(line)]
-    report = _SPACES.sub(" ", " ".join(own)).strip()
+    report = _MODEL_NAME.sub(r"\1", _SPACES.sub(" ", " ".join(own)).strip())
     if 2 * len(own) < len(written) or len(_WORD.findall(report)) < _FEWEST_WORDS:
         return None
     speaking = [row for row in rows if row.where == "words" and row.matches(report)]
