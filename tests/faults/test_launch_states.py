@@ -20,6 +20,7 @@ import pytest
 from tests.golden.deployments import recipe as golden
 from tests.ports import free_port
 from upright import store
+from upright.diagnosing import diagnose_file
 from upright.errors import LaunchError
 from upright.launching import launch, logs, restart, status, stop
 from upright.launching.locks import handing_over, is_supervised, supervising, trying
@@ -124,6 +125,23 @@ def test_it_hangs_and_comes_back(engine: Scripted):
     assert now.reason == "a question was not answered for 1 s, and no token counted"
     engine.is_("ok")
     assert engine.until("ready").reason is None
+
+
+def test_what_hangs_too_long_is_started_again(engine: Scripted):
+    """What it waited for is written down before it is ended, and `diagnose` names it."""
+    engine.is_("ok")
+    first = engine.launch(IMPATIENT.model_copy(update={"restarts": 1}))
+    engine.is_("hangs")
+    assert first.process is not None
+    now = engine.until("starting")
+    engine.is_("ok")
+    assert "it hung: a question was not answered for 1 s" in (now.reason or "")
+    assert f"process {first.process.pid} (" in (now.reason or "")
+    again = engine.until("ready")
+    assert again.restarts == 1
+    assert again.process != first.process
+    assert f"# process {first.process.pid} (" in (engine.directory.path / "stacks.txt").read_text()
+    assert diagnose_file(logs.previous(engine.directory)[0]).code == "hung-while-serving"
 
 
 def test_a_busy_engine_is_not_asked(engine: Scripted):

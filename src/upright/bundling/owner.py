@@ -7,6 +7,7 @@ import os
 import re
 import socket
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from upright.bundling.redacting import KnownIdentities
@@ -22,13 +23,25 @@ _USER_VARIABLES = ("USER", "LOGNAME", "SUDO_USER", "USERNAME")
 
 
 def known_of(directory: DeploymentDir) -> KnownIdentities:
+    here = known_here()
+    secrets = dict(here.secrets)
+    if directory.key_file.exists():
+        secrets[directory.key()] = "the deployment's key"
+    return replace(here, secrets=secrets, hosts=here.hosts | _hosts(directory))
+
+
+def known_here() -> KnownIdentities:
+    """Of this machine alone: for a log that belongs to no deployment."""
     folders = {str(home()): "$UPRIGHT_HOME"}
     if str(Path.home()) != "/":
         folders[str(Path.home())] = "~"
-    return KnownIdentities(secrets=_secrets(directory), folders=folders, users=_users(), hosts=_hosts(directory))
+    hosts = {socket.gethostname(), socket.gethostname().partition(".")[0]}
+    return KnownIdentities(
+        secrets=_secrets(), folders=folders, users=_users(), hosts=frozenset(hosts - {"", "localhost"})
+    )
 
 
-def _secrets(directory: DeploymentDir) -> dict[str, str]:
+def _secrets() -> dict[str, str]:
     known_secrets = {
         secret: f"the value of {name}"
         for name, secret in os.environ.items()
@@ -39,8 +52,6 @@ def _secrets(directory: DeploymentDir) -> dict[str, str]:
 
         if token := get_token():
             known_secrets[token] = "the token of the hub"
-    if directory.key_file.exists():
-        known_secrets[directory.key()] = "the deployment's key"
     return known_secrets
 
 
@@ -52,7 +63,7 @@ def _users() -> frozenset[str]:
 
 
 def _hosts(directory: DeploymentDir) -> frozenset[str]:
-    names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
+    names: set[str] = set()
     with suppress(RecordError):
         names.add(directory.read(Box).name)
     with suppress(RecordError):

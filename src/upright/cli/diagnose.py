@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 @click.argument("log", metavar="[LOG|DEPLOYMENT]", required=False)
 @click.option("--engine", type=EngineName(), help="Whose log it is, if its lines do not say so.")
 @click.option("-p", "--previous", is_flag=True, help="Of a deployment, the start before this one.")
+@click.option(
+    "--issue", is_flag=True, help="Print the text of an issue for the engine's tracker, without keys and names."
+)
 @output_options
-def command(log: str | None, engine: str | None, previous: bool, output: Output) -> None:
+def command(log: str | None, engine: str | None, previous: bool, issue: bool, output: Output) -> None:
     """Say why an engine fell, by its log and its machine, and what to change.
 
     Without a name it is the last deployment, or an `up` after it that was refused. A dash reads what is piped in:
@@ -34,11 +37,26 @@ def command(log: str | None, engine: str | None, previous: bool, output: Output)
         raise click.UsageError("--previous is for a deployment: a log is one file")
     diagnosis = _before(log) if previous else _diagnosis(log, engine)
     output.answer(diagnosis)
-    output.show(diagnosis_page(diagnosis, page_width()))
-    _tell_the_way(output, log)
-    _next(output, diagnosis, log)
+    if issue:
+        _file(output, diagnosis, log)
+    else:
+        output.show(diagnosis_page(diagnosis, page_width()))
+        _tell_the_way(output, log)
+        _next(output, diagnosis, log)
     if diagnosis.failed or (_is_a_log(log) and not diagnosis.stood):
         output.no()
+
+
+def _file(output: Output, diagnosis: Diagnosis, log: str | None) -> None:
+    from upright.bundling.issue import issue_text
+    from upright.bundling.owner import known_here, known_of
+    from upright.bundling.redacting import Redactor
+    from upright.errors import UsageError
+
+    if not diagnosis.failed:
+        raise UsageError(f"nothing failed in {diagnosis.subject}: there is nothing to file")
+    known = known_here() if _is_a_log(log) else known_of(_directory(log))
+    output.show(issue_text(diagnosis, Redactor(known)))
 
 
 def _diagnosis(log: str | None, engine: str | None) -> Diagnosis:

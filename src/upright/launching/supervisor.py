@@ -18,6 +18,7 @@ from types import FrameType
 from upright.endpoint.client import Endpoint
 from upright.errors import EndpointError, HostError, StoreError, UnansweredError
 from upright.home import close_to_others
+from upright.launching import stacks
 from upright.launching.causes import last_words, why_ended
 from upright.launching.launch import container_name, ending_seconds
 from upright.launching.locks import inherited, is_tried, supervising
@@ -36,6 +37,8 @@ from upright.store import DeploymentDir
 
 _FIRST_QUESTIONS = 5
 """Tries of the first question, once /health is 200, before the engine counts as broken."""
+_HUNG_LOOKS = 3
+"""So many looks in a row at which it hung, before it is ended and started again."""
 _STEADY_SECONDS = 3600.0
 """After so long a service a death is the first one again."""
 _LONGEST_PAUSE_SECONDS = 60
@@ -246,7 +249,8 @@ class Supervisor:
 
     def _watch(self) -> None:
         watch = HealthWatch(self._connect, self.recipe, self.deployment.keeping, self.directory.log)
-        while not self.stopping and self._runs():
+        hung = 0
+        while not self.stopping and hung < _HUNG_LOOKS and self._runs():
             seen = None
             if self.reached and (watch.due() or self.deployment.state != "ready"):
                 with self._may_be_interrupted():
@@ -254,7 +258,26 @@ class Supervisor:
                     seen = watch.look()
             if seen is not None and self._runs():  # a question fails too when the engine is gone
                 self._note(state=seen.state, reason=seen.reason)
+                hung = hung + 1 if seen.state == "hung" and self._may_restart() else 0
             self._pause(0.2 if self.deployment.state == "ready" else 2)
+        if hung >= _HUNG_LOOKS and not self.stopping:
+            self._give_up_waiting()
+
+    def _may_restart(self) -> bool:
+        """What hangs is ended only to be started again: else it is left as it is, for whoever wants to look."""
+        return not is_tried(self.directory) and self.deployment.restarts < self.deployment.keeping.restarts
+
+    def _give_up_waiting(self) -> None:
+        """It hung too long: what it waits for is written down where `diagnose` reads it, then it counts as broken."""
+        evidence: list[str] = []
+        process = self.deployment.process
+        if process is not None and self.recipe.runtime == "process" and self.deployment.machine is None:
+            with suppress(OSError):
+                evidence = stacks.standing(process)
+                stacks.dump(process, self.directory.path / stacks.FILE)
+        self.broken = "; ".join((f"it hung: {self.deployment.reason}", *evidence[:1]))
+        with suppress(OSError), self.directory.log.open("a") as log:
+            log.writelines(f"upright: {line}\n" for line in (self.broken, *evidence))
 
     def _runs(self) -> bool:
         """Whether the engine is there. A machine out of reach is no reason to give it up, nor is a full disk."""
