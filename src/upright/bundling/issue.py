@@ -5,16 +5,10 @@ from __future__ import annotations
 import re
 
 from upright.bundling.redacting import Redactor
+from upright.engines import ENGINES
 from upright.foreign import on_one_line, visible
 from upright.records.diagnosis import Diagnosis, Finding
 
-TRACKERS = {
-    "vllm": "https://github.com/vllm-project/vllm/issues/new/choose",
-    "sglang": "https://github.com/sgl-project/sglang/issues/new/choose",
-    "llama.cpp": "https://github.com/ggml-org/llama.cpp/issues/new/choose",
-    "ik_llama.cpp": "https://github.com/ikawrakow/ik_llama.cpp/issues/new/choose",
-    "ktransformers": "https://github.com/kvcache-ai/ktransformers/issues/new/choose",
-}
 _TITLE_CHARACTERS = 100
 _MOST_LINES = 40
 _STAMP = re.compile(r"^(?:\([^)]{1,60}\) ?)*(?:[A-Z]{4,8} \d\d-\d\d [\d:.]+ (?:\[[^\]]{1,80}\] ?)?)?")
@@ -37,8 +31,9 @@ def issue_text(diagnosis: Diagnosis, redactor: Redactor) -> str:
         "### What is known about it",
         redactor.text(_known(primary)),
     ]
-    if tracker := TRACKERS.get(diagnosis.engine or ""):
-        parts.append(f"<!-- file it at {tracker} after a search for its title there -->")
+    filed_for = ENGINES.get(diagnosis.engine or "")
+    if filed_for is not None and filed_for.log.tracker is not None:
+        parts.append(f"<!-- file it at {filed_for.log.tracker} after a search for its title there -->")
     return "\n\n".join(parts) + "\n"
 
 

@@ -20,7 +20,7 @@ _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2,}")
 _FEWEST_WORDS = 3
 _MODEL_NAME = re.compile(
-    r"(?i)\b((?:kimi|qwen|glm|deepseek|minimax|nemotron|gemma|mistral|ernie|llama-?\d|step-?\d|gpt-oss)[\w.]*(?:-[\w.]+)*?)"
+    r"(?i)\b((?:kimi|qwen|glm|deepseek|minimax|nemotron|gemma|mistral|ernie|step-?\d|gpt-oss)[\w.]*(?:-[\w.]+)*?)"
     r"-(?:thinking|reasoning|flash|vision|vl|omni|audio|draft|chat|speculator)\b"
 )
 """A part of a model's name says what it is called, not what happened."""

@@ -69,5 +69,7 @@ class Log:
     """Why its log may say nothing about memory."""
     maps_weights: bool = False
     """Whether the kernel maps its weights from the file: they are no memory that a process made."""
+    tracker: str | None = None
+    """Where its issues are filed."""
     clears_cache: bool = False
     """Whether it writes to its cache when it makes it; else a block is touched when it is first used."""

@@ -8,6 +8,7 @@ from upright.engines.llamacpp.log import LOG as ORIGIN
 
 LOG = replace(
     ORIGIN,
+    tracker="https://github.com/ikawrakow/ik_llama.cpp/issues/new/choose",
     shape=r"/ik_llama\.cpp/|^INFO \[ +\w+\] .*tid=\"|^llm_load_tensors:|\bmla_attn\s+=",
     silent_hint=None,
 )

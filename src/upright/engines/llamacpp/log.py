@@ -57,6 +57,7 @@ def _device(_: str, named: str | None) -> str | None:
 
 
 LOG = Log(
+    tracker="https://github.com/ggml-org/llama.cpp/issues/new/choose",
     memory=memory,
     timings=timings,
     timed=_TIMED,

@@ -65,6 +65,7 @@ def _weights_by_difference(report: MemoryReport) -> Iterator[Reading]:
 
 
 LOG = Log(
+    tracker="https://github.com/sgl-project/sglang/issues/new/choose",
     memory=memory,
     shape=r"[/\\]sglang[/\\]\S+\.py\b|\bsglang\.[a-z]\w+\.|\bServerArgs\("
     r"|^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:(?: [A-Z]{2,3}\d+)+\] |\] INFO: )",

@@ -76,6 +76,7 @@ def _worker(line: str) -> Rank:
 
 
 LOG = Log(
+    tracker="https://github.com/vllm-project/vllm/issues/new/choose",
     memory=memory,
     shape=r"^(?:INFO|WARNING|ERROR|CRITICAL|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d |[/\\]vllm[/\\]\S+\.py\b"
     r"|\bvLLM is using |\((?:APIServer|EngineCore|Worker|VllmWorker)\w* [^)]*pid=\d+\)|^vllm\b.*: error: "
