@@ -202,35 +202,6 @@ def test_an_engine_that_dies_is_started_again_but_not_for_ever(box: Upright, tin
     assert answer(box("restart", "--json"))["restarts"] == 0
 
 
-@pytest.mark.slow
-def test_an_engine_that_stands_still_is_started_again_and_named(box: Upright, tiny_model: Path, tmp_path: Path):
-    first = answer(
-        box(
-            "up",
-            tiny_model,
-            "--context",
-            "1k",
-            "--port",
-            str(free_port()),
-            "--restarts",
-            "1",
-            "--hung-after",
-            "2",
-            "--json",
-        )
-    )
-    os.kill(first["process"]["pid"], signal.SIGSTOP)
-    deadline = time.monotonic() + 120
-    while (now := answer(box("ps", "--json"))[0])["restarts"] == 0 or now["state"] != "ready":
-        assert time.monotonic() < deadline, now["history"]
-        time.sleep(0.2)
-    why = " ".join(step["reason"] or "" for step in now["history"])
-    assert "it hung: a question was not answered for 2 s" in why
-    assert f"process {first['process']['pid']} (llama-server) is stopped by a signal (SIGSTOP)" in why
-    assert "llama-server" in (tmp_path / "home/deployments/tiny-kimi/stacks.txt").read_text()
-    assert json.loads(box("diagnose", "tiny-kimi", "--previous", "--json").stdout)["code"] == "hung-stopped"
-
-
 def test_an_engine_killed_during_the_proof_fails_the_rung(box: Upright, tiny_model: Path, tmp_path: Path):
     port = free_port()
     deployment = answer(box("up", tiny_model, "--context", "1k", "--port", str(port), "--restarts", "0", "--json"))

@@ -8,6 +8,7 @@ from upright.engines.sglang.log import LOG as SGLANG_LOG
 
 LOG = replace(
     SGLANG_LOG,
+    tracker="https://github.com/kvcache-ai/ktransformers/issues/new/choose",
     shape=r"\[NativeMoEWrapper Layer \d+\]|\bCreating AMX_\w*MOE_TP\b|\bkt_kernel\b|\bkt_weight_path='",
     fork_of="sglang",
     phases=((r"\[NativeMoEWrapper Layer \d+\]", "weights"), *SGLANG_LOG.phases),
