@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from upright.benchmarking.promise import RequestPromise as RequestPromise
 from upright.benchmarking.prompts import Prompts, TokenGauge
 from upright.benchmarking.replaying import TraceReplay, replay_notes
 from upright.benchmarking.sampling import Sampler
+from upright.benchmarking.surroundings import Surveyor, disturbances
 from upright.benchmarking.verdict import marks, notes
 from upright.endpoint.client import Answer
 from upright.endpoint.guards import complaints
@@ -78,14 +80,17 @@ def measure(
     sampler = Sampler(subject.target, subject.metrics_path)
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     every = max(1, shape.requests * shape.turns // 32)
+    surveyor, began = Surveyor(subject.target.host, subject.target.port), time.monotonic()
+    before = surveyor.look()
     tally, flight = run(
         subject.target, source, load, on_tick=on_tick, beside=sampler.start, sample_every=every,
         on_landing=replay.landed if replay else None,
     )  # fmt: skip
     cell = _cell(subject, shape, place, at, tally, flight, sampler.view(tally), promise)
     paced = replay is not None
+    disturbed = disturbances(before, surveyor.look(), time.monotonic() - began, os.cpu_count() or 1)
     told = replay_notes(replay.figures, cell) if replay else ()
-    remarks = (*told, *notes(cell, paced=paced))
+    remarks = (*told, *notes(cell, paced=paced), *disturbed)
     return Cell.model_validate({**dict(cell), "marks": marks(cell, paced=paced), "notes": remarks})
 
 
