@@ -54,6 +54,7 @@ WORDS: dict[str, list[str]] = {
     "launch": ["launch", "emacs"],
     "verify": ["verify", "nothing"],
     "replay": ["replay", "nothing"],
+    "record": ["record", "nothing"],
     "field-test": ["field-test", "--budget", "1s", "--box", "dgx-spark", "--dry-run"],
     "index": ["index", "nothing"],
     "site": ["site", "nothing"],

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines.test_ladder import llama
+from tests.unit.benchmarking.test_recording import replayed_through
 from upright.benchmarking.bench import subject
 from upright.benchmarking.cell import CellPlace, measure
 from upright.benchmarking.known import of_address
@@ -64,6 +65,22 @@ def test_sub_agents_find_what_was_said_before_them(llama_server: Path, tiny_mode
     assert abs(cell.engine.cached_tokens - cell.cached_tokens) <= 0.01 * prompts
     print(cell.notes)
     assert cell.cached_tokens > 0.4 * prompts, cell.notes
+
+
+def test_a_session_is_recorded_and_replayed_from_its_record(llama_server: Path, tiny_model: Path) -> None:
+    """Lengths by llama.cpp's own count, though the client did not ask for one; then the record is replayed."""
+    turns = (TraceTurn(new_tokens=60, output_tokens=8), TraceTurn(new_tokens=40, output_tokens=8))
+    fork = TraceSession(forked_from=TraceFork(session=1, turn=2), turns=turns)
+    made = AgentTrace(title="made", source="a test", sessions=(TraceSession(turns=TURNS[:3]), fork))
+    with llama(llama_server, tiny_model, context=2048, slots=2) as url:
+        told = replayed_through(url, made, "tiny-kimi")
+        again = replayed_through(url, told, "tiny-kimi")
+    for trace in (told, again):
+        assert [session.forked_from for session in trace.sessions] == [None, fork.forked_from]
+        for session, asked in zip(trace.sessions, made.sessions, strict=True):
+            assert [turn.output_tokens for turn in session.turns] == [turn.output_tokens for turn in asked.turns]
+            lengths = [turn.new_tokens for turn in asked.turns]
+            assert [turn.new_tokens for turn in session.turns] == pytest.approx(lengths, rel=0.1, abs=16)
 
 
 def test_without_a_prefix_cache_nothing_comes_from_it(llama_server: Path, tiny_model: Path) -> None:

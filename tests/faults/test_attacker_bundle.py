@@ -56,6 +56,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "catalog": ("catalog", "show", "gpus", "{text}"),
     "fetch": ("fetch", "{text}", "--dry-run"),
     "read": ("read", "{text}"),
+    "record": ("record", "d", "--for", "1s"),
 }
 NARROW = ("logs", "ps-json")
 """The log itself, line by line; JSON, which is whole, however long."""

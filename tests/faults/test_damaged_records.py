@@ -22,7 +22,7 @@ from upright.store import DeploymentDir
 from upright.store.journal import sealed
 
 ROOT = Path(__file__).parent.parent.parent
-VERBS = ("restart", "down", "connect", "bundle", "report", "residuals", "diagnose", "prove", "bench")
+VERBS = ("restart", "down", "connect", "bundle", "report", "residuals", "diagnose", "prove", "bench", "record")
 WHOLE = deployment("whole").to_json()
 DEEP = {
     "lists": "[" * 100_000,

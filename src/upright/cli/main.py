@@ -49,6 +49,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Evidence and use": {
         "prove": "Climb the proof ladder on a running deployment, or on anybody's server.",
         "bench": "Measure what an endpoint carries, and say what really happened.",
+        "record": "Record your own agent's session as a trace: lengths, times and shared prefixes, never text.",
         "connect": "Print the settings for a client.",
         "monitor": "Write what Prometheus and Grafana need to watch deployments.",
         "residuals": "Show what an engine took against what was planned, term by term.",
