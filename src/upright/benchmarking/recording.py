@@ -42,13 +42,17 @@ class PrefixChain:
         return sum(self.lengths[:alike]) / max(1, sum(self.lengths))
 
 
-@dataclass
+@dataclass(eq=False)
 class RecordedTurn:
     """One request and its answer."""
 
     session: RecordedSession
     chain: PrefixChain
     sent_at: float
+    size: int
+    """Messages of its prompt."""
+    answer_mark: bytes = b""
+    """The chain with the first message after what it goes on from: that turn's answer, unless it was compacted."""
     ended_at: float | None = None
     """None while it is in flight, and of one that failed."""
     prompt_tokens: int = 0
@@ -86,6 +90,9 @@ class TraceRecorder:
                 self.passed_over += 1
                 return None
             before = next((self._heads[mark] for mark in reversed(chain.hashes[:-1]) if mark in self._heads), None)
+            mark = chain.hashes[before.size] if before is not None else b""
+            if before is not None and _is_return(before, mark):
+                self._sessions.append(_apart(before))
             going_on = before is not None and before is _last(before.session)
             session = before.session if before is not None and going_on else RecordedSession(before)
             if not going_on:
@@ -93,7 +100,7 @@ class TraceRecorder:
                     self.passed_over += 1
                     return None
                 self._sessions.append(session)
-            turn = RecordedTurn(session, chain, at)
+            turn = RecordedTurn(session, chain, at, len(chain.hashes), mark)
             session.turns.append(turn)
             return turn
 
@@ -152,6 +159,26 @@ def _last(session: RecordedSession) -> RecordedTurn | None:
     return next((turn for turn in reversed(session.turns) if not turn.failed), None)
 
 
+def _is_return(before: RecordedTurn, mark: bytes) -> bool:
+    """Whether a session goes on from there after a sub-agent that did so first, and has ended."""
+    tail = [turn for turn in _tail(before) if not turn.failed]
+    return bool(tail) and all(turn.ended_at is not None for turn in tail) and tail[0].answer_mark == mark
+
+
+def _apart(before: RecordedTurn) -> RecordedSession:
+    """What followed that turn so far, as a fork of its own."""
+    fork = RecordedSession(before, _tail(before))
+    before.session.turns = before.session.turns[: -len(fork.turns)]
+    for turn in fork.turns:
+        turn.session = fork
+    return fork
+
+
+def _tail(turn: RecordedTurn) -> list[RecordedTurn]:
+    turns = turn.session.turns
+    return turns[next(place for place, one in enumerate(turns) if one is turn) + 1 :]
+
+
 def _trace(sessions: Sequence[RecordedSession], title: str) -> AgentTrace | None:
     told = sorted((one for one in sessions if one.answered), key=lambda session: session.answered[0].sent_at)
     if not told:
@@ -200,6 +227,8 @@ def _is_compaction(session: RecordedSession) -> bool:
     left = session.left
     if left is None or left.session.left is not None or left is not left.session.answered[0]:
         return False
+    if any(turn.answer_mark == session.answered[0].answer_mark for turn in left.session.answered[1:2]):
+        return False
     return all((turn.ended_at or 0.0) <= session.answered[0].sent_at for turn in left.session.answered)
 
 
@@ -237,16 +266,19 @@ def _fork(session: RecordedSession, places: dict[int, tuple[int, int]]) -> Trace
     if left is None:
         return None
     place, before = places[id(left.session)]
-    turn = min(before + left.session.answered.index(left) + 1, MOST_TURNS)
+    turn = min(before + _place(left) + 1, MOST_TURNS)
     return TraceFork(session=place, turn=turn, joined=_is_joined(session))
 
 
 def _is_joined(fork: RecordedSession) -> bool:
     """Whether the session that it left went on only when it had ended."""
     assert fork.left is not None
-    turns = fork.left.session.answered
-    later = turns[turns.index(fork.left) + 1 :]
+    later = fork.left.session.answered[_place(fork.left) + 1 :]
     return bool(later) and later[0].sent_at >= _ended(fork)
+
+
+def _place(turn: RecordedTurn) -> int:
+    return next(place for place, one in enumerate(turn.session.answered) if one is turn)
 
 
 def _ended(session: RecordedSession) -> float:

@@ -95,6 +95,27 @@ def test_sub_agents_are_forks_and_are_waited_for() -> None:
     assert second.turns == (TraceTurn(new_tokens=40, output_tokens=10),)
 
 
+def test_a_session_that_waited_for_its_sub_agents_goes_on() -> None:
+    """The sub-agents ask first: which of them is the session is known when it goes on."""
+    talk = Talker()
+    talk.ask(("a",), 0, 1, (100, 20))
+    one = talk.recorder.began(said("a", "b", "task one"), 2)
+    two = talk.recorder.began(said("a", "b", "task two"), 2.5)
+    assert one is not None
+    assert two is not None
+    talk.recorder.ended(one, 4, (130, 10))
+    talk.recorder.ended(two, 5, (140, 10))
+    talk.ask(("a", "b", "task one", "c", "d"), 6, 7, (160, 10))
+    talk.ask(("a", "b", "results"), 9, 10, (170, 10))
+    first, second, third = talk.trace().sessions
+    assert [turn.new_tokens for turn in first.turns] == [100, 50]
+    assert first.turns[1].wait_seconds == 2.0, "since the last sub-agent ended"
+    assert [turn.new_tokens for turn in second.turns] == [10, 20]
+    assert [turn.new_tokens for turn in third.turns] == [20]
+    for fork in (second, third):
+        assert fork.forked_from == TraceFork(session=1, turn=1, joined=True)
+
+
 def test_a_beginning_that_goes_on_alone_is_a_compaction() -> None:
     talk = Talker()
     talk.ask(("a",), 0, 1, (100, 20))
