@@ -27,8 +27,11 @@ def test_the_rows_are_the_fit():
     assert row("vllm-draft").gib.best == pytest.approx(found.draft, abs=0.006)
     assert row("vllm-graphs").gib.best == pytest.approx(found.graphs, abs=0.006)
     assert row("vllm-graphs-draft").gib.best == pytest.approx(found.graphs_with_draft, abs=0.006)
-    others = row("vllm-runtime-before-0.21").gib
-    assert others.low <= fit(HOPPER).runtime <= others.high
+    # The row holds other models too; Kimi on H200 is one of its starts with vLLM's own 1,024 sequences.
+    others, crowded = row("vllm-runtime-before-0.21"), fit(HOPPER).runtime
+    assert "7.9 to 8.5 where the sampler is profiled" in others.why
+    assert 7.9 <= crowded <= 8.5 <= others.gib.high <= crowded + 0.7
+    assert others.gib.low <= others.gib.best <= crowded
 
 
 def test_the_rows_name_the_images_that_they_were_fitted_on():

@@ -30,6 +30,8 @@ ACCEPTED = (0.21, 0.56)
 # A step is a sum of what is read and sent. In the runs that were fitted, multiplying takes up to an eighth of it; where
 # it would take twice that, no run tells how they add up.
 COMPUTE_SHARE = 0.25
+# Tokens of a prompt for each of its answer, in the served loads that were fitted.
+PROMPT_PER_ANSWER = 8
 # Bytes a second and lane, one way.
 _LANE = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
@@ -45,8 +47,10 @@ class SpeedCase:
     layered: Layered | None
 
     def step(self, context: float, *, more_layers: int = 0) -> DecodeStep:
+        """As users see it: beside the step itself its share of the prompts that others bring meanwhile."""
         skew, users = self.row.constants.expert_skew, self.plan.goal.users
-        return total(self.amounts(users, context, skew, more_layers=more_layers), self.row.constants)
+        step = self.amounts(users, context, skew, more_layers=more_layers)
+        return total((*step, *self._others_prompts(users, int(context))), self.row.constants)
 
     def amounts(self, batch: int, context: float, skew: float, *, more_layers: int = 0) -> Iterable[Amount]:
         if self.layered is not None:
@@ -57,18 +61,28 @@ class SpeedCase:
             return layered_step(moved, self.row.kernels, batch=batch, context=context, skew=skew)
         assert self.silicon is not None
         guesses = GUESSES if self.plan.goal.draft else 0
-        step = step_amounts(
+        return step_amounts(
             self.work, self.silicon, self.row.kernels, batch=batch, context=context, guesses=guesses, skew=skew
         )
-        return (*step, *self._others_prompts(batch, int(context)))
 
     def _others_prompts(self, batch: int, context: int) -> Iterable[Amount]:
-        """Where the constants were fitted on served loads: a step's share of the prompts that are read meanwhile."""
-        assert self.silicon is not None
+        """Where the constants were fitted on served loads: a step's share of the prompts that are read meanwhile.
+
+        What of a longer context is new at a turn was not measured: prompts are as long beside an answer as they were.
+        """
         answer = self.row.answer_tokens
-        if answer is None or batch < 2 or not context:
+        if answer is None or self.silicon is None or batch < 2 or not context:
             return ()
-        return others_prompts(prompt_amounts(self.work, self.silicon, context), batch, answer)
+        prompt = prompt_amounts(self.work, self.silicon, min(context, PROMPT_PER_ANSWER * answer))
+        return others_prompts(prompt, batch, answer / self._tokens_a_step())
+
+    def _tokens_a_step(self) -> float:
+        """With a draft an answer takes fewer steps, and each meets more of the prompts."""
+        if not self.plan.goal.draft:
+            return 1.0
+        fewest, most = ACCEPTED
+        accepted = self.plan.goal.acceptance
+        return 1 + GUESSES * ((fewest + most) / 2 if accepted is None else accepted)
 
     def compute_bound(self, context: float) -> bool:
         """Whether so many tokens a step are more to multiply than the constants know of."""

@@ -34,7 +34,7 @@ def prompt_amounts(work: Work, silicon: Silicon, tokens: int, chunk: int = CHUNK
         yield Amount("all-reduce", bandwidth, (2 * work.layers + 1) * sent)
 
 
-def others_prompts(prompt: Iterable[Amount], batch: int, answer_tokens: int) -> Iterable[Amount]:
+def others_prompts(prompt: Iterable[Amount], batch: int, answer_steps: float) -> Iterable[Amount]:
     """While it is answered, each request waits once for the prompt of every other one: that much a step."""
-    share = (batch - 1) / answer_tokens
+    share = (batch - 1) / answer_steps
     return (Amount("prompts", amount.constant, share * amount.amount) for amount in prompt)

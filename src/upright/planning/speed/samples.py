@@ -50,7 +50,7 @@ class RankSample:
             batch=self.batch, context=self.context, guesses=self.guesses, skew=skew,
         )  # fmt: skip
         if self.kind == "served":
-            yield from others_prompts(prompt, self.batch, self.output_tokens)
+            yield from others_prompts(prompt, self.batch, self.output_tokens * self.batch / self.tokens)
 
 
 @dataclass(frozen=True)
