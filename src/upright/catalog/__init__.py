@@ -9,7 +9,7 @@ A name that is not there is a CatalogError with near names; a wrong row is one t
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from upright.catalog.loader import KINDS, files, row_by_id, rows, rows_of_file, rows_wanted, user_folder
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from upright.catalog.rows.advisory import AdvisoryRow
-    from upright.catalog.rows.base import Row
+    from upright.catalog.rows.base import Owner, Row
     from upright.catalog.rows.constraint import ConstraintRow
     from upright.catalog.rows.engine import CompatRow, FlagRow, ImageRow
     from upright.catalog.rows.failure import FailureRow
@@ -243,16 +243,30 @@ def healthy_lines() -> tuple[str, ...]:
     return tuple((OURS / "healthy_lines.txt").read_text(encoding="utf-8").splitlines())
 
 
-_LAST_WORD = ("user", "catalogue", "upright", "package")
+_LAST_WORD: tuple[Owner, ...] = ("user", "catalogue", "upright", "package")
 """Whose row of a name holds, as the rows of a kind are laid over each other."""
 
 
 def find_model(name: str) -> ModelRow | None:
     """As `model`, but None when there is none; reads only the files that mention the name."""
     wanted = bare(name).partition(":")[0]
-    for path, owner in sorted(
-        files("models"), key=lambda path_owner: (_LAST_WORD.index(path_owner[1]), path_owner[0].stem != wanted)
-    ):
+    paths = files("models")
+    for owner in _LAST_WORD:
+        inside = tuple(path for path, whose in paths if whose == owner)
+        row = _our_model(wanted, inside) if owner == "upright" else _model_in(wanted, inside, owner)
+        if row is not None:
+            return row
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _our_model(wanted: str, paths: tuple[Path, ...]) -> ModelRow | None:
+    """Asked many times for a plan; our own files do not change beneath us."""
+    return _model_in(wanted, paths, "upright")
+
+
+def _model_in(wanted: str, paths: tuple[Path, ...], owner: Owner) -> ModelRow | None:
+    for path in sorted(paths, key=lambda path: path.stem != wanted):
         if wanted in path.read_text(encoding="utf-8", errors="replace").lower():
             for row in rows_of_file("models", path, owner):
                 if wanted in names_of(row):

@@ -12,6 +12,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -78,6 +80,10 @@ _ALL = (
     RowKind("patches", "patch:PatchRow", "patches: one edit of an installed engine, with its proof and its end"),
 )
 KINDS: Mapping[str, RowKind] = MappingProxyType({kind.name: kind for kind in _ALL})
+_LOOKED_AT: ContextVar[tuple[dict[str, Mapping[str, Row]], dict[str, bool]] | None] = ContextVar(
+    "_LOOKED_AT", default=None
+)
+"""Within `one_catalogue`: rows by kind, and whether others laid rows over them."""
 
 
 def user_folder() -> Path:
@@ -91,9 +97,25 @@ def kind_named(name: str) -> RowKind:
     return KINDS[name]
 
 
+@contextmanager
+def one_catalogue() -> Iterator[None]:
+    """Until it ends, nobody looks again whether rows were laid over ours: a plan rests on one catalogue."""
+    if _LOOKED_AT.get() is not None:
+        yield
+        return
+    token = _LOOKED_AT.set(({}, {}))
+    try:
+        yield
+    finally:
+        _LOOKED_AT.reset(token)
+
+
 def rows(kind: str) -> Mapping[str, Row]:
     """All rows of the kind by id."""
-    return _rows(kind_named(kind), user_folder(), row_folders(), taken_versions())
+    kinds, _ = _LOOKED_AT.get() or ({}, {})
+    if kind not in kinds:
+        kinds[kind] = _rows(kind_named(kind), user_folder(), row_folders(), taken_versions())
+    return kinds[kind]
 
 
 def rows_mentioning(kind: str, text: str) -> Mapping[str, Row]:
@@ -125,9 +147,10 @@ def rows_wanted(kind: str, wanted: Callable[[str], bool]) -> Mapping[str, Row]:
 
 def row_by_id(kind: str, id_: str) -> Row | None:
     """One row by its id. Of a long file of ours only the part that holds it is parsed."""
-    named = kind_named(kind)
-    laid_over = _brought_files(kind) or _taken_files(kind) or _their_files(kind)
-    return rows(kind).get(id_) if laid_over else _one_row(named, id_)
+    _, laid_over = _LOOKED_AT.get() or ({}, {})
+    if kind not in laid_over:
+        laid_over[kind] = bool(_brought_files(kind) or _taken_files(kind) or _their_files(kind))
+    return rows(kind).get(id_) if laid_over[kind] else _one_row(kind_named(kind), id_)
 
 
 def rows_of_file(kind: str, path: Path, owner: Owner = "upright") -> tuple[Row, ...]:
@@ -144,10 +167,11 @@ def rows_of_file(kind: str, path: Path, owner: Owner = "upright") -> tuple[Row, 
 
 
 def compile_ours() -> None:
-    """All our rows, kept for commands that start: when the package is built."""
+    """All our rows, kept for commands that start: when the package is built. What is kept already stays as it is."""
     for kind in KINDS:
         for path in _our_files(kind):
-            keep_rows(path, _text(path), rows_of_file(kind, path), anyway=True)
+            if kept_rows(path, text := _text(path)) is None:
+                keep_rows(path, text, rows_of_file(kind, path), anyway=True)
 
 
 def files(kind: str) -> tuple[tuple[Path, Owner], ...]:

@@ -1,6 +1,6 @@
 """A plan or a recipe, and an engine's rows -> what it must not do, and what it had better not."""
 
-from upright.constraining.judging import Breach, breaches, notes, refuse, told
+from upright.constraining.judging import Breach, breaches, concerning, notes, refuse, told
 from upright.constraining.situation import Situation, circumstances, of_plan, of_recipe
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "Situation",
     "breaches",
     "circumstances",
+    "concerning",
     "notes",
     "of_plan",
     "of_recipe",

@@ -29,9 +29,9 @@ class Breach:
         return f"{self.row.title}: {self.row.about.rstrip('.')} (constraints/{self.row.id})"
 
 
-def breaches(situation: Situation) -> tuple[Breach, ...]:
-    """What is not kept, the refused ones first."""
-    broken = (_breach(row, situation) for row in constraints(situation.engine))
+def breaches(situation: Situation, among: Iterable[ConstraintRow] | None = None) -> tuple[Breach, ...]:
+    """What is not kept, the refused ones first; of these rows, where somebody has looked before."""
+    broken = (_breach(row, situation) for row in (constraints(situation.engine) if among is None else among))
     return tuple(sorted((breach for breach in broken if breach), key=lambda breach: not breach.refused))
 
 
@@ -69,8 +69,21 @@ def _breach(row: ConstraintRow, situation: Situation) -> Breach | None:
     return Breach(row, fact)
 
 
+def concerning(situation: Situation) -> tuple[ConstraintRow, ...]:
+    """The rows of its engine that speak of such a box, model and build, whatever a plan settles."""
+    return tuple(row for row in constraints(situation.engine) if _concerns(row.when, situation))
+
+
 def applies(when: When, situation: Situation) -> bool:
     """Whether the row speaks of this. What is not known, no row speaks of."""
+    return _concerns(when, situation) and (
+        _any(when.cache_types, (situation.fact("cache_type"),))
+        and _any(when.backends, (situation.fact("backend"),))
+        and all(_larger(situation.fact(name), bound) for name, bound in when.more_than.items())
+    )
+
+
+def _concerns(when: When, situation: Situation) -> bool:
     about = situation.circumstances
     return (
         _inside(situation.version, when.versions)
@@ -79,16 +92,13 @@ def applies(when: When, situation: Situation) -> bool:
         and _any(when.architectures, (about.architecture,))
         and _any(when.models, (about.model,))
         and _any(when.artifacts, (about.artifact,))
-        and _any(when.cache_types, (situation.fact("cache_type"),))
         and _any(when.formats, (about.expert_format,))
         and _any(when.thinking, (about.thinking,))
         and when.block in (None, about.expert_block)
-        and _any(when.backends, (situation.fact("backend"),))
         and when.unified_memory in (None, about.unified_memory)
         and when.without_patch not in about.patches
         and _any(when.images, (about.image,))
         and not (when.upstream and about.image)
-        and all(_larger(situation.fact(name), bound) for name, bound in when.more_than.items())
     )
 
 

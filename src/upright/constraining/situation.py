@@ -146,7 +146,7 @@ def _thinking(model: Model) -> ThinkingDefault | None:
 
 def unified(box: Box) -> bool:
     """Whether GPU and system share one memory."""
-    rows = (find("gpus", gpu.row) for gpu in box.gpus if gpu.row)
+    rows = (find("gpus", name) for name in {gpu.row for gpu in box.gpus if gpu.row})
     return any(isinstance(row, GpuRow) and row.unified_memory for row in rows)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from upright import catalog
 from upright.catalog.model_records import row_of
@@ -47,6 +48,7 @@ def _results(row: ModelRow, box: Box) -> Iterator[Published]:
     names = {row.id, row.name, *row.aliases, *(artifact.repository for artifact in row.artifacts)}
     lower = frozenset(part.lower() for name in names for part in (name, name.rpartition("/")[2]))
 
+    @cache
     def same(name: str) -> bool:
         """Of one silicon: server, workstation and Max-Q editions are one class."""
         other = catalog.find("gpus", GPU_NAMES.get(name, name))
@@ -79,17 +81,13 @@ def _trade(results: Sequence[Published], plan: Plan) -> Note | None:
     if plan.memory_fraction is None or plan.kv.copies * plan.parallel.decode_context < 2:
         return None
     middle = plan.speed.context_tokens if plan.speed else plan.context_tokens // 2
-    pairs = [
-        (one, many)
-        for one in results
-        for many in results
-        if _ranks(one) == (plan.parallel.tensor, 1)
-        and _ranks(many)[0] == plan.parallel.tensor
-        and _ranks(many)[1] > 1
-        and one.concurrency == many.concurrency == 1
-        and _apart(one) == _apart(many)
-        and not one.speculation
-    ]
+    alone = [(seen, _ranks(seen)) for seen in results if seen.concurrency == 1 and not seen.speculation]
+    sharing: dict[tuple[object, ...], list[Published]] = {}
+    for seen, (tensor, ranks) in alone:
+        if tensor == plan.parallel.tensor and ranks > 1:
+            sharing.setdefault(_apart(seen), []).append(seen)
+    whole = [seen for seen, spread in alone if spread == (plan.parallel.tensor, 1)]
+    pairs = [(one, many) for one in whole for many in sharing.get(_apart(one), ())]
     if not pairs:
         return None
     one, many = max(pairs, key=lambda pair: (-abs(pair[0].context_tokens - middle), _ranks(pair[1])[1], pair[0].date))

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from upright.constraining import Breach, breaches, circumstances, of_plan
+from upright.catalog.rows.constraint import ConstraintRow
+from upright.constraining import Breach, Situation, breaches, circumstances, concerning, of_plan
 from upright.planning.speed.predict import image_patches
 from upright.planning.wishes import heads_divide, most_ranks
 from upright.records.box import Box
@@ -41,18 +42,16 @@ class Rules:
     def about(self) -> Circumstances:
         return circumstances(self.model, self.box, self.goal.image, image_patches(self.goal.image))
 
+    @cached_property
+    def _rows(self) -> tuple[ConstraintRow, ...]:
+        return concerning(self._situation(Parallel(), "bf16"))
+
     def broken(self, parallel: Parallel, dtype: str, fraction: float | None = None) -> tuple[Breach, ...]:
-        return breaches(
-            of_plan(
-                self.engine,
-                self.version,
-                self.about,
-                parallel,
-                dtype,
-                memory_fraction=fraction,
-                draft=self.goal.draft,
-            )
-        )
+        return breaches(self._situation(parallel, dtype, fraction), self._rows)
+
+    def _situation(self, parallel: Parallel, dtype: str, fraction: float | None = None) -> Situation:
+        draft = self.goal.draft
+        return of_plan(self.engine, self.version, self.about, parallel, dtype, memory_fraction=fraction, draft=draft)
 
     def cache_type(self, usual: str) -> str:
         """The usual one, or the first that no row speaks against where a row does."""

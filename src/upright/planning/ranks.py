@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from upright.catalog.model_records import row_of
@@ -183,12 +183,18 @@ def _with_gpu_experts(case: RankCase) -> RankCase:
 
 def _ranks(case: RankCase) -> tuple[_Rank, ...]:
     share = rank_share(case.shape, case.parallel.tensor, case.parallel.decode_context)
+    block = case.share.block_tokens * case.parallel.decode_context
+
+    @cache
+    def held_in(layers: int) -> Held:
+        """All ranks of a stage hold the same."""
+        depth = Fraction(layers, case.model.architecture.layers)
+        return held_by(case.shape, case.storage, share=share, tensor=case.parallel.tensor, depth=depth, block=block)
+
     found = []
     for index, device in enumerate(case.gpus):
         stage = case.stages[index // case.parallel.tensor]
-        depth = Fraction(stage.layers, case.model.architecture.layers)
-        block = case.share.block_tokens * case.parallel.decode_context
-        held = held_by(case.shape, case.storage, share=share, tensor=case.parallel.tensor, depth=depth, block=block)
+        held = held_in(stage.layers)
         fixed = _fixed(case, device, stage)
         runtime = next(found.bytes for found in fixed if found.term == "runtime")
         budget = fractions.budget(case.share, device, case.fraction, case.fraction_why, runtime)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from upright.catalog.loader import one_catalogue
 from upright.engines import engine_named
 from upright.engines.facets.budget import GpuShare, Margin
 from upright.engines.facets.spread import Layers, Ranks
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 START_CONTEXTS: dict[Use, int] = {"coding-agent": 65_536, "chat": 32_768, "batch": 8_192, "long-documents": 131_072}
 
 
+@one_catalogue()
 def plan(
     box: Box,
     model: Model,

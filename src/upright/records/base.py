@@ -83,7 +83,8 @@ class Record(Versioned):
     def to_dict(self) -> dict[str, Any]:
         """The file's content: envelope first, then the fields."""
         envelope = self._envelope()
-        return {"record": envelope.pop("record"), "schema": envelope.pop("schema"), "digest": self.digest, **envelope}
+        digest = hashlib.sha256(canonical(envelope)).hexdigest()
+        return {"record": envelope.pop("record"), "schema": envelope.pop("schema"), "digest": digest, **envelope}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
@@ -221,9 +222,11 @@ def _first_of(error: ValidationError) -> str:
 
 def _whole(data: Any) -> Any:
     """2.0 as 2, so that equal records have equal digests whichever tool wrote the number."""
+    if data is None or isinstance(data, str | int):  # most of a record, and the quickest to tell
+        return data
     if isinstance(data, float):
         return int(data) if data.is_integer() else data
-    if isinstance(data, Mapping):
+    if isinstance(data, dict | Mapping):
         return {name: _whole(member) for name, member in data.items()}
     if isinstance(data, list | tuple):
         return [_whole(element) for element in data]

@@ -10,13 +10,13 @@ import io
 import json
 import shlex
 from collections.abc import Sequence
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from upright.errors import UprightError, UsageError
-from upright.planning.artifacts import choice
+from upright.planning.artifacts import ArtifactChoice, choice
 from upright.records.base import Part
 from upright.records.box import Box
 from upright.records.model import Model
@@ -190,11 +190,16 @@ def _request(question: PageCase) -> PlanRequest:
     return PlanRequest(_chosen(question.model), _box(question), question.goal)
 
 
-def _chosen(model: str) -> Any:
-    from upright.planning.artifacts import ArtifactChoice
+def _chosen(model: str) -> ArtifactChoice:
     from upright.reading import read
 
-    return ArtifactChoice(read(model)) if model.startswith(DROPPED) else choice(model, _unknown)
+    return ArtifactChoice(read(model)) if model.startswith(DROPPED) else _in_catalogue(model)
+
+
+@lru_cache(maxsize=64)
+def _in_catalogue(model: str) -> ArtifactChoice:
+    """A page's catalogue does not change, and a slider asks for the same model again."""
+    return choice(model, _unknown)
 
 
 def _unknown(model: str) -> Model:

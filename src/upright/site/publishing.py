@@ -19,7 +19,7 @@ from typing import Any
 
 from upright import __version__
 from upright.bounds.values import decoded
-from upright.catalog.loader import KINDS, rows
+from upright.catalog.loader import compile_ours
 from upright.errors import UsageError
 from upright.site.evidence_pages import EVIDENCE, evidence_files
 from upright.site.first_answers import First, catalogue_version, choices, first_answers
@@ -64,8 +64,7 @@ def publish(
     """
     contents = {part.name: (part, part.content(parts or parts_folder())) for part in site_parts()}
     _make_way(folder)
-    for kind in KINDS:
-        rows(kind)  # compiled at first use: the worker parses no YAML
+    compile_ours()  # so that the worker parses no YAML
     for name, content in _worker_files(contents):
         _write(folder, name, content)
     worker_bytes = _bytes(folder)
