@@ -21,6 +21,20 @@ from typing import Any, ClassVar
 
 PATIENCE = 300.0
 """Seconds: two busy cores are no bug."""
+_PIECE_BYTES = 1 << 16
+
+
+class Line:
+    """A line to the internet of so many bytes a second."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self._rate, self._free_at, self._lock = bytes_per_second, 0.0, threading.Lock()
+
+    def wait(self, count: int) -> None:
+        with self._lock:
+            self._free_at = max(self._free_at, time.monotonic()) + count / self._rate
+            until = self._free_at
+        time.sleep(max(0.0, until - time.monotonic()))
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -32,15 +46,24 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         ".json": "application/json",
     }
 
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        """At the line's rate, where one is set: all that is asked for together shares it."""
+        line: Line | None = self.server.line  # type: ignore[attr-defined]
+        while piece := source.read(_PIECE_BYTES):
+            if line is not None:
+                line.wait(len(piece))
+            outputfile.write(piece)
+
     def log_message(self, *_: object) -> None:
         self.server.reached.append(self.path)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
-def served(folder: Path, reached: list[str] | None = None) -> Iterator[str]:
+def served(folder: Path, reached: list[str] | None = None, line: Line | None = None) -> Iterator[str]:
     """As any file server would, on loopback; what was asked of it is appended to `reached`."""
     handler = functools.partial(Handler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.line = line  # type: ignore[attr-defined]
         server.reached = [] if reached is None else reached  # type: ignore[attr-defined]
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

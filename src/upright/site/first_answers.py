@@ -81,9 +81,14 @@ def first_answers(first: First, told: Callable[[str], None]) -> Iterator[tuple[s
     for done, (model, box) in enumerate(cases):
         if done % _TOLD_EVERY == 0:
             told(f"first answers: {done} of {len(cases)}")
-        planned = plan_request(PlanRequest(chosen(model), box_record(box)))
-        answer = plan_answer(planned, planned.plans[:1], (model, "--box", box))
-        yield f"{model}/{box}", json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        yield f"{model}/{box}", first_answer(model, box)
+
+
+def first_answer(model: str, box: str) -> str:
+    """As JSON, as short as it can be written."""
+    planned = plan_request(PlanRequest(chosen(model), box_record(box)))
+    answer = plan_answer(planned, planned.plans[:1], (model, "--box", box))
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
 def _model(row: Any) -> dict[str, Any]:

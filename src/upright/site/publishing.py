@@ -112,14 +112,14 @@ def _worker_files(contents: dict[str, tuple[SitePart, bytes]]) -> Iterator[tuple
     yield f"pyodide/{_WASM}.gz", gzip.compress(engine[_WASM], 9, mtime=0)
     lock = decoded(engine[_LOCK])
     yield f"pyodide/{_LOCK}", json.dumps({"info": lock["info"], "packages": {}}).encode()
-    files = dict(_own_files())
+    files = dict(own_files())
     for part, content in contents.values():
         if part.file.endswith(".whl"):
             files |= wheel_files(part, content)
-    yield "upright.zip", _zipped(files)
+    yield "upright.zip", zipped(files)
 
 
-def _own_files() -> Iterator[tuple[str, bytes]]:
+def own_files() -> Iterator[tuple[str, bytes]]:
     for room in ROOMS:
         path = PACKAGE / room
         for file in [path] if path.is_file() else sorted(path.rglob("*")):
@@ -128,7 +128,7 @@ def _own_files() -> Iterator[tuple[str, bytes]]:
                 yield f"upright/{inside.as_posix()}", file.read_bytes()
 
 
-def _zipped(files: dict[str, bytes]) -> bytes:
+def zipped(files: dict[str, bytes]) -> bytes:
     """Sorted and without dates, so that it is the same wherever it is built."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
