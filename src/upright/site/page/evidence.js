@@ -1,7 +1,7 @@
 // What the shipped index knows of a model and a box, and what a plan's figures stand on.
 
 import { count, el, gib, rate } from "./pictures.js";
-import { head } from "./views.js";
+import { head, stacked } from "./views.js";
 
 const OF = { user: "tok/s a user", output: "tok/s of all" };
 const TERMS = { weights: "Weights", replicated_weights: "Weights on every rank", absorbed_weights: "Second copies of weights", runtime: "Engine's working memory", graphs: "CUDA graphs", kv_cache: "KV cache", process: "Process" };
@@ -27,7 +27,7 @@ function table(title, claims) {
     el("td", { class: "number" }, claim.figure === null ? "–" : rate({ best: claim.figure }), el("br"), el("span", { class: "weak" }, OF[claim.of] ?? "no rate")),
     el("td", {}, claim.shape ?? "–"),
     el("td", {}, claim.source ?? "–")));
-  return el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": title }, el("table", {}, el("caption", {}, `${title} (${claims.length})`), head("Claim", "Level", "Figure", "Load", "Source"), el("tbody", {}, rows)));
+  return el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": title }, stacked(el("table", {}, el("caption", {}, `${title} (${claims.length})`), head("Claim", "Level", "Figure", "Load", "Source"), el("tbody", {}, rows))));
 }
 
 // Every figure of the plan, with the row or the rule that it comes from.
@@ -40,5 +40,5 @@ function standing(plan) {
     if (plan.speed.prompt) rows.push(["Prefill", `${rate(plan.speed.prompt)} tok/s`, `speeds/${plan.speed.row}`, plan.speed.basis]);
   }
   const cells = rows.map(([name, figure, why, basis]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "number" }, figure), el("td", {}, why), el("td", {}, basis)));
-  return el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "What stands on what" }, el("table", {}, el("caption", {}, "What stands on what: this plan, one device"), head("Figure", "", "Stands on", "Basis"), el("tbody", {}, cells)));
+  return el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "What stands on what" }, stacked(el("table", {}, el("caption", {}, "What stands on what: this plan, one device"), head("Figure", "", "Stands on", "Basis"), el("tbody", {}, cells))));
 }

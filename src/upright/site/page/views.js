@@ -74,11 +74,19 @@ function configuration(plan) {
 function otherPlans(plans) {
   if (!plans.length) return null;
   const rows = plans.map((plan) => el("tr", {}, el("td", {}, plan.model, el("br"), el("span", { class: "weak" }, configuration(plan))), el("td", { class: "number" }, plan.fits ? rate(plan.speed?.decode) : "–"), el("td", { class: "number" }, plan.fits ? rate(plan.speed?.prompt) : "–"), el("td", { class: "number" }, plan.fits ? count(plan.kv.capacity_tokens) : el("span", { class: "bad" }, "does not fit"))));
-  return el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Other configurations" }, el("table", {}, el("caption", {}, "Other configurations, best first"), head("Configuration", "Decode", "Prefill", "KV tokens"), el("tbody", {}, rows)));
+  return el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Other configurations" }, stacked(el("table", {}, el("caption", {}, "Other configurations, best first"), head("Configuration", "Decode", "Prefill", "KV tokens"), el("tbody", {}, rows))));
 }
 
 const WORDS = new Set(["How certain", "Claim", "Stands on", "Basis", "Level", "Load", "Source"]);
 export const head = (...names) => el("thead", {}, el("tr", {}, names.map((name, index) => (name ? el("th", { scope: "col", class: index && !WORDS.has(name) ? "number" : null }, name) : el("td", {})))));
+
+// On a phone each row is a block, and each cell has its column's name above it.
+export function stacked(table) {
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, index) => { if (index && names[index]) cell.dataset.name = names[index]; });
+  table.classList.add("stacked");
+  return table;
+}
 
 export function recommendView(answer, acts) {
   const { record } = answer;
@@ -94,7 +102,7 @@ export function recommendView(answer, acts) {
   const refused = record.refusals.map((other) => el("li", {}, el("b", {}, other.model), `: ${other.why}`));
   return el("div", { class: "plan wide" }, el("div", { class: "pictures" },
     el("div", { class: "headline" }, el("h1", {}, `For ${record.box}`), el("p", { class: "weak" }, record.why)),
-    rows.length ? el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Recommended models" }, el("table", {}, head("Model", "Quality", "Decode", "Prefill", "Context", "How certain", ""), el("tbody", {}, rows))) : el("p", {}, "Nothing in the catalogue fits."),
+    rows.length ? el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Recommended models" }, stacked(el("table", {}, head("Model", "Quality", "Decode", "Prefill", "Context", "How certain", ""), el("tbody", {}, rows)))) : el("p", {}, "Nothing in the catalogue fits."),
     record.run ? el("p", { class: "certainty" }, `Published on such a box: ${record.run.words}`) : null,
     el("details", { class: "card" }, el("summary", {}, `Why not the others (${refused.length})`), el("ul", {}, refused))), spoken(answer));
 }
