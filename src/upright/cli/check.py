@@ -8,7 +8,7 @@ import click
 
 from upright.cli.options import given, said
 from upright.cli.output import Output, output_options
-from upright.cli.planned import SERVING, WISHES, prepared, recipe_options
+from upright.cli.planned import SERVING, WISHES, prepared, recipe_options, refuse
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,14 +25,12 @@ def command(output: Output, model: str, program: str | None, **wanted: Any) -> N
     """Let the engine's own parser judge the command, before anything starts."""
     from upright.checking import check
     from upright.requesting.asking import recipe_of_file
-    from upright.showing.pages import objections_page
 
     recipe = recipe_of_file(model)
     if recipe is None:
         made = prepared(model, **wanted)
         if made.recipe is None:
-            output.answer(made.plan, lambda console: objections_page(console, made.plan))
-            output.no()
+            refuse(output, model, made)
             return
         recipe = made.recipe
     recipe_check = check(recipe, program=program)

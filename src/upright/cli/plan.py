@@ -12,7 +12,9 @@ from upright.cli.output import Output, note, output_options, page_width
 from upright.cli.planned import (
     GOAL,
     JUDGED,
+    LIKELY_RAM,
     MACHINE,
+    RAM_UNKNOWN,
     WISHES,
     box_options,
     expert_option,
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from upright.requesting.planned import PlannedRequest
 
 SHOWN = 6
-LIKELY_RAM = "512GB"
-"""What to try where nobody said how much there is."""
 FOR_ANY_MODEL = ("context", "users", "use", "min_speed")
 USES = ("coding-agent", "chat", "batch", "long-documents")
 
@@ -102,7 +102,7 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     for sentence in others_lines((model, best.model), planned.request.box):
         note(sentence)
     if unasked:
-        note("system RAM of this box is not specified: with enough of it, experts offloaded to CPU may fit")
+        note(RAM_UNKNOWN)
     if best.fits:
         named = model if best.model == choice.model.name else planned.artifact.source
         if wanted["box"] is None:

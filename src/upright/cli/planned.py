@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.options import RANKS, Measure, Number, engine_option, goal_options, port_option, said, typed
+from upright.cli.options import RANKS, Measure, Number, engine_option, given, goal_options, port_option, said, typed
+from upright.cli.output import note
 
 if TYPE_CHECKING:
+    from upright.cli.output import Output
     from upright.records.plan import Goal
     from upright.requesting.asking import NamedBox
     from upright.requesting.prepared import Prepared
 
 F = TypeVar("F", bound=Callable[..., Any])
+LIKELY_RAM = "512GB"
+RAM_UNKNOWN = "system RAM of this box is not specified: with enough of it, experts offloaded to CPU may fit"
 GOAL = {
     "context": "context_tokens",
     "users": "users",
@@ -137,6 +141,17 @@ def prepared(model: str, **wanted: Any) -> Prepared:
     )
     path = wanted["model_path"]
     return prepare(request, lambda artifact: path or path_of(artifact), port=wanted["port"], wishes=wishes)
+
+
+def refuse(output: Output, model: str, made: Prepared) -> None:
+    """What stands against the plan, for a verb that was to have its recipe."""
+    from upright.showing.pages import objections_page
+
+    output.answer(made.plan, lambda console: objections_page(console, made.plan))
+    if made.ram_unknown:
+        note(RAM_UNKNOWN)
+    output.next("plan", model, *given(*WISHES), *(("--ram", LIKELY_RAM) if made.ram_unknown else ()))
+    output.no()
 
 
 def goal_of(wanted: dict[str, Any]) -> Goal:

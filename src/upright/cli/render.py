@@ -10,7 +10,7 @@ import click
 
 from upright.cli.options import given, said
 from upright.cli.output import Output, note, say
-from upright.cli.planned import SERVING, WISHES, prepared, recipe_options
+from upright.cli.planned import SERVING, WISHES, prepared, recipe_options, refuse
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +41,6 @@ def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None
     """Write the exact command, with a reason for every flag."""
     from upright.rendering.targets import written
     from upright.requesting.asking import recipe_of_file
-    from upright.showing.pages import objections_page
 
     to = "table" if explain and to == "command" else to
     _refuse_bare(to, wanted["image"])
@@ -51,9 +50,7 @@ def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None
     if recipe is None:
         made = prepared(model, **wanted)
         if made.recipe is None:
-            output.answer(made.plan, lambda console: objections_page(console, made.plan))
-            output.next("plan", model, *given(*WISHES))
-            output.no()
+            refuse(output, model, made)
             return
         recipe, followers = made.recipe, made.followers
     _say_notes(recipe, to)

@@ -69,9 +69,8 @@ def _derived(row_text: str, artifact_text: str) -> Model | None:
         if bits is None:
             return None
         update["weights"] = _packed(model.weights, *bits)
-    if row.context_limit_tokens:
-        limit = {"context_limit_tokens": row.context_limit_tokens}
-        update["architecture"] = model.architecture.model_copy(update=limit)
+    if limit := artifact.context_limit_tokens or row.context_limit_tokens:
+        update["architecture"] = model.architecture.model_copy(update={"context_limit_tokens": limit})
     return model.model_copy(update=update)
 
 

@@ -1,7 +1,7 @@
 """MODEL as people write it -> the artifacts to choose from, and those to offer if none fits.
 
-A name of the catalogue means any of its artifacts; a repository means that one, with its sisters as offers. What the
-catalogue knows is planned offline, on its word; everything else is read.
+A name of the catalogue means any of its artifacts, the name of a release any of that release; a repository means that
+one, with its sisters as offers. What the catalogue knows is planned offline, on its word; everything else is read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from upright import catalog
 from upright.catalog.rows.model import Artifact, ModelRow
+from upright.catalog.sister_releases import artifacts_of, release_named
 from upright.deriving.catalogued import record
 from upright.errors import UsageError
 from upright.planning.search import plan
@@ -51,12 +52,22 @@ def choice(text: str, read: Callable[[str], Model]) -> ArtifactChoice:
     if row is None:
         return ArtifactChoice(read(text))
     named = [artifact for artifact in row.artifacts if text.lower() in _names(artifact)]
-    if not named:
-        if ":" in text:
-            known = ", ".join(sorted(name for artifact in row.artifacts for name in _names(artifact) if "/" in name))
-            raise UsageError(f"the catalogue has no {text}", hint=f"it has {known}")
-        model, rest = _first(row, row.artifacts)
-        return ArtifactChoice(model, choose_from=LazyRecords(row, rest))
+    release = None if named else release_named(row, text)
+    if not named and release is None and text.lower() != row.id:
+        named = [artifact for artifact in row.artifacts if text.lower() == _short_name(artifact)]
+    if named:
+        return _of_artifact(text, row, named, read)
+    if ":" in text:
+        known = ", ".join(sorted(name for artifact in row.artifacts for name in _names(artifact) if "/" in name))
+        raise UsageError(f"the catalogue has no {text}", hint=f"it has {known}")
+    artifacts = artifacts_of(row, release)
+    if release is not None and not artifacts:
+        return ArtifactChoice(read(release))
+    model, rest = _first(row, artifacts)
+    return ArtifactChoice(model, choose_from=LazyRecords(row, rest))
+
+
+def _of_artifact(text: str, row: ModelRow, named: Sequence[Artifact], read: Callable[[str], Model]) -> ArtifactChoice:
     others = LazyRecords(row, [artifact for artifact in row.artifacts if artifact not in named])
     if all(record(row, artifact) is None for artifact in named):
         return ArtifactChoice(read(text), others=others)
@@ -93,6 +104,10 @@ def _names(artifact: Artifact) -> set[str]:
         return {repository}
     whole = f"{repository}:{artifact.quant}".lower()
     return {whole, whole.rpartition("/")[2]}
+
+
+def _short_name(artifact: Artifact) -> str:
+    return artifact.repository.rpartition("/")[2].lower()
 
 
 def _first(row: ModelRow, artifacts: Sequence[Artifact]) -> tuple[Model, Sequence[Artifact]]:

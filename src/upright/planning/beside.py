@@ -140,7 +140,7 @@ def _crowd(plan: Plan, model: Model, box: Box) -> Note | None:
         few, many = (middle, many) if rate and rate.low >= least else (few, middle)
     message = (
         f"the KV cache holds {plan.users_at_context} users, who would decode at {everyone.low:.1f} to "
-        f"{everyone.high:.1f} tok/s each; {few} users get {least:g} tok/s or more"
+        f"{everyone.high:.1f} tok/s each; {few} {'user gets' if few == 1 else 'users get'} {least:g} tok/s or more"
     )
     return Note(code=CROWD, message=message, remedy=f"--users {few}")
 

@@ -1,7 +1,7 @@
 """Plans of one model -> their order for a goal, and why the second lost.
 
-What fits comes first, then the weights as their maker published them, then what can be counted on: the lower end of the
-speed's band, for the load that the goal names.
+What fits comes first, then what would with less context, then the weights as their maker published them, then what can
+be counted on: the lower end of the speed's band, for the load that the goal names.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ ANSWER_TOKENS = 1_000
 _BEFORE_FP4 = "<10"
 NOT_KNOWN = "engine-not-known"
 NOT_UNDERSTOOD = "not-understood"
+_BY_A_SETTING = ("pool-too-small", "constraint")
+"""Objections that another context or split ends; for the others the box is too small."""
 _HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "ik-only-types", "too-few-gpus", NOT_KNOWN)
 
 
@@ -46,6 +48,7 @@ def order(plan: Plan, artifact: Model, native: Model, box: Box) -> tuple[object,
     return (
         not plan.fits,
         hopeless,
+        any(objection.code not in _BY_A_SETTING for objection in plan.objections),
         artifact is not native,
         _emulated(artifact, box),
         not installed,

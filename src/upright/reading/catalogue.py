@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from upright import catalog
+from upright.catalog.sister_releases import artifacts_of, release_named
 from upright.deriving.catalogued import record
 from upright.errors import ReadError
 from upright.reading.names import family_of
@@ -34,7 +35,9 @@ def _first_artifact(source: str) -> Model | None:
     row = catalog.find_model(name)
     if row is None:
         return None
-    wanted = [entry for entry in row.artifacts if not quant or (entry.quant or "").lower() == quant.lower()]
+    built = [entry for entry in row.artifacts if name.lower() == entry.repository.lower()]
+    release = artifacts_of(row, release_named(row, name))
+    wanted = [entry for entry in built or release if not quant or (entry.quant or "").lower() == quant.lower()]
     models = [model for model in (record(row, artifact) for artifact in wanted) if model is not None]
     if not models:
         quants = ", ".join(sorted({entry.quant for entry in row.artifacts if entry.quant}))

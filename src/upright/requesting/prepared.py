@@ -29,6 +29,8 @@ class Prepared:
     """None when the plan has objections. The first box's, where several hold the model together."""
     followers: tuple[Recipe, ...] = ()
     """Those of the other boxes."""
+    ram_unknown: bool = False
+    """Whether system RAM, which nobody gave, may be all that is missing."""
 
 
 def prepare(request: PlanRequest, locate: Locate, *, port: int, wishes: Wishes | None = None) -> Prepared:
@@ -36,7 +38,7 @@ def prepare(request: PlanRequest, locate: Locate, *, port: int, wishes: Wishes |
     planned = plan_request(request)
     box, artifact, best = request.box, planned.artifact, planned.best
     if not best.fits:
-        return Prepared(box, artifact, best, None)
+        return Prepared(box, artifact, best, None, ram_unknown=planned.ram_unknown)
     path, wishes = locate(artifact), wishes or Wishes()
     recipe, *followers = (
         render(best, artifact, box, model_path=path, port=port, wishes=replace(wishes, node=node))

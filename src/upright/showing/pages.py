@@ -18,6 +18,7 @@ from upright.records.deployment import RUNNING, Deployment
 from upright.records.evidence import Evidence
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
+from upright.terminal.lines import line
 
 if TYPE_CHECKING:
     from upright.line import LineRun
@@ -107,9 +108,9 @@ def recipe_page(console: Console, recipe: Recipe, command: Sequence[str] | None 
 def objections_page(console: Console, plan: Plan) -> None:
     console.print(Text(f"{plan.engine}: no", style="red"))
     for objection in plan.objections:
-        console.print(f"  {on_one_line(objection.message, LONGEST_NAME)}", highlight=False)
+        line(console, on_one_line(objection.message, LONGEST_NAME), 2)
         if objection.remedy:
-            console.print(f"  what would help: {on_one_line(objection.remedy, LONGEST_NAME)}", highlight=False)
+            line(console, f"try {on_one_line(objection.remedy, LONGEST_NAME)}", 2)
 
 
 def run_page(console: Console, run: LineRun) -> None:
