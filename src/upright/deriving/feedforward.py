@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from upright.deriving.keys import ConfigKeys
+from upright.deriving.keys import LARGEST, ConfigKeys
 from upright.deriving.patterns import Settings
 
 COUNTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
@@ -56,16 +56,19 @@ def feedforward(
         return _WHOLE[placement](keys, layers, settings)
     if placement == "by-kind":
         return _by_kind(keys, kinds, settings)
-    dense = dense_width(keys, settings)
-    if placement == "dense":
-        return (FeedForward(dense_width=dense),) * layers
-    mixture = _mixture(keys, settings, dense)
+    widths = dense_widths(keys, layers, settings)
+    mixture = None if placement == "dense" else _mixture(keys, settings, widths[0])
     if mixture is None:
-        return (FeedForward(dense_width=dense),) * layers
+        return tuple(FeedForward(dense_width=width) for width in widths)
     placed = PLACEMENTS[placement](keys, layers, settings)
     if placement == "beside":
-        return tuple(FeedForward(dense, mixture if there else None) for there in placed)
-    return tuple(FeedForward(mixture=mixture) if there else FeedForward(dense_width=dense) for there in placed)
+        return tuple(
+            FeedForward(width, mixture if there else None) for width, there in zip(widths, placed, strict=True)
+        )
+    return tuple(
+        FeedForward(mixture=mixture) if there else FeedForward(dense_width=width)
+        for width, there in zip(widths, placed, strict=True)
+    )
 
 
 def _by_kind(keys: ConfigKeys, kinds: tuple[str, ...], settings: Settings) -> tuple[FeedForward, ...]:
@@ -86,12 +89,17 @@ def _none(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[FeedForwar
 
 
 def _gemma4(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
-    """A dense part in every layer, and a mixture beside it if the model has one."""
-    dense = dense_width(keys, settings)
+    """A dense part in every layer, and a mixture beside it if the model has one. Layers that read another's cache are
+    twice as wide where a switch says so (vLLM 0.32.0 models/gemma4.py:595-607)."""
+    widths: tuple[int | None, ...] = dense_widths(keys, layers, settings)
+    shared = keys.integer("num_kv_shared_layers") or 0
+    if keys.flag("use_double_wide_mlp") and 0 < shared < layers:
+        widths = tuple(2 * width if width and index >= layers - shared else width for index, width in enumerate(widths))
     if not keys.flag("enable_moe_block"):
         keys.ignore(*COUNTS, *ACTIVE, *WIDTHS)
-        return (FeedForward(dense),) * layers
-    return (FeedForward(dense, _mixture(keys, settings, dense)),) * layers
+        return tuple(FeedForward(width) for width in widths)
+    mixture = _mixture(keys, settings, widths[0])
+    return tuple(FeedForward(width, mixture) for width in widths)
 
 
 def _residual(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[FeedForward, ...]:
@@ -144,15 +152,25 @@ _WHOLE: Mapping[str, Callable[[ConfigKeys, int, Settings], tuple[FeedForward, ..
 }
 
 
+def dense_widths(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[int | None, ...]:
+    """One width a layer: the file's own list where it has one (Gemma 3n), else the same for all."""
+    listed = keys.values.get("intermediate_size")
+    if not isinstance(listed, list | tuple):
+        return (dense_width(keys, settings),) * layers
+    widths = keys.kinds("intermediate_size", layers)
+    if widths is None or any(type(width) is not int or not 0 <= width <= LARGEST for width in widths):
+        keys.refuse("intermediate_size", f"is no list of {layers} widths")
+        return (None,) * layers
+    return widths
+
+
 def dense_width(keys: ConfigKeys, settings: Settings) -> int | None:
     key = settings.get("dense_width_key")
     width = keys.get(str(key)) if key else None
-    if width is None and settings.get("lfm2"):
-        width = keys.get("block_ff_dim")
+    if width is None and settings.get("lfm2") and (width := keys.get("block_ff_dim")) is not None:
+        keys.ignore("intermediate_size")  # transformers 5.22.2 models/lfm2/configuration_lfm2.py: the older key wins
     if width is None:
         width = keys.get("intermediate_size")
-    if isinstance(width, list | tuple) and width and all(type(layer_width) is int for layer_width in width):
-        width = max(width)
     if isinstance(width, float):
         width = int(width)
     if settings.get("lfm2") and type(width) is int:
@@ -217,6 +235,8 @@ def _first_dense(keys: ConfigKeys, layers: int, settings: Settings) -> tuple[boo
     listed = keys.kinds("mlp_layer_types", layers)
     if listed is not None:
         keys.ignore("first_k_dense_replace", "moe_layer_freq", "is_moe_layer")
+        if settings.get("steps"):
+            keys.ignore("decoder_sparse_step", "mlp_only_layers")
         if unknown := set(listed) - {"dense", "sparse", "moe", "hash_moe"}:
             keys.refuse("mlp_layer_types", f"{str(min(unknown, key=str))[:30]} is not known")
         return tuple(kind != "dense" for kind in listed)

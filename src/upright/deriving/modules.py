@@ -30,6 +30,12 @@ _PARTS = (
     (re.compile(r"\bw2$"), "down_proj"),
     (re.compile(r"\bw3$"), "up_proj"),
 )
+# An expression cannot be brought to our names, so our names are brought to its: what checkpoints and engines call a part.
+_OTHER_PARTS = {"mlp": "ffn", "self_attn": "attn"}
+_OTHER_LEAVES = {
+    "q_a_proj": "fused_wqa_wkv", "kv_proj": "fused_wqa_wkv", "q_b_proj": "wq_b", "o_a_proj": "wo_a", "o_b_proj": "wo_b",
+    "gate_proj": "w1", "down_proj": "w2", "up_proj": "w3",
+}  # fmt: skip
 _MOST_PATTERNS = 20_000
 _MOST_CHARACTERS, _MOST_REPEATS = 400, 6
 _NESTED = re.compile(r"\)[*+{]|[*+}][*+{]|\\[1-9]|\(\?[^:]")
@@ -47,7 +53,7 @@ class Targets:
 
     def match(self, path: str) -> bool:
         stem = path.rpartition(".")[0]
-        return path in self.names or stem in self.names or any(each.search(path) for each in self.patterns)
+        return path in self.names or stem in self.names or _any_matches(self.patterns, path)
 
 
 class LeftAlone:
@@ -64,13 +70,25 @@ class LeftAlone:
         self.understood = _NOTHING not in self._patterns
 
     def holds(self, path: str) -> bool:
-        if path.startswith(self._beginnings) or any(known.search(path) for known in self._patterns):
+        if path.startswith(self._beginnings) or _any_matches(self._patterns, path):
             return True
         parts = path.split(".")
         count = len(parts)
         return any(
             ".".join(parts[first:last]) in self._names for first in range(count) for last in range(first + 1, count + 1)
         )
+
+
+def _any_matches(patterns: tuple[re.Pattern[str], ...], path: str) -> bool:
+    return bool(patterns) and any(known.search(name) for name in _spellings(path) for known in patterns)
+
+
+@lru_cache(maxsize=4096)
+def _spellings(path: str) -> tuple[str, ...]:
+    """The name here, and what DeepSeek's files and vLLM's modules call the same."""
+    parts = [_OTHER_PARTS.get(part, part) for part in path.split(".")]
+    names = (path, ".".join(parts), ".".join([*parts[:-1], _OTHER_LEAVES.get(parts[-1], parts[-1])]))
+    return tuple(dict.fromkeys(names))
 
 
 def targets_of(listed: Any) -> Targets:

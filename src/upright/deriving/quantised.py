@@ -55,6 +55,7 @@ class Scheme:
         self._experts_apart = _word(self.declared, "store_dtype")
         self.assumed = _assumed(self, dtype)
         self._named: set[str] = set()
+        self._met: set[int] = set()
         self.unknown = None if self._is_known() else "quantization_config"
 
     def stored(self, tensors: Iterable[ShelfTensor]) -> tuple[StoredTensor, ...]:
@@ -62,6 +63,8 @@ class Scheme:
         stored = tuple(self._stored(tensor) for tensor in tensors)
         plain = not any(kept.label not in _PLAIN_LABELS for kept in stored)
         missed = any(name.startswith("layers.") and name not in self._named for name in self._by_layer)
+        asked = not self._by_layer and not any(targets.all_linear for targets, _ in self._groups)
+        missed = missed or (asked and len(self._met) < len(self._groups))
         if self.method is not None and (plain or missed):
             self.unknown = "quantization_config"
         return stored
@@ -85,8 +88,9 @@ class Scheme:
             return form
         if self._by_layer:
             return self._plain(tensor) if self.method == "fp8" and tensor.group not in _KEPT else None
-        for targets, form in self._groups:
+        for number, (targets, form) in enumerate(self._groups):
             if targets.all_linear or targets.match(path):
+                self._met.add(number)
                 return None if self._alone(tensor, path) else form
         if self._groups:
             return None

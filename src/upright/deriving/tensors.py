@@ -35,7 +35,7 @@ def gqa(shelf: Shelf, kind: GqaAttention, sizes: Sizes) -> None:
     qk_norms(shelf, kind, sizes)
     if sizes.trait("sinks") or (sizes.trait("window_sinks") and kind.window_tokens):
         shelf.add("attention", "self_attn.sinks", kind.heads)
-    if gate := sizes.traits.get("gate"):
+    if gate := output_gate(sizes):
         rows = kind.heads if gate == "heads" else kind.heads * kind.value_head_dim
         shelf.linear("attention", "self_attn.gate_proj", rows, hidden)
     if sizes.trait("inner_norms"):
@@ -57,6 +57,17 @@ def _latent_like(kind: GqaAttention, keys: ConfigKeys) -> MlaAttention:
         value_head_dim=keys.integer("v_head_dim") or keys.required("hidden_size") // max(1, kind.heads),
         q_lora_rank=keys.integer("q_lora_rank"),
     )
+
+
+def output_gate(sizes: Sizes) -> str | None:
+    """A number a head, or one a value; a family's files may say which, or that there is none (Laguna)."""
+    form = sizes.traits.get("gate")
+    if form != "by gating":
+        return str(form) if form else None
+    stated = sizes.keys.get("gating")
+    if stated is None or stated is False:
+        return None
+    return "heads" if stated is True or stated in ("per-head", "per_head") else "wide"
 
 
 def relative(shelf: Shelf, kind: GqaAttention, sizes: Sizes) -> None:
