@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright.bounds.values import decoded
+from upright.catalog.recorded_architectures import lacked_architecture
 from upright.catalog.recorded_flags import RecordedFlags, nearest_flags, recorded_flags
 from upright.checking.payload import parser
 from upright.constraining import breaches, of_recipe
@@ -63,7 +64,7 @@ def check(recipe: Recipe, *, program: str | None = None) -> RecipeCheck:
         judged_by=verdict.by,
         judged_version=verdict.version,
         settings=len(settings),
-        refusals=(*verdict.refusals, *_forbidden(recipe), *_holes(recipe)),
+        refusals=(*verdict.refusals, *_forbidden(recipe), *_holes(recipe), *_unknown_model(recipe)),
         remarks=(*verdict.remarks, *_not_judged(recipe), *constraint_notes(recipe), *advisories.notes(recipe)),
     )
 
@@ -103,6 +104,15 @@ def _holes(recipe: Recipe) -> Iterator[Refusal]:
         if hole.refused:
             message = f"{hole.row.id}, {hole.row.danger}: {hole.row.title}. {hole.row.instead}"
             yield Refusal(setting=f"{recipe.engine} {recipe.engine_version}", message=message)
+
+
+def _unknown_model(recipe: Recipe) -> Iterator[Refusal]:
+    """A model that the version's registry lacks; a patched image has its own."""
+    about = recipe.circumstances
+    if about is None or about.image is not None:
+        return
+    if lacked := lacked_architecture(recipe.engine, recipe.engine_version, about.architecture):
+        yield Refusal(setting=f"{recipe.engine} {recipe.engine_version}", message=lacked.sentence)
 
 
 def _recorded(recipe: Recipe, settings: tuple[Setting, ...]) -> _Verdict:

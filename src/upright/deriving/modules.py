@@ -30,7 +30,7 @@ _PARTS = (
     (re.compile(r"\bw2$"), "down_proj"),
     (re.compile(r"\bw3$"), "up_proj"),
 )
-# An expression cannot be brought to our names, so our names are brought to its: what checkpoints and engines call a part.
+# An expression cannot be brought to our names, so our names are brought to its: what files and engines call a part.
 _OTHER_PARTS = {"mlp": "ffn", "self_attn": "attn"}
 _OTHER_LEAVES = {
     "q_a_proj": "fused_wqa_wkv", "kv_proj": "fused_wqa_wkv", "q_b_proj": "wq_b", "o_a_proj": "wo_a", "o_b_proj": "wo_b",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from upright import catalog
 from upright.catalog import versions
 from upright.catalog.model_records import row_of
+from upright.catalog.recorded_architectures import lacked_architecture
 from upright.catalog.recorded_flags import recorded_versions
 from upright.catalog.rows.engine import CompatRow
 from upright.engines import ENGINES, engine_named
@@ -104,6 +105,8 @@ def _objections(case: _Case) -> Iterator[Objection]:
     if row is not None and oldest is not None and versions.parse(case.version) < versions.parse(oldest):
         message = f"{row.name} needs {case.plan.engine} {oldest} or newer, not {case.version} (models/{row.id})"
         yield Objection(code=TOO_OLD, message=message, remedy=f"--engine-version {oldest}")
+    if lacked := lacked_architecture(case.plan.engine, case.version, case.model.architecture.name):
+        yield Objection(code=TOO_OLD, message=lacked.sentence, remedy=f"--engine-version {lacked.since}")
     for trouble in _against(case):
         newer = versions.bound(trouble.versions, "<")
         if trouble.backend is None:
