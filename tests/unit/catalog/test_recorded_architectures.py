@@ -53,7 +53,9 @@ def test_what_nobody_recorded_is_not_judged() -> None:
     assert lacked_architecture("vllm", None, "LlamaForCausalLM") is None
     assert lacked_architecture("vllm", "0.26.0.dev1", "KimiK3ForConditionalGeneration") is None
     assert lacked_architecture("vllm", "0.1.0", "KimiK3ForConditionalGeneration") is None, "older than all recorded"
-    assert lacked_architecture("vllm", "0.30.0", "DeepseekV41ForCausalLM") is None, "0.27.1 lacks it, 0.32.0 has it"
+    newer = "Glm5NextForConditionalGeneration"
+    assert lacked_architecture("sglang", "0.5.18", newer) is not None
+    assert lacked_architecture("sglang", "0.5.20", newer) is None, "0.5.18 lacks it, 0.5.22 has it"
 
 
 def test_a_plan_for_a_version_that_lacks_the_model_says_so() -> None:
