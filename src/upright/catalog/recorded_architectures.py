@@ -14,6 +14,7 @@ from functools import cache
 
 from upright.catalog import versions
 from upright.catalog.loader import OURS
+from upright.catalog.versions import Version
 
 FOLDER = OURS / "registries"
 
@@ -35,7 +36,7 @@ class Registry:
     """Oldest first."""
     spans: Mapping[str, tuple[str, ...]]
 
-    def lacks(self, architecture: str, version: versions.Version) -> bool:
+    def lacks(self, architecture: str, version: Version) -> bool:
         """Whether the version is too old for the class; False also where nobody can say."""
         if architecture not in self.spans:
             return False
