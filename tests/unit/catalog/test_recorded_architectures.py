@@ -70,6 +70,6 @@ def test_registries_are_read_by_their_syntax(script: ModuleType) -> None:
     assert list(script.of_vllm(ast.parse(table))) == ["AForCausalLM"]
     assert list(script.of_sglang(ast.parse("EntryClass = [A, B]\nOther = C"))) == ["A", "B"]
     assert list(script.of_sglang(ast.parse("EntryClass = A"))) == ["A"]
-    converter = '@ModelBase.register("AForCausalLM", "B")\nclass Model: ...\n'
-    assert list(script.of_llamacpp(ast.parse(converter))) == ["AForCausalLM", "B"]
+    converter = '@ModelBase.register("AForCausalLM", "BModel")\nclass Model: ...\n'
+    assert list(script.of_llamacpp(ast.parse(converter))) == ["AForCausalLM", "BModel"]
     assert script.spans({"0.1": {"A", "B"}, "0.2": {"B"}}) == {"A": ["0.1", "0.1"], "B": ["0.1"]}
