@@ -105,7 +105,7 @@ def _objections(case: _Case) -> Iterator[Objection]:
     if row is not None and oldest is not None and versions.parse(case.version) < versions.parse(oldest):
         message = f"{row.name} needs {case.plan.engine} {oldest} or newer, not {case.version} (models/{row.id})"
         yield Objection(code=TOO_OLD, message=message, remedy=f"--engine-version {oldest}")
-    if lacked := lacked_architecture(case.plan.engine, case.version, case.model.architecture.name):
+    elif lacked := lacked_architecture(case.plan.engine, case.version, case.model.architecture.name):
         yield Objection(code=TOO_OLD, message=lacked.sentence, remedy=f"--engine-version {lacked.since}")
     for trouble in _against(case):
         newer = versions.bound(trouble.versions, "<")
