@@ -60,9 +60,12 @@ def test_what_nobody_recorded_is_not_judged() -> None:
 
 def test_a_plan_for_a_version_that_lacks_the_model_says_so() -> None:
     box = catalog.box_record("hgx-b200")
-    goal = Goal(engine="vllm", engine_version="0.26.0")
-    messages = [objection.message for objection in plan(box, read("kimi-k3"), goal)[0].objections]
-    assert any("does not know KimiK3ForConditionalGeneration" in message for message in messages)
+    goal = Goal(engine="vllm", engine_version="0.28.0")
+    messages = [objection.message for objection in plan(box, read("glm-5.3-flash"), goal)[0].objections]
+    assert any("does not know Glm5NextForConditionalGeneration" in message for message in messages)
+    row_says = Goal(engine="vllm", engine_version="0.26.0")
+    messages = [objection.message for objection in plan(box, read("kimi-k3"), row_says)[0].objections]
+    assert sum("0.26.0" in message for message in messages) == 1, "the model's own row says it already"
 
 
 def test_registries_are_read_by_their_syntax(script: ModuleType) -> None:
