@@ -58,6 +58,9 @@ def layered_step(case: Layered, kernels: Kernels, *, batch: int, context: float,
         yield from _processor(case, work.always_bytes + woken, cached, work.layers)
         return
     yield Amount("layers", "layer_us", work.layers)
+    yield Amount("layers", "expert_layer_us", work.expert_layers)
+    yield Amount("layers", "latent_layer_us", work.latent_layers)
+    yield Amount("layers", "recurrent_layer_us", work.recurrent_layers)
     read = work.always_bytes + woken - in_memory
     yield Amount("weights", "weight_efficiency", read / case.silicon.bandwidth)
     for reader in work.readers:

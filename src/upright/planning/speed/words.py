@@ -22,8 +22,7 @@ def term_words(
     if which == "prompt":
         return _prompt_words(term, work, layered, row, context)
     if term == "layers":
-        experts = f", {constants.fp4_layer_us:.0f} us more with NVFP4 experts" if work.fp4_experts else ""
-        return f"{work.layers} layers, {constants.layer_us:.0f} us each: launches, norms, router{experts}"
+        return f"{work.layers} layers, {constants.layer_us:.0f} us each: launches, norms, router{_more(work, row)}"
     if term == "indexer":
         return f"the indexer of {work.indexed_layers} layers, {constants.indexer_us:.0f} us each: scores and top-k"
     if term == "state":
@@ -53,6 +52,20 @@ def term_words(
     if term == "memory":
         return _memory_words(work, layered, row, rows)
     return f"{guesses} guesses: one layer and the output matrix each"
+
+
+def _more(work: Work, row: SpeedRow) -> str:
+    """What some of the layers take beyond the others."""
+    constants, more = row.constants, ""
+    if work.fp4_experts and constants.fp4_layer_us:
+        more += f", {constants.fp4_layer_us:.0f} us more with NVFP4 experts"
+    if work.expert_layers and constants.expert_layer_us:
+        more += f", {constants.expert_layer_us:.0f} us more with experts"
+    if work.latent_layers and constants.latent_layer_us:
+        more += f", {constants.latent_layer_us:.0f} us more with latent attention"
+    if work.recurrent_layers and constants.recurrent_layer_us:
+        more += f", {constants.recurrent_layer_us:.0f} us more with a recurrent state"
+    return more
 
 
 def _memory_words(work: Work, layered: Layered | None, row: SpeedRow, rows: int) -> str:

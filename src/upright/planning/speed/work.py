@@ -90,6 +90,10 @@ class Work:
     """Layers whose attention an indexer makes sparse."""
     state_bytes: float = 0.0
     """Recurrent state of one sequence on this rank: every step reads and writes it."""
+    latent_layers: int = 0
+    """Layers with latent attention (MLA)."""
+    recurrent_layers: int = 0
+    """Layers with a recurrent state instead of a cache."""
     selected_bytes: int = 0
     """Of an indexer under DCP: ids and scores of a token's top-k, found in each rank's shard and sent round."""
     whole_experts: bool = False
@@ -126,6 +130,8 @@ def rank_work(model: Model, parallel: Parallel, dtype: str, *, sparse: bool = Tr
         fp4_experts=_fp4_experts(model),
         indexed_layers=sum(kind.layers for kind in shape.attention if _indexed(kind)),
         state_bytes=sum(kind.layers * (kind.state_bytes or 0) for kind in shape.attention if _recurrent(kind)) / tensor,
+        latent_layers=sum(kind.layers for kind in shape.attention if isinstance(kind, MlaAttention)),
+        recurrent_layers=sum(kind.layers for kind in shape.attention if _recurrent(kind)),
         selected_bytes=max((_selected_bytes(kind) for kind in shape.attention), default=0),
         whole_experts=parallel.expert,
     )
