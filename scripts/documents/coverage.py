@@ -61,9 +61,9 @@ GPUs (not known), more than one user of llama.cpp on a GPU other than a DGX Spar
 
 _LIMITS = """\
 Below nine tenths: Qwen3 (Qwen3MoeForCausalLM), by two sockets whose memory nobody placed by node (a third of what is
-planned), by a desktop whose two channels were a little faster than the band allows, and by SGLang on NVLink, where a
-layer's fixed time differs by model. MiniMax-M2, of nine runs: one serves 64 users, and a step's share of others'
-prompts over PCIe is not in a plan for these GPUs, since no published run tells it apart.
+planned), by two hybrids with an RTX A6000 that were a little faster than the band allows, and by SGLang on NVLink,
+where a layer's fixed time differs by model. MiniMax-M2, of nine runs: one serves 64 users, and a step's share of
+others' prompts over PCIe is not in a plan for these GPUs, since no published run tells it apart.
 """
 
 

@@ -46,7 +46,7 @@ class Constants(Part):
     expert_layer_us: float = 0.0
     """With whole layers on a GPU: what routed experts add: router, top-k, gather and sum are kernels of their own."""
     latent_layer_us: float = 0.0
-    """The same of latent attention, whose queries and outputs go through the compressed space in kernels of their own."""
+    """The same of latent attention: queries and outputs go through the compressed space in kernels of their own."""
     recurrent_layer_us: float = 0.0
     """The same of a layer with a recurrent state, whose convolution, gates, norms and update are many small kernels."""
     weight_efficiency: Share
