@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -200,6 +201,36 @@ def test_an_engine_that_dies_is_started_again_but_not_for_ever(box: Upright, tin
     state = wait_for_state(box, "failed")
     assert state["reason"] == "llama.cpp was killed by SIGKILL (after 1 restarts)"
     assert answer(box("restart", "--json"))["restarts"] == 0
+
+
+@pytest.mark.slow
+def test_an_engine_that_stands_still_is_started_again_and_named(box: Upright, tiny_model: Path, tmp_path: Path):
+    first = answer(
+        box(
+            "up",
+            tiny_model,
+            "--context",
+            "1k",
+            "--port",
+            str(free_port()),
+            "--restarts",
+            "1",
+            "--hung-after",
+            "2",
+            "--json",
+        )
+    )
+    os.kill(first["process"]["pid"], signal.SIGSTOP)
+    deadline = time.monotonic() + 120
+    while (now := answer(box("ps", "--json"))[0])["restarts"] == 0 or now["state"] != "ready":
+        assert time.monotonic() < deadline, now["history"]
+        time.sleep(0.2)
+    why = " ".join(step["reason"] or "" for step in now["history"])
+    assert "it hung: a question was not answered for 2 s" in why
+    assert re.search(rf"process {first['process']['pid']} \(\S+\) is stopped by a signal \(SIGSTOP\)", why)
+    stacks = (tmp_path / "home/deployments/tiny-kimi/stacks.txt").read_text()
+    assert f"# process {first['process']['pid']} (" in stacks
+    assert json.loads(box("diagnose", "tiny-kimi", "--previous", "--json").stdout)["code"] == "hung-stopped"
 
 
 def test_an_engine_killed_during_the_proof_fails_the_rung(box: Upright, tiny_model: Path, tmp_path: Path):
