@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from upright import catalog
@@ -71,3 +73,10 @@ def test_the_context_is_the_releases_own(name: str, context: int) -> None:
     considered = choice(name, unread)
     models = (considered.model, *considered.choose_from)
     assert {model.architecture.context_limit_tokens for model in models} == {context}
+
+
+def test_every_recorded_configuration_is_planned_by_its_name() -> None:
+    folder = Path(catalog.__file__).parent / "configurations"
+    names = [path.stem.replace("--", "/") for path in sorted(folder.glob("*.json"))]
+    assert len(names) > 40
+    assert [name for name in names if catalog.find_model(name) is None] == []
