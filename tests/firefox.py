@@ -54,10 +54,10 @@ class Firefox:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._numbers = itertools.count(1)
+        self._numbers, self._open = itertools.count(1), contextlib.ExitStack()
         try:
-            self._socket = self._connected(profile / _PORT_FILE)
-            self._from = self._socket.makefile("rb")
+            self._socket = self._open.enter_context(self._connected(profile / _PORT_FILE))
+            self._from = self._open.enter_context(self._socket.makefile("rb"))
             self._next()  # who it is
             self.send("WebDriver:NewSession", {})
             milliseconds = int(1000 * PATIENCE)
@@ -95,6 +95,7 @@ class Firefox:
         return FirefoxPage(self)
 
     def end(self) -> None:
+        self._open.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
