@@ -48,8 +48,9 @@ EXAMPLES = {
         refused="1,048,576 tokens",
     ),
     "DCP that a backend refuses, asked for": Example(
-        "nvidia/GLM-5.2-NVFP4 --dcp 8 --engine vllm --box " + SM120,
-        page=(NO_DCP, "--dcp 1"),
+        f"nvidia/GLM-5.2-NVFP4 --box {SM120} --engine vllm --dcp 8",
+        page=(NO_DCP, f"next: upright plan nvidia/GLM-5.2-NVFP4 --box {SM120} --engine vllm --dcp 1"),
+        absent=("Other models", "fits this box"),
         plan={"fits": False, "objections.0.code": "constraint", "objections.0.remedy": "--dcp 1"},
         refused="sparse MLA",
     ),

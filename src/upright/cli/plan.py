@@ -113,6 +113,9 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
         return
     if unasked:
         output.next("plan", model, *given(*GOAL, "box", "host_bandwidth"), "--ram", LIKELY_RAM)
+    elif remedies := planned.remedies():
+        told = {remedy.split()[0].lstrip("-").replace("-", "_") for remedy in remedies}
+        output.next("plan", model, *given(*(name for name in WISHES if name not in told)), *" ".join(remedies).split())
     elif instead:
         output.next("plan", instead[0].model, *given(*MACHINE, *FOR_ANY_MODEL))
     elif offers:

@@ -5,6 +5,7 @@ No host, no disk and no network: what is not in the catalogue comes as a record.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from upright.errors import EngineError
 from upright.planning import plan
 from upright.planning.artifacts import ArtifactChoice as ArtifactChoice
 from upright.planning.artifacts import smaller
+from upright.planning.constrained import FORBIDDEN
 from upright.planning.nearest import ARTIFACT_WISHES, RANK_WISHES
 from upright.planning.warm import with_warmth
 from upright.records.plan import Goal, Nearest, Plan
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from upright.records.kernel import KernelVerdict
     from upright.records.model import Model
     from upright.records.residuals import Residuals
+
+_OPTION = re.compile(r"--[a-z-]+( [\w.]+)?")
 
 
 @dataclass(frozen=True)
@@ -85,9 +89,16 @@ class PlannedRequest:
         """Fields of the goal that an offer gives up."""
         return ARTIFACT_WISHES if offer.artifact else RANK_WISHES if self.ranks_refused else ()
 
+    def remedies(self) -> tuple[str, ...]:
+        """`--dcp 1`: options that end every objection, where constraints alone stand against the plan."""
+        objections = self.best.objections
+        options = [objection.remedy or "" for objection in objections if objection.code == FORBIDDEN]
+        ended = len(options) == len(objections) and all(_OPTION.fullmatch(option) for option in options)
+        return tuple(dict.fromkeys(options)) if ended else ()
+
     def instead(self) -> list[Plan]:
-        """Smaller models that fit, where this one does not and no offer keeps what was asked."""
-        if self.best.fits:
+        """Smaller models that fit, where this one does not and no offer or option keeps what was asked."""
+        if self.best.fits or self.remedies():
             return []
         offers = self.offers()
         keeps_what_was_asked = bool(offers) and offers[0].options[:1] != ("--min-speed",)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from upright.engines import engine_named
 from upright.planning.artifacts import ArtifactChoice
 from upright.planning.beside import BEST
+from upright.planning.constrained import FORBIDDEN
 from upright.planning.devices import NOT_SPECIFIED
 from upright.planning.ranking import runner_up_words
 from upright.planning.words import choice_words, expert_words
@@ -237,7 +238,8 @@ def _nearest(plan: Plan, width: int) -> Iterator[str]:
 def _instead(
     plan: Plan, chosen: ArtifactChoice, others: Sequence[Plan], width: int, ram_unknown: bool
 ) -> Iterator[str]:
-    if not others and (plan.fits or plan.nearest):
+    by_a_setting = all(objection.code == FORBIDDEN for objection in plan.objections)
+    if not others and (plan.fits or plan.nearest or by_a_setting):
         return
     short = any(objection.short_bytes for objection in plan.objections)
     if short and all(artifact.format != "gguf" for artifact in (chosen.model, *chosen.choose_from, *chosen.others)):
