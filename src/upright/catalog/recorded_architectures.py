@@ -7,11 +7,11 @@ judged only where the newer of them lacks the class too.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from upright.bounds.values import decoded
 from upright.catalog import versions
 from upright.catalog.loader import OURS
 from upright.catalog.versions import Version
@@ -69,6 +69,6 @@ def registry(engine: str) -> Registry | None:
     path = FOLDER / f"{engine}.json"
     if not path.exists():
         return None
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = decoded(path.read_bytes())
     spans = {name: tuple(span) for name, span in content["architectures"].items()}
     return Registry(tuple(content["versions"]), spans)

@@ -32,7 +32,7 @@ def test_every_api_gives_the_same_figures(url: str, api: Api):
     assert list(tally.prompt) == [3] * 12
     assert list(tally.output) == [20] * 12
     assert tally.gaps.count == 12 * 19
-    assert tally.gaps.total / tally.gaps.count == pytest.approx(0.005, rel=0.3)
+    assert tally.gaps.spread().p50 == pytest.approx(0.005, rel=0.3)  # the mean is a busy machine's, too
     assert spread_of(tally.ttft).low == pytest.approx(0.05, abs=0.03)
 
 
