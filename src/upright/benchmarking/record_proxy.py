@@ -72,6 +72,8 @@ class TokenReading:
 def recording(base_url: str, recorder: TraceRecorder, port: int = 0) -> Iterator[str]:
     """Yields the address that a client is told; what was in flight at the end is cut."""
     target = base_url.rstrip("/").removesuffix("/v1")
+    if not target.startswith(("http://", "https://")):
+        raise UsageError(f"{base_url!r} is not an address", hint="write http://HOST:PORT")
     with bounds.client(timeout=_PATIENCE_SECONDS, trust_env=False) as client:
         try:
             server = _Proxy(port, target, recorder, client)
@@ -221,21 +223,23 @@ class _Passing(BaseHTTPRequestHandler):
 
 def _events(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Whole events with the empty line that ends them; what is longer than any event is handed on as it comes."""
-    held = b""
+    held = bytearray()
     for piece in pieces:
+        since = max(0, len(held) - 3)  # an end may have begun before; what was searched is not searched again
         held += piece
-        while (end := _end_of_event(held)) > 0:
-            yield held[:end]
-            held = held[end:]
+        while (end := _end_of_event(held, since)) > 0:
+            yield bytes(held[:end])
+            del held[:end]
+            since = 0
         if len(held) > _LONGEST_EVENT_BYTES:
-            yield held
-            held = b""
+            yield bytes(held)
+            held.clear()
     if held:
-        yield held
+        yield bytes(held)
 
 
-def _end_of_event(held: bytes) -> int:
-    ends = [place + len(mark) for mark in (b"\n\n", b"\r\n\r\n") if (place := held.find(mark)) >= 0]
+def _end_of_event(held: bytearray, since: int) -> int:
+    ends = [place + len(mark) for mark in (b"\n\n", b"\r\n\r\n") if (place := held.find(mark, since)) >= 0]
     return min(ends, default=0)
 
 

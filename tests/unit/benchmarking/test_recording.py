@@ -22,9 +22,10 @@ import pytest
 from upright.benchmarking.bench import subject
 from upright.benchmarking.cell import CellPlace, measure
 from upright.benchmarking.known import of_address
-from upright.benchmarking.record_proxy import TokenReading, recording
+from upright.benchmarking.record_proxy import TokenReading, _events, recording
 from upright.benchmarking.recording import TraceRecorder
 from upright.benchmarking.replaying import trace_shape
+from upright.errors import UsageError
 from upright.records.loading import load
 from upright.records.trace import AgentTrace, TraceFork, TraceSession, TraceTurn
 
@@ -288,6 +289,19 @@ def test_pages_of_a_browser_and_endless_bodies_are_refused(name: str, length: st
         assert line.getresponse().status == status
         line.close()
     assert upstream.asked == []
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 1000])
+def test_events_are_the_same_in_whatever_pieces_they_come(length: int) -> None:
+    stream = b'data: {"a": 1}\n\ndata: {"b": 2}\r\n\r\n: waits\n\ndata: [DONE]'
+    pieces = (stream[at : at + length] for at in range(0, len(stream), length))
+    events = [b'data: {"a": 1}\n\n', b'data: {"b": 2}\r\n\r\n', b": waits\n\n", b"data: [DONE]"]
+    assert list(_events(pieces)) == events
+
+
+def test_what_is_no_address_is_refused_before_anybody_waits() -> None:
+    with pytest.raises(UsageError, match="'nonsense' is not an address"), recording("nonsense", TraceRecorder()):
+        pass
 
 
 def test_a_server_that_is_gone_is_said(tmp_path: Path) -> None:
