@@ -151,7 +151,7 @@ def _hang(seen: Scan, rows: Sequence[FailureRow], around: Around) -> list[Hit]:
     last: Hit | None = None
     for back, text in enumerate(reversed(seen.tail)):
         row = next((hang for hang in hangs if hang.matches(text)), None)
-        if row is None:
+        if row is None or (last is not None and row is not last.row):
             break
         known = seen.hits[row.id]
         last = Hit(row, known.first.model_copy(update={"number": seen.lines - back, "text": text}), {}, back + 1)

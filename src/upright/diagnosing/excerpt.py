@@ -47,6 +47,19 @@ def frames_above(log: BinaryIO, seen: Scan, exception: Sighting) -> list[Sightin
     return frames
 
 
+def frames_below(seen: Scan, exception: Sighting) -> list[Sighting]:
+    """Of a text that somebody pasted: the stack that stands under its exception, the innermost first."""
+    begin = exception.number or 0
+    frames: list[Sighting] = []
+    for number, line in enumerate(seen.head.split("\n")[begin:], begin + 1):
+        text = next(iter(lines.readable(line.encode())[-1:]), "")
+        if _TRACEBACK in text:
+            break
+        if lines.rank_of(text) == exception.rank and _FRAME.match(lines.said(text)):
+            frames.append(Sighting(number=number, rank=exception.rank, text=text))
+    return frames[::-1]
+
+
 def last_words(seen: Scan) -> tuple[Sighting, ...]:
     return tuple(Sighting(text=text) for text in seen.tail[-_LAST_WORDS:])
 

@@ -52,6 +52,9 @@ _LOW_LEVEL = re.compile(
     r"|^(?!.{0,120}\b(?:ERROR|CRITICAL)\b).{0,80}?(?<!NCCL)[ \[:-](?:WARN(?:ING)?|INFO|DEBUG)[\]:, ]"
     r"|^(?:\S+:\d+: )?\S*[Ww]arning: |^(?:\[rank\d+\]: ?)?\[?W\d\d?-?\d\d[ T]"
 )
+_FOR_INFORMATION = re.compile(
+    r"^(?:\([^)]*\) ?)*(?:INFO|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d \[|^\d+\.\d\d\.\d{3}\.\d{3} [ID] "
+)
 _GOES_ON = re.compile(
     r"\b[Ii]gnor(?:e|ed|ing)\b|\b[Ss]kipp(?:ed|ing)\b|\b[Ff]all(?:ing|s) ?back\b|\b[Rr]etrying\b|\bnot fatal\b"
     r"|\bwill be (?:used|ignored|disabled)\b|\b[Dd]isabling\b|\b[Dd]eprecat|\b[Uu]sing (?:the )?default"
@@ -118,6 +121,11 @@ def begins(text: str) -> bool:
 def is_harmless(text: str) -> bool:
     """Whether it says of itself that nothing failed: a warning, or a way out that was taken."""
     return bool(_LOW_LEVEL.search(text) or _GOES_ON.search(text))
+
+
+def is_information(text: str) -> bool:
+    """Whether an engine logged it for information, which it does not do with a request that was lost."""
+    return _FOR_INFORMATION.search(text) is not None
 
 
 def _of_docker(text: str) -> str:

@@ -34,7 +34,9 @@ def plain(text: str) -> str:
 
 
 def _most_telling(claiming: Sequence[FailureRow], text: str) -> list[FailureRow]:
-    harmless = lines.is_harmless(text)
-    standing = [row for row in claiming if not harmless or row.tells in _OF_ONE_LINE or row.severity == "request"]
+    harmless, told = lines.is_harmless(text), not lines.is_information(text)
+    standing = [
+        row for row in claiming if not harmless or row.tells in _OF_ONE_LINE or (told and row.severity == "request")
+    ]
     best = min((TELLING[row.tells] for row in standing), default=0)
     return [row for row in standing if TELLING[row.tells] == best]

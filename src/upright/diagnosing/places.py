@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import BinaryIO
 
 from upright.catalog.rows.failure import FailureRow
-from upright.diagnosing.excerpt import frames_above, loudest
+from upright.diagnosing.excerpt import frames_above, frames_below, loudest
 from upright.diagnosing.scan import Hit, Scan
 from upright.records.diagnosis import Sighting
 
@@ -22,7 +22,8 @@ def placed(log: BinaryIO, seen: Scan, rows: Iterable[FailureRow]) -> Hit | None:
     if exception is None:
         return None
     known = [row for row in rows if row.where == "frame"]
-    row = _innermost(frames_above(log, seen, exception)[:MOST_FRAMES], known)
+    frames = frames_above(log, seen, exception) or frames_below(seen, exception)
+    row = _innermost(frames[:MOST_FRAMES], known)
     return Hit(row, exception, {}, 1) if row is not None else None
 
 

@@ -187,6 +187,16 @@ def test_silence_after_a_normal_line_is_a_hang_only_when_it_lasts():
     assert told("x", "another line", around=hung).failed is True
 
 
+def test_workers_that_take_nothing_hang_whatever_status_was_logged_before():
+    status = (
+        "(APIServer pid=4) INFO 05-18 02:52:54 [loggers.py:271] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg "
+        "generation throughput: 0.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 91.0%"
+    )
+    waits = "(EngineCore pid=5) INFO 05-18 02:54:19 [shm_broadcast.py:698] No available shared memory broadcast block "
+    waits += "found in 60 seconds."
+    assert told(status, waits, waits.replace("02:54", "02:55")).code == "shm-broadcast-waits"
+
+
 def test_a_traceback_that_was_survived_is_no_failure():
     lines = ["Traceback (most recent call last):", "ImportError: no such thing", "Application startup complete."]
     assert told("vllm", *lines).failed is False

@@ -57,6 +57,33 @@ def test_a_warning_is_no_failure_of_a_class(line: str):
     assert claims(line, [row("known", "not supported")]) != ()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "(APIServer pid=1) INFO 09-17 11:34:03 [qwen3coder_tool_parser.py:76] vLLM Successfully import tool parser X !",
+        "(EngineCore pid=17) INFO 01-29 10:00:00 [utils.py:17] Port 8000 is already in use, trying port 8001",
+        "(EngineCore pid=17) INFO 01-29 10:00:00 [x.py:17] Evicted stale remote engine 17 (inactive for 17s).",
+        "(APIServer pid=1) WARNING 01-29 10:00:00 [vllm.py:1] Async scheduling not supported with ngram-based "
+        "speculative decoding and will be disabled.",
+        "[2026-01-29 10:00:00 TP0] Mamba Cache is allocated. max_mamba_cache_size: 17, conv_state size: 17GB",
+        "[2026-01-29 10:00:00 TP0] EPLB is enabled. The expert_distribution_recorder_mode is automatically set.",
+        "[2026-01-29 10:00:00 TP0] No chat template found, defaulting to 'string' content format",
+        "[2026-01-29 10:00:00 TP0] LoRA adapter 'x' uses target_modules='all'. Resolved to 17.",
+        "[2026-01-29 10:00:00 TP0] Port 17 is already in use, trying port 18",
+        "0.00.000.017 I common_context_can_seq_rm: the target context does not support partial sequence removal",
+        '/x/torch/_dynamo/f.py:1575: UserWarning: Dynamo detected a call. Enable TORCH_LOGS="+dynamo" for a stack.',
+    ],
+)
+def test_what_an_engine_logs_at_a_healthy_start_is_no_failure(line: str):
+    assert [claim.id for claim in claims(line, catalog.failures()) if claim.alarms and claim.severity != "slow"] == []
+
+
+def test_a_lost_request_is_one_as_a_warning_and_not_as_information():
+    lost = row("lost", "was not parsed", "class").model_copy(update={"severity": "request"})
+    assert claims("WARNING 01-29 10:00:00 [x.py:1] the call was not parsed", [lost]) == (lost,)
+    assert claims("INFO 01-29 10:00:00 [x.py:1] the call was not parsed", [lost]) == ()
+
+
 def test_what_nccl_calls_a_warning_is_an_error():
     line = "host:1:2 [0] transport/p2p.cc:238 NCCL WARN Cuda failure 217 'peer access is not supported'"
     assert claims(line, [row("any-refusal", "not supported", "refusal")]) != ()

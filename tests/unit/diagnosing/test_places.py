@@ -64,3 +64,12 @@ def test_an_engine_that_stood_up_afterwards_has_no_failure():
     found = told("vllm/v1/spec_decode/eagle.py", after="(APIServer pid=1) INFO:     Application startup complete.\n")
     assert not found.failed
     assert found.code is None
+
+
+def test_a_stack_that_was_pasted_under_its_exception_is_read_too():
+    stack = (
+        'OddError: 17 moons\n\nStack trace:\n  File "vllm/v1/kv_offload/cpu/manager.py", line 120, in prepare_load\n'
+    )
+    assert diagnose(io.BytesIO(stack.encode()), subject="log").code == "place-kv-transfer"
+    other = stack.replace("Stack trace:", "Traceback (most recent call last):")
+    assert diagnose(io.BytesIO(other.encode()), subject="log").code is None
