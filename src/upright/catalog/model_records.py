@@ -95,7 +95,7 @@ def attention_parameters(kind: Attention, hidden: int) -> int:
 def artifact_name(row: ModelRow, artifact: Artifact) -> str:
     """`Kimi-K2.6`, `Kimi-K2.6-GGUF:IQ3_K`; with its owner where two are called alike."""
     alike = [other for other in row.artifacts if _short_name(other) == _short_name(artifact)]
-    return _short_name(artifact) if len(alike) == 1 else _source(artifact)
+    return _short_name(artifact) if len(alike) <= 1 else _source(artifact)
 
 
 def _short_name(artifact: Artifact) -> str:

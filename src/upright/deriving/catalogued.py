@@ -65,7 +65,7 @@ def _derived(row_text: str, artifact_text: str) -> Model | None:
     update: dict[str, Any] = {"format": artifact.format, "quantisation": artifact.scheme}
     update["ik_only"] = model_records.only_the_fork_loads(artifact)
     if artifact.format == "gguf":
-        bits = _bits(artifact, scheme)
+        bits = _bits(artifact, scheme, dense=model.architecture.experts is None)
         if bits is None:
             return None
         update["weights"] = _packed(model.weights, *bits)
@@ -89,9 +89,11 @@ def _restored(config: Mapping[str, Any], declared: Mapping[str, Any]) -> Mapping
     return {**plain, "quantization_config": dict(declared)} if declared else plain
 
 
-def _bits(artifact: Artifact, scheme: SchemeRow | None) -> tuple[float, float] | None:
+def _bits(artifact: Artifact, scheme: SchemeRow | None, *, dense: bool) -> tuple[float, float] | None:
     """Bits of an expert's weight and of any other."""
     experts, others = artifact.expert_bits, artifact.other_bits
+    if scheme is not None and dense and scheme.dense_bits is not None:
+        return scheme.dense_bits, scheme.dense_bits
     if experts is not None and experts.value is not None:
         return float(experts.value), float(others.value if others is not None and others.value else 8.5)
     if scheme is None or scheme.expert_bits is None or scheme.other_bits is None:

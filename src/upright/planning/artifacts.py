@@ -1,7 +1,8 @@
 """MODEL as people write it -> the artifacts to choose from, and those to offer if none fits.
 
 A name of the catalogue means any of its artifacts, the name of a release any of that release; a repository means that
-one, with its sisters as offers. What the catalogue knows is planned offline, on its word; everything else is read.
+one, with its sisters as offers. What the catalogue knows is planned offline, on its word; everything else is read, or
+where the hub cannot be asked planned by what its name tells.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from upright import catalog
 from upright.catalog.rows.model import Artifact, ModelRow
 from upright.catalog.sister_releases import artifacts_of, release_named
 from upright.deriving.catalogued import record
-from upright.errors import UsageError
+from upright.deriving.named_builds import named_build
+from upright.deriving.typed_gguf import of_type
+from upright.errors import UnreachedError, UsageError
 from upright.planning.search import plan
 from upright.records.box import Box
 from upright.records.model import Model
@@ -50,27 +53,42 @@ def choice(text: str, read: Callable[[str], Model]) -> ArtifactChoice:
     """`read` reads headers: planning itself opens no file. A path is the caller's to read."""
     row = catalog.find_model(text)
     if row is None:
-        return ArtifactChoice(read(text))
+        return ArtifactChoice(_read_or_named(text, read))
     named = [artifact for artifact in row.artifacts if text.lower() in _names(artifact)]
     release = None if named else release_named(row, text)
     if not named and release is None and text.lower() != row.id:
-        named = [artifact for artifact in row.artifacts if text.lower() == _short_name(artifact)]
+        named = [
+            artifact for artifact in row.artifacts if text.lower() in (_short_name(artifact), _of_row(row, artifact))
+        ]
     if named:
         return _of_artifact(text, row, named, read)
     if ":" in text:
+        if typed := of_type(row, text):
+            return ArtifactChoice(typed, others=LazyRecords(row, row.artifacts))
         known = ", ".join(sorted(name for artifact in row.artifacts for name in _names(artifact) if "/" in name))
-        raise UsageError(f"the catalogue has no {text}", hint=f"it has {known}")
+        types = "a GGUF is also planned by its type, such as Q4_K_M or IQ4_XS"
+        raise UsageError(f"the catalogue has no {text}", hint=f"it has {known}; {types}")
     artifacts = artifacts_of(row, release)
     if release is not None and not artifacts:
-        return ArtifactChoice(read(release))
+        return ArtifactChoice(_read_or_named(release, read))
     model, rest = _first(row, artifacts)
     return ArtifactChoice(model, choose_from=LazyRecords(row, rest))
+
+
+def _read_or_named(text: str, read: Callable[[str], Model]) -> Model:
+    """As the hub has it; without a network, by the model and the scheme that its name tells."""
+    try:
+        return read(text)
+    except UnreachedError:
+        if (model := named_build(text)) is None:
+            raise
+        return model
 
 
 def _of_artifact(text: str, row: ModelRow, named: Sequence[Artifact], read: Callable[[str], Model]) -> ArtifactChoice:
     others = LazyRecords(row, [artifact for artifact in row.artifacts if artifact not in named])
     if all(record(row, artifact) is None for artifact in named):
-        return ArtifactChoice(read(text), others=others)
+        return ArtifactChoice(_read_or_named(text, read), others=others)
     model, _ = _first(row, named)
     return ArtifactChoice(model, others=others)
 
@@ -104,6 +122,11 @@ def _names(artifact: Artifact) -> set[str]:
         return {repository}
     whole = f"{repository}:{artifact.quant}".lower()
     return {whole, whole.rpartition("/")[2]}
+
+
+def _of_row(row: ModelRow, artifact: Artifact) -> str | None:
+    """`glm-4.5-air:q4_k_m`: the model's name, and the quant of one of its GGUFs."""
+    return f"{row.id}:{artifact.quant}".lower() if artifact.quant else None
 
 
 def _short_name(artifact: Artifact) -> str:

@@ -18,6 +18,7 @@ from upright.planning import constrained
 from upright.planning import fraction as fractions
 from upright.planning.assumed_memory import ram_note
 from upright.planning.beside import beside
+from upright.planning.by_name import name_note
 from upright.planning.devices import NO_GPU, gpus, same_kind
 from upright.planning.kvcache import cache_shape
 from upright.planning.main_memory import MainMemoryCase, cpu_build, plan_in_main_memory
@@ -271,8 +272,8 @@ class _Search:
         if model.not_understood:
             return not_promised(done, model)
         finished = _too_slow(self._with_speed(of_placement(done), model))
-        note = ram_note(finished, self._box)
-        return finished.model_copy(update={"notes": (*finished.notes, note)}) if note else finished
+        told = [note for note in (ram_note(finished, self._box), name_note(finished, model)) if note]
+        return finished.model_copy(update={"notes": (*finished.notes, *told)}) if told else finished
 
     def _with_speed(self, done: Plan, model: Model) -> Plan:
         if any(objection.code == "pool-too-small" for objection in done.objections):

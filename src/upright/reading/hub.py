@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from upright import bounds
-from upright.errors import ReadError, UsageError
+from upright.errors import ReadError, UnreachedError, UsageError
 from upright.foreign import fit, on_one_line
 from upright.reading.blobs import Blob, LocalBlob
 from upright.reading.cache import cached_file
@@ -218,7 +218,7 @@ class Wire:
             except _TryAgainError as error:
                 failures += 1
                 if error.nameless and failures > 1:  # at first contact; in the midst of a file a name may come back
-                    raise ReadError(
+                    raise UnreachedError(
                         f"{title}: {error.why}", hint="connect this machine, or name a mirror by HF_ENDPOINT"
                     ) from None
                 self.pause(error, failures, title)

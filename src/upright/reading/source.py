@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from upright import catalog
-from upright.errors import ReadError
+from upright.errors import ReadError, UnreachedError
 from upright.reading.artifact import Progress, read_artifact
 from upright.reading.cache import snapshot
 from upright.reading.catalogue import from_catalog
@@ -118,7 +118,8 @@ def _repository(named: Named, hub: Hub, traffic: Traffic) -> Iterator[Located]:
     if hub.offline:
         folder = snapshot(named.repo, named.revision)
         if folder is None:
-            raise ReadError(f"{named.repo} is not in the cache, and HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
+            message = f"{named.repo} is not in the cache, and HF_HUB_OFFLINE is set"
+            raise UnreachedError(message, hint="unset HF_HUB_OFFLINE")
         place = LocalDirectory(folder, folder.name)
         choice = choose(place.names(), named.quant, named.repo)
         told = None if choice.format == "config" else str(folder / choice.engine_name)
@@ -141,7 +142,7 @@ def _open(hub: Hub, repo: str, revision: str | None, traffic: Traffic) -> Reposi
         if row is None:
             raise
         known = f"without the hub: upright plan {row.id}, by what the catalogue knows"
-        raise ReadError(error.message, hint=f"{error.hint}, or {known}" if error.hint else known) from None
+        raise type(error)(error.message, hint=f"{error.hint}, or {known}" if error.hint else known) from None
 
 
 def _directory(path: Path, quant: str | None) -> Located:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from upright.planning.artifacts import ArtifactChoice, choice
 from upright.records.plan import Goal
 from upright.requesting.planned import PlanRequest
+from upright.units import GIB
 
 if TYPE_CHECKING:
     from upright.records.base import Figure
@@ -43,13 +44,17 @@ def ask(
     *,
     measured: Sequence[Residuals] | None = None,
     verdicts: Sequence[KernelVerdict] = (),
+    host_cache_gib: float | None = None,
 ) -> PlanRequest:
     """A plan's file is asked again, with its own goal but for what is set here, on its own box unless one is named."""
+    host_cache = int(host_cache_gib * GIB) if host_cache_gib is not None else None
     if (of_plan := plan_of_file(model)) is not None:
         model, goal = of_plan.model, of_plan.goal_with(goal)
         named = named._replace(box=named.box or of_plan.box)
+        host_cache = host_cache or of_plan.host_cache_bytes
     known = measurements() if measured is None else measured
-    return PlanRequest(artifacts_of(model), box_named(named), goal, measured=known, verdicts=verdicts)
+    choice_of_artifacts, box = artifacts_of(model), box_named(named)
+    return PlanRequest(choice_of_artifacts, box, goal, measured=known, verdicts=verdicts, host_cache_bytes=host_cache)
 
 
 def artifacts_of(text: str, read: Callable[[str], Model] | None = None) -> ArtifactChoice:
@@ -96,6 +101,8 @@ class PlanFile(NamedTuple):
     model: str
     box: str
     goal: Goal
+    host_cache_bytes: int | None = None
+    """System RAM behind the KV cache, if the plan has it."""
 
     def goal_with(self, wishes: Goal) -> Goal:
         """The file's, with the fields that the other one sets."""
@@ -106,6 +113,7 @@ def plan_of_file(text: str) -> PlanFile | None:
     """The model, the box and the goal of a plan's file; None if it is no record's file."""
     if not _is_record(text):
         return None
+    from upright.engines.facets.tiers import host_cache_bytes
     from upright.errors import UsageError
     from upright.records.loading import load
     from upright.records.plan import Plan
@@ -114,7 +122,7 @@ def plan_of_file(text: str) -> PlanFile | None:
     if not isinstance(record, Plan):
         raise UsageError(f"{text} is a {record.kind}, not a plan", hint="upright plan MODEL -o plan.json")
     goal = record.goal.model_copy(update={"engine": record.engine, "context_tokens": record.context_tokens})
-    return PlanFile(record.model, record.box, goal)
+    return PlanFile(record.model, record.box, goal, host_cache_bytes(record) or None)
 
 
 def recipe_of_file(text: str) -> Recipe | None:
@@ -169,7 +177,7 @@ def stated(named: NamedBox) -> dict[str, Figure]:
     if named.memory_gib is None and named.bandwidth_gb is None:
         return {}
     from upright.records.base import Figure
-    from upright.units import GB, GIB
+    from upright.units import GB
 
     stated: dict[str, Figure] = {}
     if named.memory_gib is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from upright import catalog
+from upright.deriving.named_builds import named_build
 from upright.errors import EngineError, UsageError
 from upright.planning.artifacts import ArtifactChoice, choice
 from upright.records.box import Box
@@ -77,6 +78,8 @@ def chosen(model: str | Model) -> ArtifactChoice:
 
 
 def _unread(text: str) -> Model:
+    if (model := named_build(text)) is not None:
+        return model
     raise UsageError(
         f"the catalogue does not know {text}, and nothing is read unasked",
         hint=f"hand its record in: upright.read({text!r})",

@@ -15,6 +15,7 @@ from upright.planning import plan
 from upright.planning.artifacts import ArtifactChoice as ArtifactChoice
 from upright.planning.artifacts import smaller
 from upright.planning.constrained import FORBIDDEN
+from upright.planning.host_tier import TOO_LARGE, TOO_SMALL, with_host_cache
 from upright.planning.nearest import ARTIFACT_WISHES, RANK_WISHES
 from upright.planning.warm import with_warmth
 from upright.records.plan import Goal, Nearest, Plan
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from upright.records.model import Model
     from upright.records.residuals import Residuals
 
+_SETTLED = (FORBIDDEN, TOO_SMALL, TOO_LARGE)
+"""Objections that end with another option."""
 _OPTION = re.compile(r"--[a-z-]+( [\w.]+)?")
 
 
@@ -42,6 +45,8 @@ class PlanRequest:
     """What was found out about kernels on this silicon."""
     agents: int | None = None
     """Conversations that should stay warm, beside the users who decode at once; None: nobody asked."""
+    host_cache_bytes: int | None = None
+    """System RAM for the engine's host tier behind the KV cache; None: nobody asked."""
 
     def with_users(self, users: int) -> PlanRequest:
         return replace(self, goal=self.goal.model_copy(update={"users": users}))
@@ -90,9 +95,9 @@ class PlannedRequest:
         return ARTIFACT_WISHES if offer.artifact else RANK_WISHES if self.ranks_refused else ()
 
     def remedies(self) -> tuple[str, ...]:
-        """`--dcp 1`: options that end every objection, where constraints alone stand against the plan."""
+        """`--dcp 1`: options that end every objection, where nothing but options stands against the plan."""
         objections = self.best.objections
-        options = [objection.remedy or "" for objection in objections if objection.code == FORBIDDEN]
+        options = [objection.remedy or "" for objection in objections if objection.code in _SETTLED]
         ended = len(options) == len(objections) and all(_OPTION.fullmatch(option) for option in options)
         return tuple(dict.fromkeys(options)) if ended else ()
 
@@ -119,6 +124,9 @@ def plan_request(request: PlanRequest) -> PlannedRequest:
     )
     if not plans:
         raise EngineError("no engine can serve this model")
+    if request.host_cache_bytes is not None:
+        tiered = [with_host_cache(way, request.box, request.host_cache_bytes) for way in plans]
+        plans = sorted(tiered, key=lambda way: not way.fits)
     if request.agents is not None:
         plans = [with_warmth(way, request.box, request.agents) for way in plans]
     return PlannedRequest(request, plans)

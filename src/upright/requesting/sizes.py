@@ -58,6 +58,19 @@ class Sized:
         return outcome.first_token_seconds.quantile(share) or 0.0, rate or 0.0
 
 
+def promise_of(figures: Mapping[str, float]) -> ServicePromise:
+    """Of `ttft`, `rate` and `share`; what is not said is as usual."""
+    usual = ServicePromise()
+    promise = ServicePromise(
+        figures.get("ttft", usual.first_token_seconds),
+        figures.get("rate", usual.tokens_per_second),
+        figures.get("share", usual.share),
+    )
+    if not 0 < promise.share < 1 or promise.first_token_seconds <= 0 or promise.tokens_per_second < 0:
+        raise UsageError("a promise is a time, a rate and a share below 1", hint="--slo ttft=5s,rate=20,share=0.95")
+    return promise
+
+
 def size_request(request: SizeRequest, ways: Iterable[ServingBox], *, on_trial: OnTrial | None = None) -> Sized:
     """Whichever way needs the fewest boxes."""
     row = get("usages", request.use)

@@ -114,3 +114,20 @@ def test_scratch_as_the_engine_said_it(ubatch, context, flash, mib):
 
 def test_spans():
     assert spans([3, 1, 2, 5, 7, 8]) == "1-3, 5, 7-8"
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "gib", "longest"),
+    [("gpt-oss-20b", "1x-rtx-4070-ti", 64, 1024), ("gpt-oss-120b", "1x-rtx-4090", 96, 4096)],
+)
+def test_a_long_ubatch_is_not_paid_with_decode(model, gpu, gib, longest):
+    """Scratch that is half of a layer of a large model is half of a small one: experts stay on the GPU then."""
+    from upright.deriving.typed_gguf import of_type
+    from upright.requesting.library import box_record
+
+    said = Figure(value=int(gib * GIB), basis="assumed", source="test")
+    box = box_record(gpu).model_copy(update={"memory_bytes": said, "memory_available_bytes": said})
+    artifact = of_type(catalog.model(model), f"{model}:MXFP4_MOE")
+    planned = plan(box, artifact, Goal(context_tokens=4096, engine="llama.cpp"))[0]
+    assert planned.fits
+    assert planned.ubatch_tokens == longest

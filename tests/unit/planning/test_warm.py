@@ -45,10 +45,10 @@ def test_vllm_is_given_one_buffer_for_all_ranks(upright: Upright):
 def test_what_an_engine_does_by_itself_needs_no_flag(upright: Upright):
     box = ("--box", "1x-rtx-4090", "--ram", "96", "--engine", "llama.cpp")
     _, note = warmth(upright, "gpt-oss-20b", *box, "--agents", "4")
-    assert "which the engine does by itself" in note["message"], "its own default keeps 8 GiB"
+    assert "the engine does that by itself" in note["message"], "its own default keeps 8 GiB"
     assert note["remedy"] is None
     _, note = warmth(upright, "gpt-oss-20b", *box, "--agents", "20")
-    assert note["remedy"].startswith("--cache-ram ")
+    assert re.fullmatch(r"--host-cache (\d+) \(--cache-ram \d+\)", note["remedy"])
 
 
 def test_sglang_needs_more_than_the_gpus_hold(upright: Upright):

@@ -221,3 +221,7 @@ class SchemeRow(Row):
     """GGUF: bits of a routed expert's weight."""
     other_bits: float | None = None
     """GGUF: bits of any other matrix's weight."""
+    fork_only: bool = False
+    """GGUF: whether mainline llama.cpp refuses such tensors."""
+    dense_bits: float | None = None
+    """GGUF: the same of a model without experts, where its builder mixes otherwise there."""

@@ -194,6 +194,8 @@ TRANSFERS = (
              "each model left out in turn", key=lambda cell: cell.load.shape, where="-nvlink"),
     Transfer("model", "decode", "another model, whole layers on one GPU",
              "each model left out in turn", key=lambda cell: cell.load.shape, where="-layers"),
+    Transfer("model", "decode", "another model, whole layers on one Strix Halo",
+             "each model left out in turn", key=lambda cell: cell.load.shape, where="-strix-halo"),
     Transfer("model", "prompt", "prompts of another model than the constants were fitted on",
              "each model left out in turn", key=lambda cell: cell.load.shape),
     Transfer("model", "prompt", "prompts of another model, whole layers on one GPU",

@@ -16,6 +16,7 @@ from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.speed import Kernels, SpeedRow, Wires
 from upright.catalog.rows.words import MeasurementRow
 from upright.deriving.catalogued import records
+from upright.deriving.named_builds import named_build
 from upright.errors import UsageError
 from upright.planning.offering import layers_of
 from upright.planning.speed.layered import HostFigures, Layered
@@ -153,7 +154,8 @@ def model_of(row: MeasurementRow) -> Model | None:
     if exact is not None:
         return exact
     if layers_of(engine_of(row)) is not None:
-        return next((model for model in artifacts if _has_quant(named, model)), None)
+        listed = next((model for model in artifacts if _has_quant(named, model)), None)
+        return listed or named_build((row.artifact or "").partition(" ")[0])
     native = row.artifact is None
     for scheme in _SCHEMES:
         if any(word in named for word in scheme):
