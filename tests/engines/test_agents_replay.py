@@ -28,8 +28,10 @@ TURNS = tuple(
 )
 
 
-def replayed(url: str, agents: int, model: str = "tiny-kimi", forks: tuple[TraceSession, ...] = ()) -> Cell:
-    sessions = tuple(TraceSession(shared_tokens=400, turns=TURNS) for _ in range(agents))
+def replayed(
+    url: str, agents: int, model: str = "tiny-kimi", forks: tuple[TraceSession, ...] = (), shared_tokens: int = 400
+) -> Cell:
+    sessions = tuple(TraceSession(shared_tokens=shared_tokens, turns=TURNS) for _ in range(agents))
     trace = AgentTrace(title="made", source="a test", sessions=(*sessions, *forks))
     known, _ = of_address(url, model, None, "chat")
     return measure(subject(known), trace_shape(trace, agents), CellPlace("run", "agents", 1, 0), trace=trace)

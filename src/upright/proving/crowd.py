@@ -77,11 +77,13 @@ def crowd(stand: Stand, questions: Sequence[LoadQuestion], concurrency: int, cou
     with CacheGauge(stand.endpoint) as gauge:
         askers = [threading.Thread(target=room.ask, daemon=True) for _ in range(concurrency)]
         leaving = [threading.Thread(target=room.leave, args=(longest,), daemon=True) for _ in range(leavers)]
-        for thread in (*askers, *leaving):
-            thread.start()
-        for thread in askers:
-            thread.join()
-        room.over.set()
+        try:
+            for thread in (*askers, *leaving):
+                thread.start()
+            for thread in askers:
+                thread.join()
+        finally:
+            room.close()  # also at Ctrl-C: nobody asks another question, and each thread ends with its answer
         for thread in leaving:
             thread.join()
     return CrowdRun(concurrency, tuple(room.answers), room.left, gauge.peak)
@@ -97,6 +99,12 @@ class _Room:
         self._stand, self._concurrency, self._waiting = stand, concurrency, waiting
         self._flying: dict[int, str] = {}
         self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Nothing more is asked."""
+        with self._lock:
+            self._waiting.clear()
+        self.over.set()
 
     def ask(self) -> None:
         me = threading.get_ident()

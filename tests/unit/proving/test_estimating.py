@@ -81,3 +81,11 @@ def test_what_a_rung_took_here_before_is_the_estimate() -> None:
     assert told_total(choose(longer, rates, None, known)) is None
     assert told_total(choose([*smoke, Group("smoke", "more", ProbeCost(64, 400))], rates, None, known)) is None
     assert told_total([]) is None
+
+
+def test_a_prompt_is_told_up_to_four_times_the_one_that_was_measured() -> None:
+    rates = Rates()
+    rates.learn(prefill=100, decode=10, prompt_tokens=1000)
+    assert rates.witnessed(ProbeCost(prompt_tokens=4000)) == 40
+    assert rates.witnessed(ProbeCost(prompt_tokens=4001)) is None
+    assert rates.witnessed(ProbeCost(prompt_tokens=1000, answer_tokens=100)) is None, "mostly an answer"

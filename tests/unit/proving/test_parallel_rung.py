@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import signal
+import threading
 
 import pytest
 
@@ -91,3 +93,21 @@ def test_an_engine_that_falls_under_load_fails() -> None:
 def test_up_to_what_the_plan_promises(users: int, levels: list[int]) -> None:
     assert [level for level, _ in concurrencies(users)] == levels
     assert sum(count for _, count in concurrencies(users)) == 300
+
+
+def test_an_interrupted_load_ends() -> None:
+    """At Ctrl-C in the middle of a crowd each thread ends with the answer that it waits for, and asks nothing more."""
+
+    class Interrupting(CrowdedEngine):
+        def _message(self, body: dict[str, object]) -> dict[str, object]:
+            if self.requests == 150:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            return super()._message(body)
+
+    engine, before = Interrupting(prompt_set("tiny"), delay_seconds=0.02), set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        climbed(engine)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+        assert not thread.is_alive()
+    assert engine.requests < 200, "of more than 300"

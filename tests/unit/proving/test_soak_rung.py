@@ -167,7 +167,7 @@ def test_a_server_of_somebody_else_is_loaded_and_neither_measured_nor_restarted(
         (Fault("flood", rate=0.3), "answers", "flood"),
         (Fault("cut", rate=0.3), "errors", "no finish_reason"),
         (Fault("no usage", rate=0.3), "errors", "no usage"),
-        (Fault("disconnect", after_requests=12), "errors", "reset"),
+        (Fault("disconnect", after_requests=4), "errors", "reset"),
     ],
 )
 def test_a_fault_is_found(fault: Fault, check: str, words: str) -> None:

@@ -13,11 +13,11 @@ from tests.conftest import ROOT
 from tests.ports import free_port
 from upright import catalog, store
 from upright.cli.prove import command as prove
-from upright.cli.speculating import trial_of
 from upright.engines.speculation import Candidate, candidate
 from upright.errors import UsageError
 from upright.launching import launch, status, stop
 from upright.proving import stepping
+from upright.proving.asked_trial import trial_of
 from upright.proving.prompts import prompt_set
 from upright.proving.rungs.speculation import offered
 from upright.proving.speculating import Trial, automatic, shapes, speculate

@@ -120,6 +120,9 @@ def test_cells_that_were_not_measured_are_counted() -> None:
 def test_collapse_all_in_all_and_from_some_load_on() -> None:
     assert verdict.collapses(1000, 0.03, ()) == ("acceptance collapsed: 3.0 % of 1,000 guesses held",)
     assert verdict.collapses(50, 0.0, ()) == (), "too few to say"
+    assert verdict.collapses(99, 0.0, ()) == ()
+    assert verdict.collapses(100, 0.0, ()), "as many as it takes"
+    assert verdict.collapses(1000, verdict.COLLAPSED, ()) == (), "not below"
     uneven = tried([*measured(1, WINS, accepted=60), *measured(4, SAME, accepted=8)]).cells
     (words,) = verdict.collapses(200, 0.34, uneven)
     assert words.startswith("acceptance collapses at 256 in, 100 out, 4 at once: 8 %, elsewhere up to 60 %")

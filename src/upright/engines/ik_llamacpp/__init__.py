@@ -8,7 +8,6 @@ from upright.engines.contract import Engine
 from upright.engines.facets.releases import BUILD, COMMIT, Releases
 from upright.engines.facets.spread import Layers
 from upright.engines.llamacpp import HTTP, MARGIN
-from upright.units import GIB
 
 if TYPE_CHECKING:
     from upright.engines.facets.finding import ProgramFinding
@@ -74,9 +73,9 @@ class IkLlamaCpp(Engine):
 
     @property
     def tiers(self) -> Tiers:
-        from upright.engines.facets.tiers import saved_prompts
+        from upright.engines.ik_llamacpp.flags import TIERS
 
-        return saved_prompts("--cache-ram", 8 * GIB)
+        return TIERS
 
 
 ENGINE = IkLlamaCpp()

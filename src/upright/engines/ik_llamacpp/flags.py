@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from upright.engines.facets.flags import FlagCase
+from upright.engines.facets.tiers import host_cache_settings, saved_prompts
 from upright.engines.llamacpp import flags as llamacpp
 from upright.records.model import MlaAttention
 from upright.records.recipe import Setting
+from upright.units import GIB
 
 _SOURCE = "ik_llama.cpp at 8337e4cd, common/common.cpp"
+TIERS = saved_prompts("--cache-ram", 8 * GIB, _SOURCE, disk=llamacpp.DISK)
 
 
 class IkLlamaCppFlags:
@@ -24,6 +27,7 @@ class IkLlamaCppFlags:
             *llamacpp.where_it_serves(case),
             *llamacpp.memory(case.plan),
             *_latent_attention(case),
+            *host_cache_settings(case, TIERS),
             *llamacpp.on_gpus(case),
             *llamacpp.threads(case),
             *llamacpp.conversation(case),

@@ -88,10 +88,9 @@ class LlamaCpp(Engine):
 
     @property
     def tiers(self) -> Tiers:
-        from upright.engines.facets.tiers import saved_prompts
+        from upright.engines.llamacpp.flags import TIERS
 
-        # The default is 8192 MiB (--help of b11669).
-        return saved_prompts("--cache-ram", 8 * GIB)
+        return TIERS
 
 
 ENGINE = LlamaCpp()

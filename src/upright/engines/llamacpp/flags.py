@@ -11,15 +11,22 @@ from collections.abc import Iterator
 
 from upright.engines import dialects, knowledge
 from upright.engines.facets.flags import FlagCase
+from upright.engines.facets.tiers import host_cache_settings, saved_prompts
 from upright.engines.llamacpp.tensor_patterns import experts_pattern
 from upright.records.box import Box
 from upright.records.model import MlaAttention, Model
 from upright.records.plan import Plan
 from upright.records.recipe import ELSEWHERE, KEY_FILE, Setting
+from upright.units import GIB
 
 SERVER_README = "llama.cpp tools/server/README.md"
 LOCAL_RUN = "Running Kimi-K2.6 Locally (2026-04)"
 ALL_LAYERS = "999"
+DISK = (
+    "llama-server puts nothing on disk by itself: with --slot-save-path a client saves and restores a slot "
+    "(POST /slots/ID?action=save)"
+)
+TIERS = saved_prompts("--cache-ram", 8 * GIB, "llama.cpp b11669 --help: 8192 MiB by default", disk=DISK)
 
 
 class LlamaCppFlags:
@@ -30,6 +37,7 @@ class LlamaCppFlags:
             *where_it_serves(case),
             *memory(case.plan),
             *_value_cache(case.plan),
+            *host_cache_settings(case, TIERS),
             *on_gpus(case),
             *threads(case),
             *_guards(case.model, case.box),

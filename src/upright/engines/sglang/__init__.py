@@ -109,10 +109,9 @@ class Sglang(Engine):
 
     @property
     def tiers(self) -> Tiers:
-        from upright.engines.facets.tiers import second_level
+        from upright.engines.sglang.flags import TIERS
 
-        # On each rank; it must be larger than the GPU's pool (sglang/srt/mem_cache/memory_pool_host.py).
-        return second_level("--enable-hierarchical-cache", "--hicache-size", spare=1.02)
+        return TIERS
 
 
 ENGINE = Sglang()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from upright.catalog import versions
 from upright.engines import dialects, knowledge, silicon
 from upright.engines.facets.flags import FlagCase
+from upright.engines.facets.tiers import host_cache_settings, second_level
 from upright.engines.sglang.speculation import settings
 from upright.records.recipe import KEY_CONFIG, Setting
 
@@ -15,6 +16,14 @@ _CACHE_TYPES = {"bf16": "bfloat16", "fp8": "fp8_e4m3"}
 _MEET = 20000
 _REPORT = "Kimi K2 on SM120 report (2026-01-29)"
 _COOKBOOK = "sgl-project/sglang docs/cookbook Kimi-K2.6.mdx (2026-08)"
+# On each rank; it must be larger than the GPU's pool.
+TIERS = second_level(
+    "--enable-hierarchical-cache",
+    "--hicache-size",
+    "sglang/srt/mem_cache/memory_pool_host.py",
+    spare=1.02,
+    disk="SGLang has a third level on disk (--hicache-storage-backend file)",
+)
 
 
 class SglangFlags:
@@ -25,6 +34,7 @@ class SglangFlags:
             *_where_it_serves(case),
             *_spread(case),
             *_memory(case),
+            *host_cache_settings(case, TIERS),
             *_kernels(case),
             *_model(case),
             *_modalities(case),

@@ -117,10 +117,9 @@ class Vllm(Engine):
 
     @property
     def tiers(self) -> Tiers:
-        from upright.engines.facets.tiers import whole_buffer
+        from upright.engines.vllm.flags import TIERS
 
-        # Summed over all ranks (vllm/config/cache.py at 0.32.0).
-        return whole_buffer("--kv-offloading-size")
+        return TIERS
 
 
 ENGINE = Vllm()

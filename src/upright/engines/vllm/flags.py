@@ -9,6 +9,7 @@ from typing import Any
 from upright.catalog import versions
 from upright.engines import dialects, knowledge, silicon
 from upright.engines.facets.flags import FlagCase
+from upright.engines.facets.tiers import host_cache_settings, whole_buffer
 from upright.engines.vllm.speculation import settings
 from upright.records.plan import Plan
 from upright.records.recipe import KEY, Setting
@@ -17,6 +18,14 @@ _CACHE_TYPES = {"bf16": "bfloat16", "f16": "float16"}
 _RECIPE = "vllm-project/recipes models/moonshotai"
 _LAMBDA = "How to deploy Kimi K2.6 on Lambda (2026)"
 _TRANSFORMERS = "vLLM wheels 0.18.0 to 0.32.0, Requires-Dist"
+# Summed over all ranks.
+TIERS = whole_buffer(
+    "--kv-offloading-size",
+    "vllm/config/cache.py at 0.32.0",
+    disk="vLLM has a file system behind it (TieringOffloadingSpec, by --kv-transfer-config, from 0.22), and LMCache by "
+    "--kv-offloading-backend lmcache",
+    gpus_only="vLLM's KV offloading runs on GPUs only (vLLM docs 0.32, features/kv_offloading_usage)",
+)
 
 
 class VllmFlags:
@@ -27,6 +36,7 @@ class VllmFlags:
             *_where_it_serves(case),
             *_spread(case),
             *_memory(case),
+            *host_cache_settings(case, TIERS),
             *_kernels(case),
             *_model(case),
             *_modalities(case),

@@ -27,6 +27,8 @@ Choice = Literal["auto", "required", "none"]
 
 
 class _Row(Part):
+    """What stands in a file of prompts; a name that it does not know is refused."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
