@@ -109,6 +109,15 @@ class Page:
         """Until an answer is shown."""
         self.until("document.getElementById('shown').getAttribute('aria-busy') === 'false'")
 
+    def drawn(self) -> None:
+        """Until an answer is shown with every point of its curves."""
+        self.settled()
+        quiet = 0
+        while quiet < 5:
+            planner = "window.upright.planner"
+            quiet = quiet + 1 if self.run(f"!{planner}.busy && !{planner}.waiting.length") else 0
+            time.sleep(0.2)
+
     def ask(self, question: dict[str, Any]) -> Any:
         return self.run(f"window.upright.ask({json.dumps(question)})")
 

@@ -38,7 +38,7 @@ def visited(browser: Chromium, site: Path) -> dict[str, float]:
         page.go("about:blank")
         page.go(address)
         again = page.ready()
-        page.settled()
+        page.drawn()
         loops, plans = list[float](), list[float]()
         for turn in range(ROUNDS):
             loops.append(page.run(_LOOP))

@@ -75,13 +75,13 @@ def first_boxes(first: First) -> tuple[str, ...]:
     return known if first == "all" else tuple(box for box in PRESETS if box in known)
 
 
-def first_answers(first: First, told: Callable[[str], None]) -> Iterator[tuple[str, str]]:
-    """`MODEL/BOX` and the answer to what the page asks when it opens; of the plans the best one alone."""
+def first_answers(first: First, told: Callable[[str], None]) -> Iterator[tuple[str, str, str]]:
+    """Model, box and the answer to what the page asks when it opens; of the plans the best one alone."""
     cases = [(row.id, box) for row in catalog.models() for box in first_boxes(first)]
     for done, (model, box) in enumerate(cases):
         if done % _TOLD_EVERY == 0:
             told(f"first answers: {done} of {len(cases)}")
-        yield f"{model}/{box}", first_answer(model, box)
+        yield model, box, first_answer(model, box)
 
 
 def first_answer(model: str, box: str) -> str:

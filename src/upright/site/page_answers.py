@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from upright.deriving.named_builds import named_build
 from upright.errors import UprightError, UsageError
 from upright.planning.artifacts import ArtifactChoice, choice
 from upright.records.base import Part
@@ -34,6 +35,7 @@ from upright.site.page_questions import (
     Question,
     RecipeQuestion,
     RecommendQuestion,
+    SpeedQuestion,
 )
 from upright.terminal.door import uncoloured
 
@@ -69,6 +71,12 @@ def _answer(question: Part) -> Answer:
 def _plan(question: PlanQuestion) -> Answer:
     planned = _planned(question)
     return plan_answer(planned, planned.plans[:SHOWN], _options(question, question.model))
+
+
+@_answer.register
+def _speed(question: SpeedQuestion) -> Answer:
+    best = _planned(question).best
+    return {"fits": best.fits, "speed": best.speed.model_dump(mode="json") if best.speed else None}
 
 
 @_answer.register
@@ -157,10 +165,26 @@ def plan_answer(planned: PlannedRequest, plans: Sequence[Plan], options: Sequenc
                 }
                 for names, devices in device_groups(best)
             ],
+            "pinned": _pinned(best),
             "more": not best.fits and not planned.offers(),
         },
-        "words": uncoloured(plan_page(planned.plans, choice, _WIDTH, ram_unknown=planned.ram_unknown)),
+        "words": uncoloured(plan_page(planned.plans, choice, _WIDTH, None, ram_unknown=planned.ram_unknown)),
         "command": shlex.join(("upright", "plan", *options)),
+    }
+
+
+def _pinned(plan: Plan) -> Answer:
+    """The plan's configuration as wishes of a goal: with them only context and users change along a curve."""
+    from upright.planning.offering import ranks_of
+
+    layout, pinned = plan.parallel, {"engine": plan.engine, "kv_dtype": plan.kv.dtype}
+    if ranks_of(plan.engine) is None:
+        return pinned
+    return {
+        **pinned,
+        "tensor_parallel": layout.tensor,
+        "pipeline_parallel": layout.pipeline,
+        "decode_context_parallel": layout.decode_context,
     }
 
 
@@ -203,6 +227,8 @@ def _in_catalogue(model: str) -> ArtifactChoice:
 
 
 def _unknown(model: str) -> Model:
+    if (build := named_build(model)) is not None:
+        return build
     raise UsageError(
         f"the catalogue does not know {model}", hint="paste its config.json, or drop its GGUF: nothing is fetched here"
     )

@@ -23,6 +23,7 @@ from upright.catalog.loader import compile_ours
 from upright.errors import UsageError
 from upright.site.evidence_pages import EVIDENCE, evidence_files
 from upright.site.first_answers import First, catalogue_version, choices, first_answers
+from upright.site.sharing_cards import CARDS, card_files
 from upright.site.site_parts import SitePart, npm_files, site_parts, wheel_files
 
 PACKAGE = Path(__file__).parent.parent
@@ -56,12 +57,20 @@ def parts_folder() -> Path:
 
 
 def publish(
-    folder: Path, parts: Path | None = None, *, first: First = "presets", told: Callable[[str], None] = lambda _: None
+    folder: Path,
+    parts: Path | None = None,
+    *,
+    first: First = "presets",
+    address: str = "",
+    told: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Writes the site, and says what; a folder that holds anything but an older site is refused.
 
+    `address` is where it will be handed out: the pictures beside a shared link are named by it.
     `worker_bytes` is what a first visit loads before the worker is ready.
     """
+    if address and not address.startswith(("https://", "http://")):
+        raise UsageError(f"{address} is no address", hint="as in --address https://plan.example.org/")
     contents = {part.name: (part, part.content(parts or parts_folder())) for part in site_parts()}
     _make_way(folder)
     compile_ours()  # so that the worker parses no YAML
@@ -73,8 +82,10 @@ def publish(
     for name, content in evidence_files(POLICY):
         _write(folder, name, content)
     count = 0
-    for name, answer in first_answers(first, told):
-        _write(folder, f"first/{name}.json", answer.encode())
+    for model, box, answer in first_answers(first, told):
+        _write(folder, f"first/{model}/{box}.json", answer.encode())
+        for name, content in card_files(model, box, decoded(answer), POLICY, address):
+            _write(folder, name, content)
         count += 1
     _write_page(folder)
     return {
@@ -144,7 +155,7 @@ def _write_page(folder: Path) -> None:
     assets = sorted(path for path in PAGE.iterdir() if path.name not in ("index.html", "offline.js"))
     for path in assets:
         _write(folder, path.name, path.read_bytes())
-    core = [name for name in _names(folder) if not name.startswith(("first/", f"{EVIDENCE}/"))]
+    core = [name for name in _names(folder) if not name.startswith(("first/", f"{EVIDENCE}/", f"{CARDS}/"))]
     version = hashlib.sha256("".join(_integrity(folder / name) for name in core).encode()).hexdigest()[:16]
     offline = (PAGE / "offline.js").read_text(encoding="utf-8")
     listed = json.dumps(["./", *core, _MANIFEST])
@@ -188,7 +199,7 @@ def _bytes(folder: Path) -> int:
 
 
 _OWN_NAMES = {
-    "pyodide", "first", "upright.zip", "licences.txt", "choices.json", "index.html", EVIDENCE, "evidence.json",
+    "pyodide", "first", "upright.zip", "licences.txt", "choices.json", "index.html", EVIDENCE, "evidence.json", CARDS,
     _MANIFEST,
     *(path.name for path in PAGE.iterdir()),
 }  # fmt: skip

@@ -24,6 +24,23 @@ def test_plans_are_equal(request_: Request, upright: Upright):
     assert asked(**request_.question)["record"] == json.loads(upright(*request_.words).stdout)
 
 
+@pytest.mark.parametrize("request_", plan_requests(24), ids=str)
+def test_a_point_of_a_curve_is_of_the_same_configuration(request_: Request):
+    """What the page pins gives the very speed that the plan has, so that a curve goes through its figure."""
+    answered = asked(**request_.question)
+    plan = answered["record"]["plans"][0]
+    goal = {**request_.question["goal"], **answered["view"]["pinned"], "context_tokens": plan["context_tokens"]}
+    point = asked(**{**request_.question, "ask": "speed", "goal": goal})
+    if plan["fits"]:
+        assert point == {"fits": True, "speed": plan["speed"]}
+
+
+def test_smaller_models_are_not_denied_where_nobody_looked():
+    answered = asked(ask="plan", model="glm-4.7", box="2x-rtx-5090", memory_gib=512)
+    assert answered["view"]["more"]
+    assert "smaller ones" not in answered["words"]
+
+
 def test_the_command_beside_an_answer_gives_that_answer(upright: Upright):
     question = {
         "model": "gpt-oss-120b",

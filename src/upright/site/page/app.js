@@ -1,5 +1,6 @@
 // The page: what is chosen -> a question, its answer -> a view, and the address that leads back to it.
 
+import { curvesOf, gather } from "./curves.js";
 import { evidenceView } from "./evidence.js";
 import { el, short } from "./pictures.js";
 import { Planner, Superseded } from "./planner.js";
@@ -61,11 +62,17 @@ function question() {
 
 const prices = () => ({ kilowatt_hour: positive($("kwh")?.value ?? ""), api_million: positive($("api")?.value ?? "") });
 
+function usual() {
+  const box = choices.boxes.find((other) => other.id === state.box);
+  return !state.ram && !Object.keys(wishes(state.goal)).length && box?.first && choices.models.some((model) => model.id === state.model);
+}
+
+// What the site was built with has a page of its own, which others show as a card; every other answer is behind the #.
+const shared = () => (state.view === "plan" && usual() ? `card/${state.model}/${state.box}.html` : toLink(state, choices.catalogue, said));
+
 // What was planned when the page was built is shown at once, and again by the worker when it is there.
 async function first() {
-  const box = choices.boxes.find((each) => each.id === state.box);
-  const usual = !state.ram && !Object.keys(wishes(state.goal)).length && box?.first;
-  if (!["plan", "evidence"].includes(state.view) || !usual || !choices.models.some((model) => model.id === state.model)) return null;
+  if (!["plan", "evidence"].includes(state.view) || !usual()) return null;
   const response = await fetch(`first/${state.model}/${state.box}.json`).catch(() => null);
   return response?.ok ? response.json() : null;
 }
@@ -84,10 +91,23 @@ async function answer() {
   else if (!planner.ready) waiting();
   try {
     const reply = await planner.ask(wanted, "view");
-    if (mine === turn) present(reply);
+    if (mine !== turn) return;
+    present(reply);
+    if (state.view === "plan" && !reply.error) await furtherPoints(reply, mine);
   } catch (error) {
     if (!(error instanceof Superseded) && mine === turn) show(refusal({ message: `This is a bug: ${error.message}`, hint: "please report it, with the address of this page" }));
   }
+}
+
+const PAUSE = 400; // milliseconds: a slider that is still moved waits for no point
+let curves = null;
+async function furtherPoints({ record, view }, mine) {
+  await new Promise((resolve) => { setTimeout(resolve, PAUSE); });
+  if (!curves || mine !== turn) return;
+  await gather(record.plans[0], curves, { ...wishes(state.goal), ...view.pinned }, async (goal) => {
+    const point = await planner.ask({ ...asked(), ask: "speed", goal });
+    return mine === turn && !point.error ? point : null;
+  });
 }
 
 // Claims come with the site: a list that is read once, held against the manifest.
@@ -111,10 +131,13 @@ function waiting() {
 function present(reply) {
   const forms = { compare: compareForm, diagnose: diagnoseForm }[state.view];
   const views = { plan: planView, recommend: recommendView, compare: compareView, recipe: recipeView, diagnose: diagnosisView, evidence: (plan) => evidenceView(plan, claims, place()) };
-  said = null;
+  said = curves = null;
   if (reply.error) return show(forms?.(), refusal(reply.error));
-  if (state.view === "plan") tell(reply);
-  return show(forms?.(), views[state.view](reply, acts));
+  if (state.view === "plan") {
+    tell(reply);
+    curves = reply.record.plans[0].fits ? curvesOf(reply.record.plans[0]) : null;
+  }
+  return show(forms?.(), views[state.view](reply, acts, curves));
 }
 
 function show(...children) {
@@ -210,7 +233,7 @@ function listen() {
   $("use-config").onclick = () => own("config.json", new Blob([$("config").value]));
   $("gguf").onchange = ({ target }) => target.files[0] && own(target.files[0].name, target.files[0]);
   $("share").onclick = async ({ target }) => {
-    await navigator.clipboard.writeText(new URL(toLink(state, choices.catalogue, said), location.href).href);
+    await navigator.clipboard.writeText(new URL(shared(), location.href).href);
     target.textContent = "Copied";
     setTimeout(() => { target.textContent = "Copy a link to this answer"; }, 1500);
   };

@@ -58,30 +58,6 @@ export function bandLine(speed, most) {
     speed.best === null ? null : el("b", { style: { left: share(speed.best) } }));
 }
 
-// Decode over context: empty, half full, full, each with its band.
-export function decodeCurve(plan) {
-  const { speed } = plan;
-  if (!speed || speed.decode.best === null) return null;
-  const points = [[0, speed.empty], [speed.context_tokens, speed.decode], [plan.context_tokens, speed.full]];
-  const [width, height, left, right, top, bottom] = [460, 170, 44, 14, 12, 30];
-  const most = niceCeiling(Math.max(...points.map(([, figure]) => figure.high)));
-  const x = (tokens) => left + ((width - left - right) * tokens) / Math.max(plan.context_tokens, 1);
-  const y = (figure) => top + (height - top - bottom) * (1 - figure / most);
-  const at = (key) => points.map(([tokens, figure]) => `${x(tokens).toFixed(1)},${y(figure[key]).toFixed(1)}`);
-  const marks = [0, most / 2, most].flatMap((figure) => [
-    el("line", { x1: left, x2: width - right, y1: y(figure), y2: y(figure), class: "grid" }),
-    el("text", { x: left - 6, y: y(figure) + 4, "text-anchor": "end" }, rounded(figure) === "0.0" ? "0" : rounded(figure)),
-  ]);
-  const ends = ["start", "middle", "end"];
-  const below = points.map(([tokens], index) => el("text", { x: x(tokens), y: height - 10, "text-anchor": ends[index] }, tokens ? `${short(tokens)}` : "empty"));
-  const dots = points.map(([tokens, figure]) => el("circle", { cx: x(tokens), cy: y(figure.best), r: 3.5 }, el("title", {}, `${rate(figure)} (${band(figure)}) tok/s at ${count(tokens)} tokens`)));
-  const label = points.map(([tokens, figure]) => `${rate(figure)} tok/s at ${count(tokens)}`).join(", ");
-  return el("figure", { class: "card curve" }, el("figcaption", {}, "Decode over context, ", el("span", { class: "weak" }, "tok/s for each user, with the band")),
-    el("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, marks,
-      el("path", { class: "band", d: `M${at("high").join("L")}L${at("low").reverse().join("L")}Z` }),
-      el("polyline", { points: at("best").join(" ") }), dots, below));
-}
-
 export function niceCeiling(number) {
   const power = 10 ** Math.floor(Math.log10(Math.max(number, 1e-6)));
   return power * [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * power >= number);

@@ -1,6 +1,6 @@
 // Answers of the worker -> what the visitor sees, a function for each view.
 
-import { band, bandLine, count, decodeCurve, el, gib, memoryBars, niceCeiling, rate, short, size } from "./pictures.js";
+import { band, bandLine, count, el, gib, memoryBars, niceCeiling, rate, short, size } from "./pictures.js";
 
 const CERTAINTY = { measured: "fitted on such boxes", derived: "derived from constants fitted on other boxes", assumed: "with an assumed bandwidth of system RAM", "not known": "no constants are known for the like" };
 
@@ -20,14 +20,14 @@ function spoken(answer) {
   return el("section", { class: "card words" }, el("h2", {}, "On the command line"), answer.command ? asTyped(answer.command) : null, el("pre", { tabindex: "0", "aria-label": "The command line's page" }, answer.words));
 }
 
-export function planView(answer, acts) {
+export function planView(answer, acts, curves) {
   const [plan, ...others] = answer.record.plans;
   const { view } = answer;
   const state = plan.fits ? "good" : view.verdict.startsWith("not known") ? "open" : "bad";
   return el("div", { class: "plan" },
     el("div", { class: "pictures" },
       el("div", { class: "headline" }, el("h1", {}, plan.model, " ", el("span", { class: `verdict ${state}` }, view.verdict)), el("p", { class: "weak" }, `${plan.box} · ${view.configuration}`)),
-      objections(plan, view, acts), plan.kv.capacity_tokens && plan.fits ? tiles(plan) : null, memoryBars(view.bars), plan.fits ? decodeCurve(plan) : null, certainty(plan), notes(plan, acts), otherPlans(others)),
+      objections(plan, view, acts), plan.kv.capacity_tokens && plan.fits ? tiles(plan) : null, memoryBars(view.bars), curves?.frame, certainty(plan), notes(plan, acts), otherPlans(others)),
     spoken(answer));
 }
 
