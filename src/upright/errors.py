@@ -3,6 +3,7 @@
 UprightError            expected: one line, a hint, no traceback, exit code 2
 ├── UsageError          the words of the call are off
 ├── ReadError           a model's file or repository cannot be read
+│   └── UnreachedError  the hub cannot be resolved: there is no network
 ├── FetchError          a model's files could not all be fetched: no room, wrong bytes, another at it
 ├── RecordError         a record on disk is torn, changed, or of an unknown schema
 ├── StoreError          the store cannot be written: full, locked by another, or its end was removed
@@ -33,6 +34,10 @@ class UsageError(UprightError):
 
 
 class ReadError(UprightError):
+    pass
+
+
+class UnreachedError(ReadError):
     pass
 
 

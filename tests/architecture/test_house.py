@@ -14,10 +14,10 @@ CEILINGS = {
     "function_lines_p95": 25,
     "function_lines_most": 67,
     "modules_over_400_lines": 1,
-    "vague_locals": 285,
+    "vague_locals": 276,
     "classes_named_twice": 0,
     "stems_named_twice": 61,
-    "cli_lines": 5_370,
+    "cli_lines": 4_690,
 }
 
 

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
-from upright.catalog import loader as catalog_loader
+import upright
 from upright.records.base import Part
 from upright.records.fields import field_doc, field_docs
-from upright.records.loading import KINDS, record_class
 
 ROOT = Path(__file__).parents[2]
 
 
 def _parts() -> list[type[Part]]:
-    for kind in KINDS:
-        record_class(kind)
-    for row_kind in catalog_loader.KINDS.values():  # rows too, whoever imported them before
-        row_kind.row_class()
-    found: list[type[Part]] = []
+    """All of the house, whichever tests were collected before."""
+    for module in walk_packages(upright.__path__, "upright."):
+        if "payload" not in module.name and not module.name.endswith("__main__"):
+            import_module(module.name)
+    parts: list[type[Part]] = []
     waiting = [Part]
     while waiting:
         for kind in waiting.pop().__subclasses__():
             waiting.append(kind)
             if kind.__module__.startswith("upright."):
-                found.append(kind)
-    return sorted(found, key=lambda kind: (kind.__module__, kind.__name__))
+                parts.append(kind)
+    return sorted(parts, key=lambda kind: (kind.__module__, kind.__name__))
 
 
 @pytest.mark.parametrize("part", _parts(), ids=lambda part: f"{part.__module__}.{part.__name__}")

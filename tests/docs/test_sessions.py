@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import upright
+from tests.command import program
 from tests.conftest import ROOT, TINY_DRAFT
 from tests.docs.sessions import agrees, run_page, steps
 from upright import store
@@ -130,3 +133,14 @@ def test_every_exported_name_is_on_the_library_page():
     page = (ROOT / "docs/api.md").read_text()
     missing = [name for name in upright.__all__ if name != "__version__" and f"upright.{name}" not in page]
     assert not missing
+
+
+def test_the_picture_of_a_comparison_is_the_one_that_its_page_draws(tmp_path: Path):
+    page = ROOT / "docs/comparing.md"
+    drawing = next(step.command for step in steps(page) if "--svg compare.svg" in step.command)
+    done = subprocess.run(
+        [program(), *shlex.split(drawing)[1:]], cwd=tmp_path, env={**os.environ, "UPRIGHT_HOME": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "compare.svg").read_text() == (ROOT / "docs/examples/compare.svg").read_text()

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import Address, Number, Numbers, Seconds, Tokens, deployment_argument, given, running_or_last
+from upright.cli.options import Address, Number, Numbers, Seconds, Tokens, deployment_argument, given
 from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
-    from upright.benchmarking.known import KnownEndpoint
-    from upright.records.benchmark import Api, Benchmark
-    from upright.store import DeploymentDir
+    from upright.records.benchmark import Benchmark
 
 _ASKED = (
     "base_url", "model", "key_file", "workload", "api", "concurrency", "prompt_tokens", "output_tokens", "requests",
@@ -69,7 +67,7 @@ def command(
     from upright.benchmarking.asked_sweep import asked_sweep
     from upright.benchmarking.bench import bench
     from upright.benchmarking.workload import workloads
-    from upright.line.measured_beside import beside
+    from upright.line.measured_beside import beside, measured_subject
     from upright.showing.bench_page import progress, workloads_page
 
     if list_them:
@@ -84,7 +82,7 @@ def command(
         output.next("report", str(output.path or "BENCHMARK.json"))
         return
     asked = asked_sweep(**options)
-    known, directory = _subject(deployment, base_url, model, key_file, options["api"])
+    known, directory = measured_subject(deployment, base_url, model, key_file, options["api"], say)
     if tool is not None:
         from upright.benchmarking.driven import driven
 
@@ -110,26 +108,3 @@ def _answer(record: Benchmark, output: Output, csv_path: Path | None) -> None:
     if csv_path is not None:
         csv_path.write_text(cells_csv([record]))
     output.answer(record, lambda console: benchmark_page(console, record))
-
-
-def _subject(
-    deployment: str | None, base_url: str | None, model: str | None, key_file: Path | None, api: Api
-) -> tuple[KnownEndpoint, DeploymentDir]:
-    from upright.benchmarking.known import of_address, of_deployment
-    from upright.proving.stepping import undo_interrupted
-
-    if base_url is None:
-        if model is not None or key_file is not None:
-            raise UsageError(
-                "--model and --key-file go with --base-url", hint="upright bench DEPLOYMENT, or --base-url URL"
-            )
-        directory = running_or_last(deployment)
-        undo_interrupted(directory, say)
-        return of_deployment(directory, api)
-    if deployment is not None:
-        raise UsageError(f"either the deployment {deployment} or --base-url, not both", hint="leave one out")
-    if model is None:
-        raise UsageError(
-            "--base-url needs the name of a model", hint=f"curl {base_url.rstrip('/')}/v1/models names them"
-        )
-    return of_address(base_url, model, key_file.read_text().strip() if key_file else None, api)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from upright.cli.options import deployment_argument, running_or_last
+from upright.cli.options import deployment_argument
 from upright.cli.output import Output, say
 
 
@@ -29,6 +29,7 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
     They are tried on the running engine first, with that client's own first request: its endpoint, its tools, a prompt
     of its size. Exit 1 if the client will not work. The key stays in its file.
     """
+    from upright import store
     from upright.connecting import connect, known_client, try_settings, write_settings
     from upright.errors import LaunchError
     from upright.launching import status
@@ -37,7 +38,7 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
 
     output = Output(as_json, None)
     client = known_client(client)
-    directory = running_or_last(deployment)
+    directory = store.running_or_last(deployment)
     state = status(directory)
     settings = connect(state, directory.key_file, client)
     if state.state not in RUNNING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.options import deployment_argument, running_or_last
+from upright.cli.options import deployment_argument
 from upright.cli.output import Output, output_options
 
 
@@ -14,11 +14,12 @@ from upright.cli.output import Output, output_options
 @output_options
 def command(deployment: str | None, dry_run: bool, output: Output) -> None:
     """Stop a deployment."""
+    from upright import store
     from upright.launching import status, stop
     from upright.records.deployment import RUNNING
     from upright.showing.pages import deployment_page, stopping_page
 
-    directory = running_or_last(deployment)
+    directory = store.running_or_last(deployment)
     if dry_run:
         state = status(directory)
         output.answer(state, lambda console: stopping_page(console, state))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.fleet_options import file_of, started, started_argument
+from upright.cli.fleet_options import started_argument
 from upright.cli.output import Output, output_options, say
 
 
@@ -19,17 +19,18 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
     no (exit code 1) if one of them may still run, or has left keys, on a machine that cannot be reached.
     """
     from upright.fleet.looking import look
+    from upright.fleet.naming import file_of, started_fleet
     from upright.fleet.starting import down
     from upright.showing.fleet_page import ended_page, status_page
 
-    started_fleet = started(fleet)
+    begun = started_fleet(fleet)
     if dry_run:
-        seen = look(started_fleet)
+        seen = look(begun)
         output.answer(seen.to_dict(), lambda console: status_page(console, seen))
         say("these would be stopped, the router first")
-        output.next("fleet", "down", started_fleet.name)
+        output.next("fleet", "down", begun.name)
         return
-    ended = down(started_fleet, tell=say)
+    ended = down(begun, tell=say)
     output.answer(
         [deployment.to_dict() for deployment in ended.deployments],
         lambda console: ended_page(console, ended.deployments),
@@ -37,6 +38,6 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
     for name, problem in ended.problems.items():
         say(f"{name}: {problem.message}")
     if ended.problems:
-        output.next("fleet", "down", started_fleet.name)
+        output.next("fleet", "down", begun.name)
         output.no()
-    output.next("fleet", "up", *file_of(started_fleet))
+    output.next("fleet", "up", *file_of(begun))

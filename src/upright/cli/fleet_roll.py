@@ -55,12 +55,12 @@ def command(
 
 
 def _show_changes(output: Output, fleet: Fleet, file: Path, again: bool) -> None:
-    from upright.cli.fleet_options import started
+    from upright.fleet.naming import started_fleet
     from upright.fleet.preparing import plan_fleet
     from upright.fleet.rolling import would_change
     from upright.showing.fleet_page import plans_page, steps_page
 
-    started(str(file))
+    started_fleet(str(file))
     plans = plan_fleet(fleet, file.parent, tell=say)
     if not all(box_plan.ready for box_plan in plans):
         output.answer([box_plan.to_dict() for box_plan in plans], lambda console: plans_page(console, plans))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from upright.records.plan import Use
     from upright.requesting.sizes import Sized
     from upright.sizing.answer import ServingBox
-    from upright.sizing.capacity import ServicePromise
 
 USES = ("coding-agent", "chat", "batch", "long-documents")
 _ENOUGH = {True: "enough", False: "too few"}
@@ -110,10 +108,10 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
     people do comes from the catalogue (`upright catalog show usages coding-agent`) or from --usage. The answer is no
     (exit code 1) if even one user alone on a box would not be served as promised.
     """
-    from upright.requesting.sizes import SizeRequest, size_request
-    from upright.showing.sizing_page import sizing_page
+    from upright.requesting.sizes import SizeRequest, promise_of, size_request
+    from upright.showing.sizing_page import sizing_page, unused_sentence
 
-    promise, habits, prices = _promise(wanted["slo"]), wanted["usage"], wanted["price"]
+    promise, habits, prices = promise_of(wanted["slo"]), wanted["usage"], wanted["price"]
     request = SizeRequest(
         users, use, promise, habits, prices, wanted["host_watts"], wanted["seed"], wanted["spares"], wanted["exact"]
     )
@@ -125,7 +123,8 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
     if output.wants_record:
         output.answer(made)
     output.show(sizing_page(made, page_width(), why=why))
-    _tell_unused(serving, wanted)
+    if (sentence := unused_sentence(serving.box, prices, wanted["host_watts"])) is not None:
+        note(sentence)
     if serving.at_once is None or model is None:
         output.next("bench")
     elif Path(model).is_file():
@@ -136,45 +135,21 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
         output.next("plan", model, *given(*MACHINE, "use", *_ENGINE), *context, *at_once)
 
 
-def _tell_unused(serving: ServingBox, wanted: Mapping[str, Any]) -> None:
-    from upright.sizing.costs import unused
-
-    if names := unused(serving.box, wanted["price"], wanted["host_watts"]):
-        is_or_are = "is" if len(names) == 1 else "are"
-        note(f"{' and '.join(names)} {is_or_are} in no cost: what the GPUs take is not known")
-
-
-def _promise(said: Mapping[str, float]) -> ServicePromise:
-    from upright.errors import UsageError
-    from upright.sizing.capacity import ServicePromise
-
-    share = said.get("share", 0.95)
-    if not 0 < share < 1 or said.get("ttft", 5.0) <= 0 or said.get("rate", 20.0) < 0:
-        raise UsageError("a promise is a time, a rate and a share below 1", hint="--slo ttft=5s,rate=20,share=0.95")
-    return ServicePromise(said.get("ttft", 5.0), said.get("rate", 20.0), share)
-
-
 def _tell(what: str, boxes: int, kept: bool) -> None:
     if sys.stderr.isatty():
         say(f"{what}: {boxes:,} box{'es' if boxes > 1 else ''} {'are' if boxes > 1 else 'is'} {_ENOUGH[kept]}")
 
 
 def _refuse(output: Output, model: str | None, sized: Sized) -> None:
-    from upright.units import duration
+    from upright.showing.sizing_page import alone_sentence, kept_words
 
-    promise, (first, rate) = sized.demand.promise, sized.alone()
-    why = f"one user alone: first token within {duration(first)}, {rate:.1f} tok/s or more, for {promise.share:.0%}"
+    first, rate = sized.alone()
+    why = alone_sentence(sized.demand.promise, first, rate)
+    slo = kept_words(sized.demand.promise, first, rate)
     output.answer({"kept": False, "first_token_seconds": first, "tokens_per_second": rate, "why": why})
     output.show(f"No number of boxes is enough.\n{why}\n{sized.serving.curve.why}")
-    output.next("fleet", "size", *([model] if model else []), "--slo", _kept(promise, first, rate), *given(*_ASKED))
+    output.next("fleet", "size", *([model] if model else []), "--slo", slo, *given(*_ASKED))
     output.no()
-
-
-def _kept(promise: ServicePromise, first: float, rate: float) -> str:
-    """What was asked for, as far as one user alone has it with some room."""
-    within = max(promise.first_token_seconds, math.ceil(12 * first) / 10)
-    share = "" if promise.share == type(promise).share else f",share={promise.share:g}"
-    return f"ttft={within:g}s,rate={min(promise.tokens_per_second, int(0.8 * rate)):g}{share}"
 
 
 def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[ServingBox]:
@@ -182,7 +157,11 @@ def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[Servi
     from upright.errors import UsageError
 
     if wanted["evidence"]:
-        return iter((_measured(wanted),))
+        from upright.fleet.evidence import measured_box
+        from upright.sizing.ways import BoxEvidence
+
+        stated = BoxEvidence((), wanted["context"], wanted["streams"], wanted["pool_tokens"])
+        return iter((measured_box(wanted["evidence"], stated),))
     if model is None:
         raise UsageError(
             "nothing says how one box serves", hint="name a MODEL and --box to plan it, or --evidence DEPLOYMENT"
@@ -195,11 +174,3 @@ def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[Servi
     wishes = {name: wish for name, wish in wanted.items() if name != "users"}  # people, not requests at once
     request = ask(model, named_box(wanted), goal_of({**wishes, "use": use}))
     return planned_ways(request, streams=wanted["streams"], as_it_is=plan_of_file(model) is not None)
-
-
-def _measured(wanted: dict[str, Any]) -> ServingBox:
-    from upright.fleet.evidence import box_evidence
-    from upright.sizing.ways import BoxEvidence, measured_way
-
-    stated = BoxEvidence((), wanted["context"], wanted["streams"], wanted["pool_tokens"])
-    return measured_way(box_evidence(wanted["evidence"], stated))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.fleet_options import file_of, started, started_argument
+from upright.cli.fleet_options import started_argument
 from upright.cli.output import Output, output_options, say
 
 
@@ -18,10 +18,11 @@ def command(output: Output, fleet: str | None) -> None:
     """
     from upright.fleet.directory import FleetDir
     from upright.fleet.looking import look
+    from upright.fleet.naming import file_of, started_fleet
     from upright.showing.fleet_page import status_page
 
-    started_fleet = started(fleet)
-    seen = look(started_fleet)
+    begun = started_fleet(fleet)
+    seen = look(begun)
     output.answer(seen.to_dict(), lambda console: status_page(console, seen))
     if seen.roll is not None:
         say(seen.roll)
@@ -33,7 +34,7 @@ def command(output: Output, fleet: str | None) -> None:
             "an error event, and then with [DONE] as if it were whole"
         )
     if not seen.well:
-        output.next("fleet", "roll" if seen.roll else "up", *file_of(started_fleet))
+        output.next("fleet", "roll" if seen.roll else "up", *file_of(begun))
         output.no()
-    say(f"clients' key: {FleetDir(started_fleet.name).client_key_file}")
-    output.next("fleet", "roll", *file_of(started_fleet))
+    say(f"clients' key: {FleetDir(begun.name).client_key_file}")
+    output.next("fleet", "roll", *file_of(begun))

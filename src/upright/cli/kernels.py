@@ -12,10 +12,8 @@ from upright.cli.options import model_argument
 from upright.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
-    from upright.kernels import Compiler, CompileTarget
-    from upright.kernels.experts import ExpertShapes
+    from upright.kernels import Compiler
     from upright.kernels.sources import EngineSource
-    from upright.records.model import Attention
 
 
 @click.group(name="kernels", cls=Whole)
@@ -42,16 +40,11 @@ def check(
     kv_dtype: str,
 ) -> None:
     """Compile what MODEL would use, and compare with what the silicon has."""
-    from upright import kernels
+    from upright.kernels.asked_check import check_asked, silicon_of
     from upright.showing.kernels_page import check_page
 
-    place, silicon, count = _place(box, target_name)
-    count = devices or count
-    name, attention, experts = _layers(model, count)
-    kernel_check = kernels.check(
-        attention, source, silicon, compiler,
-        devices=count, kv_dtype=kernels.kv_type(kv_dtype), experts=experts, model=name, box=place,
-    )  # fmt: skip
+    silicon = silicon_of(box, target_name, devices)
+    kernel_check = check_asked(model, silicon, source, compiler, kv_dtype=kv_dtype)
     output.answer(kernel_check, lambda console: check_page(console, kernel_check))
     if kernel_check.answer != "fits":
         if remedy := next((one.remedy for one in kernel_check.verdicts if one.remedy), None):
@@ -117,41 +110,3 @@ def moe(
     from upright.showing.kernels_page import moe_page
 
     output.answer(moe_check, lambda console: moe_page(console, moe_check))
-
-
-def _place(box: str | None, target_name: str | None) -> tuple[str | None, CompileTarget, int]:
-    from upright.errors import UsageError
-    from upright.kernels import of_capability, target
-    from upright.probing import box_of
-
-    if box is not None and target_name is not None:
-        raise UsageError("--box and --target name the silicon twice")
-    if target_name is not None:
-        return None, target(target_name), 1
-    machine = box_of(box)
-    capabilities = {gpu.compute_capability for gpu in machine.gpus if gpu.compute_capability}
-    if not capabilities:
-        raise UsageError(f"{machine.name} has no GPU whose capability is known", hint="--target sm_120")
-    if len(capabilities) > 1:
-        raise UsageError(f"{machine.name} has {', '.join(sorted(capabilities))}", hint="--target names one of them")
-    return machine.name, of_capability(capabilities.pop()), len(machine.gpus)
-
-
-def _layers(model: str, devices: int) -> tuple[str, tuple[Attention, ...], ExpertShapes | str | None]:
-    from upright import catalog
-    from upright.kernels.experts import experts_of
-
-    row = catalog.find_model(model)
-    if row is not None and row.shape is not None:
-        shape = row.shape
-        files = [one for one in row.artifacts if one.format == "safetensors"]
-        stored = next((one for one in files if one.repository.lower() == model.lower()), files[0] if files else None)
-        if shape.experts is None or stored is None:
-            return row.id, shape.attention, None
-        count, active, width = shape.experts.count, shape.experts.active, shape.expert_ffn_size
-        return row.id, shape.attention, experts_of(count, active, width, stored.scheme, devices)
-    from upright.reading import read
-
-    model_record = read(model)
-    unknown = "routed experts: their width is not in the headers" if model_record.architecture.experts else None
-    return model_record.name, model_record.architecture.attention, unknown

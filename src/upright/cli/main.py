@@ -16,7 +16,8 @@ from upright.cli.lazy import LazyGroup
 from upright.errors import UprightError
 from upright.foreign import fit
 from upright.home import close_to_others
-from upright.terminal.door import nowhere, prepare_streams
+from upright.terminal.complaints import complain, lost, own_fault
+from upright.terminal.door import prepare_streams
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Know before you act": {
@@ -73,8 +74,6 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 _LONGEST_WORD = 1 << 20
 """Of a command; what is a name is measured as one."""
-_LONGEST_COMPLAINT = 4000
-_LONGEST_TRACEBACK_LINES = 60
 _NOT_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
 """What a disk or a person's own words make impossible."""
 OTHER_WORDS = {
@@ -129,17 +128,17 @@ def main() -> None:
                 fit(word, _LONGEST_WORD)
         code = cli.main(prog_name="upright", standalone_mode=False)
     except UprightError as error:
-        _complain(error.message, error.hint)
+        complain(error.message, error.hint)
         sys.exit(2)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(2)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "upright"
-        _complain(error.format_message(), f"{where} --help")
+        complain(error.format_message(), f"{where} --help")
         sys.exit(2)
     except click.ClickException as error:
-        _complain(error.format_message(), None)
+        complain(error.format_message(), None)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
@@ -149,44 +148,14 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         if error.errno not in _NOT_OURS:
-            _own_fault(error)
+            own_fault(error, __version__)
         else:
-            _lost(error)
+            lost(error)
         sys.exit(2)
     except Exception as error:
-        _own_fault(error)
+        own_fault(error, __version__)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _own_fault(error: Exception) -> None:
-    """Through the door too: what a traceback quotes may be another's words."""
-    import traceback
-
-    lines = "".join(traceback.format_exception(error)).splitlines(keepends=True)
-    if len(lines) > _LONGEST_TRACEBACK_LINES:
-        half = _LONGEST_TRACEBACK_LINES // 2
-        lines = [*lines[:half], "  …\n", *lines[-half:]]
-    click.echo("".join(line[:_LONGEST_COMPLAINT] for line in lines), err=True, nl=False)
-    kind = type(error).__name__
-    _complain(f"this is a bug of upright {__version__}: {kind}: {error}", "please report it with the lines above")
-
-
-def _lost(error: OSError) -> None:
-    if error.filename is not None:
-        _complain(f"{error.strerror}: {error.filename!s:.60}", None)
-        return
-    sys.stdout = nowhere()  # the interpreter would flush it once more at its end
-    _complain(f"the answer could not be written: {error.strerror}", None)
-
-
-def _complain(message: str, hint: str | None) -> None:
-    from upright.terminal.lines import fitted
-
-    message = message.replace("\n\t", " ")  # click sets choices in a column of their own
-    click.echo(fitted("error: ", message[:_LONGEST_COMPLAINT]), err=True)
-    if hint:
-        click.echo(fitted("hint:  ", hint), err=True)
 
 
 def _nearest(word: str) -> str:

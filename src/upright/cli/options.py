@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from upright.engines import OURS
 from upright.errors import UsageError
-
-if TYPE_CHECKING:
-    from upright.store import DeploymentDir
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -242,15 +239,3 @@ def said(context: click.Context, parameter: click.Parameter, value: str | None) 
     if value is not None and not value.strip():
         raise click.BadParameter("it is empty", context, parameter)
     return value
-
-
-def running_or_last(name: str | None) -> DeploymentDir:
-    """The deployment of that name; without one the last that runs, and the last of all if none does."""
-    from upright import store
-    from upright.records.deployment import RUNNING
-
-    if name is None:
-        for listed in reversed(store.listing()):
-            if listed.deployment is not None and listed.deployment.state in RUNNING:
-                return listed.directory
-    return store.find(name)

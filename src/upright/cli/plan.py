@@ -19,6 +19,7 @@ from upright.cli.planned import (
     box_options,
     expert_option,
     goal_of,
+    host_cache_option,
     named_box,
     node_options,
 )
@@ -58,6 +59,7 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 )
 @click.option("--image", help="Container image, as in the catalogue: its patches decide cache type and speed.")
 @click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
+@host_cache_option
 @click.option("--agents", type=click.IntRange(1), help="Conversations to keep warm; --users decode at the same time.")
 @click.option("--why", is_flag=True, help="Every term of memory and of time.")
 @click.option("--all", "everything", is_flag=True, help="Every way that was planned, best first.")
@@ -88,7 +90,14 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
 
     measured = () if wanted["no_measured"] else None
     verdicts = kernel_verdicts(wanted["kernels"])
-    request = ask(model, named_box(wanted), goal_of(wanted), measured=measured, verdicts=verdicts)
+    request = ask(
+        model,
+        named_box(wanted),
+        goal_of(wanted),
+        measured=measured,
+        verdicts=verdicts,
+        host_cache_gib=wanted["host_cache"],
+    )
     planned = plan_request(replace(request, agents=wanted["agents"]))
     plans, best, choice = planned.plans, planned.best, planned.request.choice
     if output.as_json:
@@ -106,13 +115,13 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     if best.fits:
         named = model if best.model == choice.model.name else planned.artifact.source
         if wanted["box"] is None:
-            output.next("up", named, *given("context", "users", "engine", "engine_version"))
+            output.next("up", named, *given("context", "users", "engine", "engine_version", "host_cache"))
         else:
             context = () if wanted["context"] or not given("use") else ("--context", str(best.context_tokens))
             output.next("render", named, *given(*(name for name in WISHES if name not in JUDGED)), *context)
         return
     if unasked:
-        output.next("plan", model, *given(*GOAL, "box", "host_bandwidth"), "--ram", LIKELY_RAM)
+        output.next("plan", model, *given(*GOAL, "host_cache", "box", "host_bandwidth"), "--ram", LIKELY_RAM)
     elif remedies := planned.remedies():
         told = {remedy.split()[0].lstrip("-").replace("-", "_") for remedy in remedies}
         output.next("plan", model, *given(*(name for name in WISHES if name not in told)), *" ".join(remedies).split())
@@ -129,5 +138,5 @@ def _kept(offer: Nearest, planned: PlannedRequest) -> list[str]:
     """What the person typed and the offer does not change."""
     dropped = planned.dropped_by(offer)
     wishes = (name for name, field in GOAL.items() if field not in dropped)
-    names = (*wishes, *MACHINE, "kernels", "no_measured")
+    names = (*wishes, "host_cache", *MACHINE, "kernels", "no_measured")
     return given(*(name for name in names if f"--{name.replace('_', '-')}" not in offer.options))

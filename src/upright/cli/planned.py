@@ -42,7 +42,7 @@ GOAL = {
 
 MACHINE = ("box", "host_memory", "host_bandwidth")
 """Options that say which machine."""
-WISHES = (*GOAL, *MACHINE)
+WISHES = (*GOAL, "host_cache", *MACHINE)
 """Options of `plan`; `render` and `check` share them but for JUDGED."""
 JUDGED = ("use", "acceptance", "min_speed")
 """Wishes that judge a plan and change no recipe."""
@@ -94,6 +94,13 @@ expert_option = click.option(
 )
 
 
+host_cache_option = click.option(
+    "--host-cache",
+    type=Measure("memory"),
+    help="System RAM behind the KV cache, for conversations that wait: 64GB.  [default: none, or the engine's own]",
+)
+
+
 def recipe_options(function: F) -> F:
     """Everything that decides a recipe."""
     for option in (
@@ -111,6 +118,7 @@ def recipe_options(function: F) -> F:
             type=RANKS,
             help="Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded.",
         ),
+        host_cache_option,
         expert_option,
         click.option("--pp", type=RANKS, help="Pipeline stages."),
         click.option("--tp", type=RANKS, help="Ranks of tensor parallelism."),
@@ -131,7 +139,7 @@ def prepared(model: str, **wanted: Any) -> Prepared:
     from upright.requesting.asking import ask, path_of
     from upright.requesting.prepared import prepare
 
-    request = ask(model, named_box(wanted), goal_of(wanted))
+    request = ask(model, named_box(wanted), goal_of(wanted), host_cache_gib=wanted["host_cache"])
     wishes = Wishes(
         served_name=wanted["served_name"],
         vision=wanted["vision"],

@@ -15,11 +15,10 @@ from upright.cli.options import (
     Tokens,
     deployment_argument,
     given,
-    running_or_last,
     to_option,
 )
 from upright.cli.output import Output, output_options, say
-from upright.cli.speculating import Cells, answer, next_words, speculate_options, trial_of
+from upright.cli.speculating import Cells, answer, next_words, speculate_options
 from upright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,6 +101,8 @@ def command(
     output: Output,
 ) -> None:
     """Climb the proof ladder on a running deployment, or on anybody's server."""
+    from upright import store
+    from upright.proving.asked_trial import trial_of
     from upright.proving.equivalence import references
     from upright.proving.journaled import Wish
     from upright.proving.ladder import MEASURES
@@ -130,7 +131,7 @@ def command(
         next_command = ["prove", "--base-url", base_url, *which, *same]
         output.answer(evidence, lambda console: evidence_page(console, evidence))
     else:
-        directory = running_or_last(deployment)
+        directory = store.running_or_last(deployment)
         trial = trial_of(directory, ways, cells or (), repeats, output_tokens, not no_keep, budget)
         evidence = _prove_deployment(directory, wish, context, tries, trial)
         next_command = next_words(directory.name, evidence, tried=trial is not None)
@@ -201,6 +202,7 @@ def _show_schedule(
     rates: tuple[float, float] | None,
 ) -> None:
     """Of the deployment that is named; without a name of a server that is not there yet."""
+    from upright import store
     from upright.proving.ladder import planned, target_of
     from upright.proving.prompts import prompt_set
     from upright.records.deployment import Deployment
@@ -212,7 +214,7 @@ def _show_schedule(
     if deployment is None:
         wanted = wish(prompt_set("real"))
     else:
-        directory = running_or_last(deployment)
+        directory = store.running_or_last(deployment)
         wanted, changes = _wanted(directory, wish, context, tries)
         target = target_of(directory.read(Deployment), directory.read(Recipe))
         context = max(context or 0, target.context_tokens or 0)

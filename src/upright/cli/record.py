@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.options import Address, Seconds, deployment_argument, running_or_last
+from upright.cli.options import Address, Seconds, deployment_argument
 from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
@@ -43,10 +43,11 @@ def command(
 
 
 def _address(deployment: str | None) -> str:
+    from upright import store
     from upright.launching import status
     from upright.records.deployment import RUNNING
 
-    running = status(running_or_last(deployment))
+    running = status(store.running_or_last(deployment))
     if running.state not in RUNNING:
         raise UsageError(f"{running.name} is {running.state}", hint=f"upright up, or upright restart {running.name}")
     return running.base_url

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from upright.cli.options import Measure, engine_option, given, goal_options, model_argument, port_option
 from upright.cli.output import Output, output_options, page_width, say
-
-if TYPE_CHECKING:
-    from upright.records.rehearsal import Rehearsal
 
 
 @click.command()
@@ -45,6 +40,7 @@ def command(
     from upright.records.plan import Goal
     from upright.requesting.asking import NamedBox, box_named
     from upright.showing.pages import objections_page
+    from upright.showing.rehearsal_page import page as rehearsal_page
 
     goal = Goal(context_tokens=context, users=users, engine=engine)
     box = None if host_memory is None else box_named(NamedBox(memory_gib=host_memory))
@@ -64,9 +60,3 @@ def command(
         output.next("check", model)
     if not done.rehearsal.passed:
         output.no()
-
-
-def rehearsal_page(found: Rehearsal, width: int) -> str:
-    from upright.showing.rehearsal_page import page
-
-    return page(found, width)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from upright.cli.options import deployment_argument, running_or_last
+from upright.cli.options import deployment_argument
 from upright.cli.output import Output, output_options, say
 
 
@@ -21,6 +21,7 @@ from upright.cli.output import Output, output_options, say
 @output_options
 def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: Output) -> None:
     """Stop a deployment and start it again."""
+    from upright import store
     from upright.cli.starting import detach
     from upright.launching import restart
     from upright.line import measure
@@ -29,7 +30,7 @@ def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: 
     from upright.showing.pages import deployment_page, recipe_page
     from upright.showing.start_progress import shown
 
-    directory = running_or_last(deployment)
+    directory = store.running_or_last(deployment)
     other = load(recipe, Recipe) if recipe is not None else None
     if dry_run:
         wanted = other or directory.read(Recipe)

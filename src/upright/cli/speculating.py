@@ -1,22 +1,17 @@
-"""`upright prove --speculate`: what a person names -> a Trial, and what came of it -> a page."""
+"""`upright prove --speculate`: its options, and what came of it -> a page."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from upright.cli.options import F, Tokens
 from upright.cli.output import Output
-from upright.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.engines.facets.speculation import Candidate
-    from upright.proving.speculating import Trial
     from upright.records.evidence import Evidence
     from upright.store import DeploymentDir
 
@@ -49,10 +44,10 @@ class _Way(click.ParamType[str]):
     name = "way"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from upright.engines.speculation import candidate
+        from upright.proving.asked_trial import candidate_on_disk
 
         if value != "auto":
-            _on_disk(candidate(str(value)))
+            candidate_on_disk(str(value))
         return str(value)
 
 
@@ -68,36 +63,6 @@ def speculate_options(function: F) -> F:
     judge = "For --speculate: judge only, and end with the recipe as it was."
     function = click.option("--no-keep", is_flag=True, help=judge)(function)
     return click.option("--speculate", "ways", type=_Way(), multiple=True, metavar="WAY", help=ways_help)(function)
-
-
-def trial_of(
-    directory: DeploymentDir,
-    ways: tuple[str, ...],
-    cells: Cells,
-    repeats: int,
-    output_tokens: int | None,
-    keep: bool,
-    budget: float | None,
-) -> Trial | None:
-    from upright.engines.speculation import candidate
-    from upright.proving.speculating import MEASURING_SECONDS, OUTPUT_TOKENS, Trial, automatic
-    from upright.records.recipe import Recipe
-
-    if not ways:
-        return None
-    recipe, named_candidates = directory.read(Recipe), list[Any]()
-    for way in ways:
-        named_candidates += automatic(recipe) if way == "auto" else [_on_disk(candidate(way))]
-    if not named_candidates:
-        raise UsageError(f"{recipe.engine} offers nothing that needs no draft", hint="name one: --speculate draft=PATH")
-    candidates = tuple(dict.fromkeys(named_candidates))
-    tokens = OUTPUT_TOKENS if output_tokens is None else output_tokens
-    if not 2 <= tokens < recipe.context_tokens:
-        raise UsageError(
-            f"answers of {tokens:,} tokens are no measure of a context of {recipe.context_tokens:,}",
-            hint="--output-tokens 64",
-        )
-    return Trial(candidates, cells, repeats, tokens, budget_seconds=budget or MEASURING_SECONDS, keep=keep)
 
 
 def next_words(name: str, evidence: Evidence, *, tried: bool) -> list[str]:
@@ -134,16 +99,3 @@ def answer(output: Output, evidence: Evidence, directory: DeploymentDir, *, trie
             offers_page(console, offered(directory.read(Recipe)))
 
     output.answer(record or evidence, page)
-
-
-def _on_disk(wanted: Candidate) -> Candidate:
-    """A draft by its path, as the engine will be told it; engines of ours download nothing by themselves."""
-    from upright.fetching import find_weights
-
-    if wanted.draft is None:
-        return wanted
-    given = Path(wanted.draft)
-    path = given if given.exists() else find_weights(wanted.draft)
-    if path is None:
-        raise UsageError(f"no draft at {wanted.draft}", hint=f"a path, or fetch it first: upright fetch {wanted.draft}")
-    return replace(wanted, draft=str(path.absolute()))

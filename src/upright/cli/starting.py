@@ -11,6 +11,7 @@ import click
 
 from upright.cli.options import engine_option, given, goal_options, port_option
 from upright.cli.output import Output, say
+from upright.cli.planned import host_cache_option
 
 if TYPE_CHECKING:
     from upright.fetching import Need
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 STARTING = (
-    *("context", "users", "port", "engine", "engine_version"),
+    *("context", "users", "port", "engine", "engine_version", "host_cache"),
     *("runtime", "image", "host", "remote_port", "model_path", "passed"),
 )
 """The options below, by name."""
@@ -62,6 +63,7 @@ def starting_options(function: F) -> F:
             show_default=True,
             help="What the engine runs in.",
         ),
+        host_cache_option,
         click.option("--engine-version", help="For this version of it: that of the image, where one is used."),
         engine_option,
         port_option,
@@ -74,6 +76,7 @@ def starting_options(function: F) -> F:
 def on_of(wanted: dict[str, Any], keeping: Keeping | None = None) -> On:
     from upright.errors import UsageError
     from upright.line import On
+    from upright.units import GIB
 
     kind, _, machine = (wanted["host"] or "").partition(":")
     if wanted["host"] and (kind != "ssh" or not machine):
@@ -90,6 +93,7 @@ def on_of(wanted: dict[str, Any], keeping: Keeping | None = None) -> On:
         model_path=wanted["model_path"],
         keeping=keeping,
         passed=wanted["passed"],
+        host_cache_bytes=int(wanted["host_cache"] * GIB) if wanted["host_cache"] else None,
     )
 
 

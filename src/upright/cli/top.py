@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +15,6 @@ from upright.errors import UsageError
 
 if TYPE_CHECKING:
     from upright.line.watched_deployments import Watched
-    from upright.monitoring.stations import Look, Sight
-    from upright.store import DeploymentDir
-
-_DEAD = frozenset({"failed", "hung", "degraded", "silent"})
 
 
 @click.command()
@@ -39,80 +34,25 @@ def command(
     Without names, every deployment that runs or has failed, also those that come later. q or Ctrl-C leaves.
     """
     from upright.line.watched_deployments import Watched
+    from upright.showing.top_live import live, look_at, next_words
 
     with ExitStack() as stack:
-        watched = Watched(deployments, base_urls, key_file, often_enough(every), stack, _look)
+        watched = Watched(deployments, base_urls, key_file, often_enough(every), stack, look_at)
         if not watched.stations:
             raise UsageError("no deployment runs", hint="upright up MODEL, or --base-url URL")
         if once or output.wants_record or not sys.stdout.isatty():
             _print_once(watched, output, every)
         else:
-            _live(watched, every)
-    _next(watched.sights(), output, every)
-
-
-def _look(directory: DeploymentDir) -> Look:
-    from upright.launching import status
-    from upright.monitoring.stations import Look
-    from upright.showing.pages import why
-
-    now = status(directory)
-    return Look(
-        name=now.name,
-        state=now.state,
-        reason=why(now) or None,
-        software=" ".join(filter(None, (now.engine, now.engine_version))),
-        model=now.served_name,
-        base_url=now.base_url,
-        next=f"upright {'diagnose' if now.state in {*_DEAD, 'ready'} else 'logs'} {now.name}",
-    )
+            live(watched, every)
+    output.next(*next_words(watched.sights(), every))
 
 
 def _print_once(watched: Watched, output: Output, every: float) -> None:
-    """Two readings, so that there are rates; what does not answer is waited for no longer than one reading may take."""
     from rich.text import Text
 
-    from upright.monitoring.stations import PATIENCE_SECONDS
+    from upright.showing.top_live import settled, silent_after
     from upright.showing.top_page import as_row, table
 
-    deadline = time.monotonic() + PATIENCE_SECONDS + 2 * every
-    while time.monotonic() < deadline and not all(station.settled for station in watched.stations.values()):
-        time.sleep(0.05)
-    sights, silent = watched.sights(), _silent(every)
+    sights, silent = settled(watched, every), silent_after(every)
     rows = [as_row(sight, silent) for sight in sights]
     output.answer(rows, lambda console: console.print(Text("\n").join(table(sights, page_width(), silent))))
-
-
-def _live(watched: Watched, every: float) -> None:
-    from upright.showing.top_page import screen
-    from upright.terminal.screen import Screen
-
-    with Screen() as terminal:
-        try:
-            while True:
-                columns, lines = terminal.size
-                clock = time.strftime("%H:%M:%S")
-                terminal.draw(screen(watched.sights(), columns, lines, clock, every, _silent(every)))
-                if not terminal.wait(min(every, 1.0)):
-                    return
-                watched.look_around()
-        except KeyboardInterrupt:
-            return
-
-
-def _silent(every: float) -> float:
-    """A reading older than this is late: a turn, and as long as one may take."""
-    from upright.monitoring.stations import PATIENCE_SECONDS
-
-    return 2 * every + PATIENCE_SECONDS
-
-
-def _next(sights: list[Sight], output: Output, every: float) -> None:
-    from upright.showing.top_page import state_of
-
-    for sight in sights:
-        if state_of(sight, _silent(every)) in _DEAD and sight.look.next and sight.look.next.startswith("upright "):
-            output.next(*sight.look.next.split()[1:])
-            return
-    foreign = next((sight.look.base_url for sight in sights if sight.look.state == "answers"), None)
-    output.next(*(("bench", "--base-url", foreign, "--model", "NAME") if foreign else ("monitor",)))

@@ -12,7 +12,6 @@ from upright.cli.starting import STARTING, detach, engine_port, on_of, starting_
 
 if TYPE_CHECKING:
     from upright.line import On, Prepared
-    from upright.records.recipe import Recipe
     from upright.store import DeploymentDir
 
 _AGAIN = (*STARTING, "restarts", "hung_after")
@@ -44,7 +43,10 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     MODEL is a file, a folder or a repository that is on this disk, a plan, or a recipe. The engine outlives this
     terminal; Ctrl-C detaches, it does not stop it.
     """
+    from upright.cli.planned import goal_of
+    from upright.launching.runtimes import command_shown
     from upright.line import register, start
+    from upright.line.preparing import prepare_named
     from upright.records.deployment import Keeping
     from upright.showing.pages import deployment_page, objections_page, recipe_page
     from upright.showing.start_progress import shown
@@ -53,15 +55,15 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     on = on_of(wanted, Keeping(restarts=wanted["restarts"], hung_seconds=wanted["hung_after"]))
     if heal and on.machine:
         raise click.UsageError("--heal mends what is on this machine; without --host")
-    prepared = _noted(model, on, wanted, kept=not dry_run)
+    prepared = prepare_named(model, goal_of(wanted), on, port=engine_port(wanted), tell=say, noted=not dry_run)
     recipe = prepared.recipe
     if recipe is None:
         output.answer(prepared.plan, lambda console: objections_page(console, prepared.plan))
-        output.next("plan", model, *given("context", "users", "engine", "engine_version"))
+        output.next("plan", model, *given("context", "users", "engine", "engine_version", "host_cache"))
         output.no()
         return
     if dry_run:
-        starts = _command(recipe)
+        starts = command_shown(recipe)
         output.answer(recipe, lambda console: recipe_page(console, recipe, starts))
         output.next("up", model, *given(*_AGAIN))
         return
@@ -78,47 +80,6 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
         return
     output.answer(deployment, lambda console: deployment_page(console, deployment))
     output.next("prove", deployment.name)
-
-
-def _command(recipe: Recipe) -> tuple[str, ...] | None:
-    """What a container's runtime would be told; where the key and the home are, only the launcher knows."""
-    from upright.launching.runtimes import RUNTIMES, Site
-
-    if recipe.runtime == "process":
-        return None
-    site = Site(key_file="KEY_FILE", key_config="KEY_CONFIG", home="~", user="UID:GID")
-    return RUNTIMES[recipe.runtime].command(recipe, site, container="NAME", label="upright.deployment=NAME").argv
-
-
-def _noted(model: str, on: On, wanted: dict[str, Any], *, kept: bool) -> Prepared:
-    """As prepared; what is refused is what a bare `diagnose` talks about."""
-    from upright.errors import UprightError
-    from upright.store import note_refusal
-
-    try:
-        prepared = _prepared(model, on, wanted)
-    except UprightError as error:
-        if kept:
-            note_refusal(model, error.message, error.hint)
-        raise
-    if kept and prepared.recipe is None and prepared.plan.objections:
-        first = prepared.plan.objections[0]
-        note_refusal(model, f"{first.code}: {first.message}", first.remedy)
-    return prepared
-
-
-def _prepared(model: str, on: On, wanted: dict[str, Any]) -> Prepared:
-    from upright.cli.planned import goal_of
-    from upright.line import prepare, prepare_recipe
-    from upright.requesting.asking import plan_of_file, recipe_of_file
-
-    host = on.host()
-    if (recipe := recipe_of_file(model)) is not None:
-        return prepare_recipe(recipe, host, tell=say, on=on)
-    goal = goal_of(wanted)
-    if (of_plan := plan_of_file(model)) is not None:
-        model, goal = of_plan.model, of_plan.goal_with(goal)
-    return prepare(model, goal, host, port=engine_port(wanted), tell=say, on=on)
 
 
 def _heal(prepared: Prepared, directory: DeploymentDir, on: On, output: Output) -> None:

@@ -15,12 +15,18 @@ from upright.records.benchmark import Benchmark
 from upright.records.box import Box
 from upright.records.loading import load
 from upright.records.recipe import Recipe
-from upright.sizing.ways import BoxEvidence
+from upright.sizing.answer import ServingBox
+from upright.sizing.ways import BoxEvidence, measured_way
 
 
 def box_evidence(names: Iterable[str], stated: BoxEvidence | None = None) -> BoxEvidence:
     """Of all that are named; what the person states goes before."""
     return reduce(or_, (_evidence(name) for name in names), stated or BoxEvidence())
+
+
+def measured_box(names: Iterable[str], stated: BoxEvidence) -> ServingBox:
+    """How one box serves, as it was measured."""
+    return measured_way(box_evidence(names, stated))
 
 
 def _evidence(text: str) -> BoxEvidence:

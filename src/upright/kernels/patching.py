@@ -137,6 +137,11 @@ def refusal(found: Found, before: Sequence[KernelVerdict]) -> str | None:
     return None
 
 
+def is_verified(found: Found, after: Sequence[KernelVerdict]) -> bool:
+    """The file is the original with exactly this edit, and all of its kernels fit."""
+    return found.state == "applied" and bool(after) and all(verdict.verdict == "fits" for verdict in after)
+
+
 def _figures(before: Sequence[KernelVerdict]) -> str:
     tightest = max(
         (kernel_verdict for kernel_verdict in before if kernel_verdict.needed_bytes),

@@ -1,4 +1,4 @@
-"""A deployment + another, or a recipe's file -> who is measured in turns."""
+"""A deployment or an address, and another or a recipe's file -> who is measured, alone or in turns."""
 
 from __future__ import annotations
 
@@ -7,13 +7,35 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from upright import store
-from upright.benchmarking.known import KnownEndpoint, of_deployment, of_recipes
+from upright.benchmarking.known import KnownEndpoint, of_address, of_deployment, of_recipes
 from upright.errors import UsageError
-from upright.proving.stepping import on_trial
+from upright.progress import Tell
+from upright.proving.stepping import on_trial, undo_interrupted
 from upright.records.benchmark import Api
 from upright.records.loading import load
 from upright.records.recipe import Recipe
 from upright.store import DeploymentDir
+
+
+def measured_subject(
+    deployment: str | None, base_url: str | None, model: str | None, key_file: Path | None, api: Api, tell: Tell
+) -> tuple[KnownEndpoint, DeploymentDir]:
+    """A deployment of ours, as it was before a trial that was cut off; or an endpoint that somebody else runs."""
+    if base_url is None:
+        if model is not None or key_file is not None:
+            raise UsageError(
+                "--model and --key-file go with --base-url", hint="upright bench DEPLOYMENT, or --base-url URL"
+            )
+        directory = store.running_or_last(deployment)
+        undo_interrupted(directory, tell)
+        return of_deployment(directory, api)
+    if deployment is not None:
+        raise UsageError(f"either the deployment {deployment} or --base-url, not both", hint="leave one out")
+    if model is None:
+        raise UsageError(
+            "--base-url needs the name of a model", hint=f"curl {base_url.rstrip('/')}/v1/models names them"
+        )
+    return of_address(base_url, model, key_file.read_text().strip() if key_file else None, api)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from upright.errors import LaunchError
+from upright.errors import LaunchError, UprightError
 from upright.host import Host, LocalHost, SshHost
 from upright.line.weights import Locate, on_disk
 from upright.probing import probe
@@ -16,10 +16,11 @@ from upright.records.model import Model
 from upright.records.plan import Goal
 from upright.records.recipe import Recipe, Runtime
 from upright.rendering.recipe import Wishes, passing
-from upright.requesting.asking import artifacts_of, measurements
+from upright.requesting.asking import artifacts_of, measurements, plan_of_file, recipe_of_file
 from upright.requesting.planned import ArtifactChoice, PlanRequest, plan_request
 from upright.requesting.prepared import Prepared as Prepared
 from upright.requesting.prepared import prepare as prepare_request
+from upright.store import note_refusal
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,35 @@ class On:
     keeping: Keeping | None = None
     passed: tuple[str, ...] = ()
     """Variables of the environment there that the engine is given besides."""
+    host_cache_bytes: int | None = None
+    """System RAM behind its KV cache; None: the engine's own default."""
 
     def host(self) -> Host:
         return LocalHost() if self.machine is None else SshHost(self.machine)
+
+
+def prepare_named(name: str, goal: Goal, on: On, *, port: int, tell: Tell, noted: bool) -> Prepared:
+    """Of a recipe's or a plan's file, else of a model. A refusal is noted: it is what a bare `diagnose` talks about."""
+    try:
+        prepared = _of_name(name, goal, on, port, tell)
+    except UprightError as error:
+        if noted:
+            note_refusal(name, error.message, error.hint)
+        raise
+    if noted and prepared.recipe is None and prepared.plan.objections:
+        first = prepared.plan.objections[0]
+        note_refusal(name, f"{first.code}: {first.message}", first.remedy)
+    return prepared
+
+
+def _of_name(name: str, goal: Goal, on: On, port: int, tell: Tell) -> Prepared:
+    host = on.host()
+    if (recipe := recipe_of_file(name)) is not None:
+        return prepare_recipe(recipe, host, tell=tell, on=on)
+    if (of_plan := plan_of_file(name)) is not None:
+        name, goal = of_plan.model, of_plan.goal_with(goal)
+        on = replace(on, host_cache_bytes=on.host_cache_bytes or of_plan.host_cache_bytes)
+    return prepare(name, goal, host, port=port, tell=tell, on=on)
 
 
 def prepare(
@@ -58,7 +85,8 @@ def prepare(
     on = on or On()
     tell(f"reading {source}")
     choice = artifacts_of(source, read)
-    request = PlanRequest(choice, box or _probed(host, on, tell), goal, measured=measurements())
+    where = box or _probed(host, on, tell)
+    request = PlanRequest(choice, where, goal, measured=measurements(), host_cache_bytes=on.host_cache_bytes)
 
     def located(model: Model) -> str:
         path = on.model_path or (locate or on_disk)(source, model)

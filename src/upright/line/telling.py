@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from upright import store
 from upright.benchmarking.bench import kept
+from upright.errors import UsageError
 from upright.launching import status
 from upright.proving.trials import trials
+from upright.records.benchmark import Benchmark
 from upright.records.box import Box
 from upright.records.diagnosis import Attempts
 from upright.records.evidence import Evidence
+from upright.records.loading import load
 from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.recipe import Recipe
 from upright.records.residuals import Residuals
 from upright.records.speculation import Speculation
-from upright.reporting import Subject, report
+from upright.reporting import Subject, cells_csv, markdown, report
 from upright.reporting.proof import looks
 from upright.store import DeploymentDir
+
+Ending = Literal["html", "md", "csv"]
+_RECORDS = (".json", ".yaml", ".yml")
 
 
 def write_report(directory: DeploymentDir, path: Path | None = None) -> Path:
     """One self-contained page of what is on disk."""
     page = path or directory.path / "report.html"
     store.write_atomically(page, report(subject(directory)).encode())
+    return page
+
+
+def write_page(names: tuple[str, ...], ending: Ending, path: Path | None = None) -> Path:
+    """Of the deployments and files of benchmarks that are named, of the last deployment if none is: where it is."""
+    subjects = [_named(name) for name in names] or [_named(None)]
+    texts = {"csv": lambda: _cells(subjects), "md": lambda: markdown(*subjects), "html": lambda: report(*subjects)}
+    text = texts[ending]()
+    page = path.absolute() if path else _usual_place(names, ending)
+    store.write_atomically(page, text.encode())
     return page
 
 
@@ -43,3 +60,25 @@ def subject(directory: DeploymentDir) -> Subject:
         earlier_trials=trials(directory)[:-1],
         looks=tuple(looks(directory.observations())),
     )
+
+
+def _named(name: str | None) -> Subject | Benchmark:
+    return load(Path(name), Benchmark) if name is not None and name.endswith(_RECORDS) else subject(store.find(name))
+
+
+def _cells(subjects: list[Subject | Benchmark]) -> str:
+    benchmarks = [
+        benchmark
+        for subject in subjects
+        for benchmark in (subject.benchmarks if isinstance(subject, Subject) else (subject,))
+    ]
+    if not benchmarks:
+        raise UsageError("there is no benchmark to write", hint="upright bench")
+    return cells_csv(benchmarks)
+
+
+def _usual_place(names: tuple[str, ...], ending: Ending) -> Path:
+    """In the deployment's directory; here for several, and for a file."""
+    if len(names) > 1 or (names and names[0].endswith(_RECORDS)):
+        return Path.cwd() / f"report.{ending}"
+    return store.find(names[0] if names else None).path / f"report.{ending}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +73,12 @@ def _who(group: list[dict[str, Any]]) -> str:
 def _lacks(names: list[str]) -> str:
     figure_names = ", ".join(name.removeprefix("upright:") for name in names)
     return f"; it does not tell {figure_names}" if figure_names else ""
+
+
+def keys_sentence(targets: Sequence[MetricsTarget]) -> str | None:
+    """Who must be able to read which keys; None where no metrics want one."""
+    files = sorted({str(target.key_file) for target in targets if target.key_file is not None})
+    if not files:
+        return None
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"note: Prometheus must be able to read {files[0]}{more}: only you can; run it as yourself"

@@ -14,6 +14,7 @@ from upright.planning.artifacts import ArtifactChoice
 from upright.planning.beside import BEST
 from upright.planning.constrained import FORBIDDEN
 from upright.planning.devices import NOT_SPECIFIED
+from upright.planning.host_tier import TOO_LARGE, TOO_SMALL
 from upright.planning.ranking import runner_up_words
 from upright.planning.words import choice_words, expert_words
 from upright.records.plan import Plan
@@ -40,7 +41,7 @@ PARTS = (
     ),
     LedgerPart("experts", ("experts",), "▓", "bright_blue"),
     LedgerPart("engine", ("runtime", "graphs", "draft", "compute", "upload", "process"), "▒", "yellow"),
-    LedgerPart("KV", ("kv_cache", "state"), "▚", "green"),
+    LedgerPart("KV", ("kv_cache", "state", "host_cache"), "▚", "green"),
 )
 
 
@@ -48,13 +49,16 @@ def plan_page(
     plans: Sequence[Plan],
     chosen: ArtifactChoice,
     width: int,
-    instead: Sequence[Plan] = (),
+    instead: Sequence[Plan] | None = (),
     *,
     why: bool = False,
     everything: bool = False,
     ram_unknown: bool = False,
 ) -> str:
-    """`instead`: plans of other models, where nothing of this one fits. `ram_unknown`: with system RAM it may."""
+    """`instead`: plans of other models, where nothing of this one fits; None if nobody looked.
+
+    `ram_unknown`: with system RAM it may fit.
+    """
     lines = [*_lines(plans, chosen, width, ram_unknown), *_instead(plans[0], chosen, instead, width, ram_unknown)]
     if why:
         lines += ["", *why_lines(plans[0], width)]
@@ -236,15 +240,17 @@ def _nearest(plan: Plan, width: int) -> Iterator[str]:
 
 
 def _instead(
-    plan: Plan, chosen: ArtifactChoice, others: Sequence[Plan], width: int, ram_unknown: bool
+    plan: Plan, chosen: ArtifactChoice, others: Sequence[Plan] | None, width: int, ram_unknown: bool
 ) -> Iterator[str]:
-    by_a_setting = all(objection.code == FORBIDDEN for objection in plan.objections)
+    by_a_setting = all(objection.code in (FORBIDDEN, TOO_SMALL, TOO_LARGE) for objection in plan.objections)
     if not others and (plan.fits or plan.nearest or by_a_setting):
         return
     short = any(objection.short_bytes for objection in plan.objections)
     if short and all(artifact.format != "gguf" for artifact in (chosen.model, *chosen.choose_from, *chosen.others)):
         advice = "Experts of a GGUF can be offloaded to CPU, and the catalogue has no GGUF of this model: "
-        yield from _wrapped(advice + "name one, as OWNER/REPO:QUANT.", width)
+        yield from _wrapped(advice + "name one, as OWNER/REPO:QUANT, or plan a type, as MODEL:Q4_K_M.", width)
+    if others is None:
+        return
     if others:
         yield from _wrapped(_none_of_this(plan, ram_unknown), width)
     elif ram_unknown:

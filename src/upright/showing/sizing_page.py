@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from upright.records.box import Box
 from upright.records.sizing import Seen, Sizing
+from upright.sizing.capacity import ServicePromise
+from upright.sizing.costs import unused
 from upright.terminal.door import style
 from upright.units import duration, tokens
 
@@ -98,3 +102,24 @@ def _pair(name: str, words: str, width: int, lead: str | None = None) -> Iterato
     first = f"{name:<{_LABEL}}" if lead is None else lead
     for index, line in enumerate(textwrap.wrap(words, max(24, width - 3 - len(first)), break_on_hyphens=False)):
         yield f"  {first if index == 0 else ' ' * len(first)}{line}"
+
+
+def alone_sentence(promise: ServicePromise, first: float, rate: float) -> str:
+    """What even one user alone on a box has, where no number of boxes is enough."""
+    within = f"first token within {duration(first)}, {rate:.1f} tok/s or more"
+    return f"one user alone: {within}, for {promise.share:.0%}"
+
+
+def kept_words(promise: ServicePromise, first: float, rate: float) -> str:
+    """For --slo: what was asked for, as far as one user alone has it with some room."""
+    within = max(promise.first_token_seconds, math.ceil(12 * first) / 10)
+    share = "" if promise.share == ServicePromise.share else f",share={promise.share:g}"
+    return f"ttft={within:g}s,rate={min(promise.tokens_per_second, int(0.8 * rate)):g}{share}"
+
+
+def unused_sentence(box: Box | None, prices: Mapping[str, float], host_watts: float | None) -> str | None:
+    """Prices that were given and are in no cost; None if all are."""
+    if not (names := unused(box, prices, host_watts)):
+        return None
+    is_or_are = "is" if len(names) == 1 else "are"
+    return f"{' and '.join(names)} {is_or_are} in no cost: what the GPUs take is not known"

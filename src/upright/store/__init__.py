@@ -18,6 +18,7 @@ from upright.store.directories import elsewhere as elsewhere
 from upright.store.directories import find as find
 from upright.store.directories import listing as listing
 from upright.store.directories import measured as measured
+from upright.store.directories import running_or_last as running_or_last
 from upright.store.files import write_atomically as write_atomically
 from upright.store.journal import Journal as Journal
 from upright.store.refusals import Refused as Refused

@@ -19,7 +19,7 @@ from upright.bounds.values import decoded
 from upright.errors import RecordError, UprightError, UsageError
 from upright.home import home, private
 from upright.records.base import Entry, Record, from_json, upgraded
-from upright.records.deployment import Deployment
+from upright.records.deployment import RUNNING, Deployment
 from upright.records.evidence import Observation
 from upright.records.residuals import Residuals
 from upright.store.files import cannot_write, sweep, sync_directory, write_atomically
@@ -184,6 +184,15 @@ def find(name: str | None) -> DeploymentDir:
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     hint = f"did you mean {near[0]}?" if near else f"known: {shown}" if names else "upright up MODEL"
     raise UsageError(f"no deployment named {name}", hint=hint)
+
+
+def running_or_last(name: str | None) -> DeploymentDir:
+    """The deployment of that name; without one the last that runs, and the last of all if none does."""
+    if name is None:
+        for listed in reversed(listing()):
+            if listed.deployment is not None and listed.deployment.state in RUNNING:
+                return listed.directory
+    return find(name)
 
 
 def _listed(directory: DeploymentDir) -> Listed:

@@ -118,7 +118,10 @@ def test_a_model_without_a_gguf_asks_for_one_by_its_name(upright):
     done = upright("plan", "glm-4.6", "--box", "1x-rtx-4090", "--host-memory", "256")
     assert done.returncode == 1
     said = " ".join(done.stdout.split())
-    assert "the catalogue has no GGUF of this model: name one, as OWNER/REPO:QUANT." in said
+    assert (
+        "the catalogue has no GGUF of this model: name one, as OWNER/REPO:QUANT, or plan a type, as MODEL:Q4_K_M."
+        in said
+    )
     assert "Nothing in the catalogue fits" not in said
 
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from upright.cli.fleet_options import file_of
 from upright.errors import LaunchError, UsageError
 from upright.fleet.boxes import listed, same_start, url_of
 from upright.fleet.directory import FleetDir, known_fleets
 from upright.fleet.gateway import PAYLOAD, RouterFiles
+from upright.fleet.naming import file_of
 from upright.records.fleet import BoxState, Fleet, FleetBox, FleetState, Router
 from upright.rendering.router import router_recipe
 

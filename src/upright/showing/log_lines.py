@@ -1,0 +1,46 @@
+"""Pieces of an engine's log -> whole lines for a screen, or JSON strings."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+_LONGEST_LINE = 10_000
+
+
+class LogLines:
+    """Prints each line as soon as it is whole."""
+
+    def __init__(self, echo: Callable[[str], None], *, as_json: bool) -> None:
+        self._echo, self._as_json, self._rest = echo, as_json, ""
+
+    def show(self, log: Path, last: int | None) -> int:
+        """What is there, or the end of it; returns where that ended."""
+        if not log.exists():
+            return 0
+        with log.open("rb") as file:
+            for raw in file if last is None else deque(file, maxlen=last):
+                self.take(raw.decode(errors="replace"))
+            self.end()
+            return file.tell()
+
+    def take(self, piece: str) -> None:
+        *whole, self._rest = (self._rest + piece).split("\n")
+        for line in whole:
+            self._print(line)
+
+    def end(self) -> None:
+        if self._rest:
+            self._print(self._rest)
+        self._rest = ""
+
+    def _print(self, line: str) -> None:
+        """What a carriage return would hide stays: each piece is a line. Nobody reads one longer than this."""
+        if self._as_json:
+            self._echo(json.dumps(line, ensure_ascii=False))
+            return
+        for piece in line.rstrip("\r").split("\r"):
+            more = f"… ({len(piece):,} characters)" if len(piece) > _LONGEST_LINE else ""
+            self._echo(piece[:_LONGEST_LINE] + more)
