@@ -70,6 +70,14 @@ class Streams:
         """Streams whose answer has begun, by box."""
         return Counter(each.box for each in list(self.seen) if each.ended is None and each.pieces)
 
+    def settled(self, box: str, seconds: float = 0.5) -> int:
+        """Streams of a box that stands still, once nothing more has come of them for a while."""
+        before = -1
+        while (pieces := sum(each.pieces for each in list(self.seen) if each.box == box)) != before:
+            before = pieces
+            time.sleep(seconds)
+        return self.running()[box]
+
     def summary(self) -> str:
         by_box = Counter(each.box for each in self.ended() if each.fault is None)
         return (

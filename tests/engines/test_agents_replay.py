@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from tests.unit.benchmarking.test_recording import replayed_through
 from upright.benchmarking.bench import subject
 from upright.benchmarking.cell import CellPlace, measure
 from upright.benchmarking.known import of_address
+from upright.benchmarking.load import Arrivals, LoadTarget, Request, run
 from upright.benchmarking.replaying import trace_shape
+from upright.benchmarking.selftest import Repeated
 from upright.records.benchmark import Cell
 from upright.records.trace import AgentTrace, TraceFork, TraceSession, TraceTurn
 
@@ -92,3 +95,22 @@ def test_without_a_prefix_cache_nothing_comes_from_it(llama_server: Path, tiny_m
     assert cell.errors == {}
     assert not cell.cached_tokens
     assert "0.0 % by the engine's counter" in cell.notes[1]
+
+
+class _SlowToPrepare(Repeated):
+    """Prompts that take longer to make than llama-server leaves a connection open: a busy machine, or long contexts."""
+
+    prepared = False
+
+    def first(self) -> Request | None:
+        time.sleep(0 if self.prepared else 6)
+        self.prepared = True
+        return super().first()
+
+
+def test_a_connection_that_lay_unused_too_long_is_no_fault_of_the_engine(llama_server: Path, tiny_model: Path) -> None:
+    with llama(llama_server, tiny_model, slots=2) as url:
+        target = LoadTarget(url, "tiny-kimi")
+        tally, flight = run(target, _SlowToPrepare(target, 2, 4, "one two three"), Arrivals(2))
+    assert (tally.succeeded, dict(tally.errors), tally.sent) == (2, {}, 2)
+    assert flight.reopened > 0, "llama-server closed them meanwhile"

@@ -46,15 +46,15 @@ def run(
 class _Connection(asyncio.Protocol):
     """A socket; all it does by itself is to read the clock."""
 
-    __slots__ = ("closed", "exchange", "owner", "transport", "used")
+    __slots__ = ("closed", "exchange", "owner", "rested", "transport")
 
     def __init__(self, owner: _Generator) -> None:
         self.owner = owner
         self.exchange: Exchange | None = None
         self.transport: asyncio.Transport | None = None
         self.closed = False
-        self.used = False
-        """Whether it has carried a whole answer."""
+        self.rested = False
+        """Whether it lay open before its request: after an answer, or since the start."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -103,6 +103,8 @@ class _Generator:
             for start in range(0, self.load.concurrency, 64):
                 await asyncio.gather(*(self._open() for _ in range(min(64, self.load.concurrency - start))))
                 self._raise_if_full()
+            for connection in self.idle:
+                connection.rested = True
             await self._measure(on_tick, beside)
         finally:
             for opening in self.openings:
@@ -301,14 +303,14 @@ class _Generator:
     def _lost(self, connection: _Connection, exchange: Exchange, now: float) -> None:
         if exchange.response.close():
             self._land(connection, exchange, now, exchange.fault())
-        elif connection.used and not exchange.response.status:
+        elif connection.rested and not exchange.response.status:
             self._send_again(connection, exchange, now)
         else:
             self._land(connection, exchange, now, exchange.cut())
 
     def _send_again(self, connection: _Connection, exchange: Exchange, now: float) -> None:
         """An idle connection was closed as we wrote: nobody read the request, so it goes out on a new one."""
-        # Guard: llama-server announces keep-alive and closes after every stream (b11669).
+        # Guard: llama-server announces keep-alive and closes after every stream, and what lay unused for 5 s (b11669).
         self.reuse = False
         self.flight.reopened += 1
         self.tally.sent -= 1
@@ -320,7 +322,7 @@ class _Generator:
         self, connection: _Connection, exchange: Exchange, now: float, fault: Fault | None, *, usable: bool = False
     ) -> None:
         connection.exchange = None
-        connection.used = True
+        connection.rested = True
         self._fly(now, connection, out=True)
         self.tally.ended = max(self.tally.ended, now)
         answer: str | None = None
