@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 from math import ceil
+from pathlib import Path
 
 import upright
 from upright import catalog
@@ -23,6 +26,9 @@ MEASURED = ("m023", "m031", "m036", "m040", "m043")
 CONTEXTS = (4096, 16384, 32768, 49152, 65536, 98304, 131072)
 HYBRID = ("kimi-k2.6", "1x-rtx-pro-6000-workstation", 768)
 """One GPU and so much system RAM, as `--ram 768GB` takes it."""
+ROLLED = Path(__file__).resolve().parents[2] / "docs/examples/rolling-restart.json"
+"""What scripts/take-pictures roll saw: four real llama-servers behind smg."""
+PHASES = {"draining": "#e08e45", "restarting": "#9aa5b1", "proving": "#6d9f71", "admitting": "#b9d4bb"}
 
 
 def pages() -> dict[str, str]:
@@ -37,6 +43,7 @@ def pages() -> dict[str, str]:
         ),
         "docs/pictures/decode.svg": decode(),
         "docs/pictures/ladder.svg": ladder(),
+        "docs/pictures/roll.svg": roll(),
     }
 
 
@@ -143,6 +150,37 @@ def ladder() -> str:
         shapes.append(_text(71, top + 17, rung.name, anchor="middle", fill="#ffffff", weight="600"))
         shapes.append(_text(142, top + 17, rung.about))
     return _svg(720, height, "The rungs of the proof ladder", shapes)
+
+
+def roll() -> str:
+    """A lane for each box: streams that it answers, over the phases of its restart."""
+    told = json.loads(ROLLED.read_text())
+    running, end, most = told["running"], told["running"][-1][0], max(max(row[1:]) for row in told["running"])
+    title = f"A rolling restart of four boxes under 64 streams: {told['answers']:,} answers, {told['failed']} failed"
+    shapes = [_text(12, 24, title, weight="700")]
+
+    def across(seconds: float) -> float:
+        return 60 + 640 * seconds / end
+
+    for lane, box in enumerate("abcd"):
+        base = 110 + 66 * lane
+        steps = [(seconds, phase) for seconds, name, phase in told["phases"] if name == box]
+        for (start, phase), (stop, _) in pairwise(steps):
+            words = f"{box}: {phase}, {stop - start:.1f} s"
+            shapes.append(_box(across(start), base - 54, across(stop) - across(start), 54, PHASES[phase], words))
+        line = " ".join(f"{across(row[0]):.1f},{base - 50 * row[1 + lane] / most:.1f}" for row in running)
+        area = f"{across(running[0][0]):.1f},{base} {line} {across(end):.1f},{base}"
+        shapes.append(f'<polygon points="{area}" fill="{FILLS["weights"]}" fill-opacity="0.75"/>')
+        shapes.append(f'<line x1="60" y1="{base}" x2="700" y2="{base}" stroke="{LINE}"/>')
+        shapes.append(_text(12, base - 20, f"box {box}", weight="600"))
+    marks = range(0, int(end) + 1, 20)
+    shapes += [_text(across(seconds), 326, f"{seconds} s", anchor="middle", fill=SOFT) for seconds in marks]
+    shapes += [_box(12, 337, 12, 12, FILLS["weights"]), _text(30, 348, "streams that it answers", fill=SOFT)]
+    at = 206
+    for phase, fill in PHASES.items():
+        shapes += [_box(at, 337, 12, 12, fill), _text(at + 18, 348, phase, fill=SOFT)]
+        at += 40 + 8 * len(phase)
+    return _svg(720, 360, title, shapes)
 
 
 def _legend(parts: Sequence[str], top: float) -> list[str]:
