@@ -6,11 +6,16 @@ Memory is binary (GiB), files and bandwidth are decimal (GB), as the field's too
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import suppress
+from math import inf
 
 KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
 GB = 1000**3
+LARGEST = 1e15
+"""Beyond any machine: no number that a person types of anything."""
 
 _BINARY = (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
 _DECIMAL = (("TB", 1000**4), ("GB", GB), ("MB", 1000**2), ("kB", 1000))
@@ -104,16 +109,72 @@ def _in_words(text: str) -> float | None:
     return channels * int(modules[1]) * _CHANNEL_BYTES / 1000
 
 
-MEASURES = {"memory": parse_memory, "bandwidth": parse_bandwidth}
-"""What a person types of a quantity -> GiB, GB/s."""
-
-
 def parse_duration(text: str) -> float:
     """`90`, `90s`, `30m`, `2h`, `50ms` in seconds."""
     match = _SECONDS.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a time; write 90s, 30m or 2h")
     return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[(match[2] or "s").lower()]
+
+
+def parse_counts(text: str) -> tuple[int, ...]:
+    """`1,4,16`: whole numbers, rising."""
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{text!r} is not a list of numbers; write 1,4,16") from None
+    if min(counts) < 1:
+        raise ValueError(f"{min(counts)} requests at once make no load; the least is 1")
+    return tuple(sorted(set(counts)))
+
+
+def parse_cells(text: str) -> tuple[tuple[int, int], ...]:
+    """`512x1,8kx4`: tokens of a prompt by requests at once."""
+    cells = []
+    for part in text.split(","):
+        prompt, _, users = part.rpartition("x")
+        try:
+            cells.append((parse_tokens(prompt), int(users)))
+        except ValueError:
+            raise ValueError(f"{part!r} is no cell; write 8kx4: tokens of a prompt by requests at once") from None
+        if cells[-1][1] < 1:
+            raise ValueError(f"{part!r}: the least is one request at once")
+    return tuple(dict.fromkeys(cells))
+
+
+def parse_rates(text: str) -> tuple[float, float]:
+    """`300,20`: tokens a second, read and written."""
+    try:
+        read, written = (float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{text!r} is no pair of rates; write 300,20") from None
+    if not (0 < read < inf and 0 < written < inf):
+        raise ValueError(f"{text!r}: both rates are numbers above zero")
+    return read, written
+
+
+def parse_named_numbers(text: str, known: tuple[str, ...] = ()) -> dict[str, float]:
+    """`ttft=5s,rate=20`: names and numbers; 5s, 30m and 64k are numbers too."""
+    numbers = {}
+    for part in text.split(","):
+        spelled, _, amount = part.partition("=")
+        name = spelled.strip().replace("-", "_")
+        if known and name not in known:
+            raise ValueError(f"{name or part!r} is not one of {', '.join(known)}")
+        if (number := _number(amount.strip())) is None:
+            raise ValueError(f"{part!r} is no name and number; write {(known or ('turns',))[0]}=5")
+        if not abs(number) < LARGEST:
+            raise ValueError(f"{amount} is no number of anything")
+        numbers[name] = number
+    return numbers
+
+
+def _number(text: str) -> float | None:
+    readers: tuple[Callable[[str], float], ...] = (float, parse_duration, parse_tokens)
+    for read in readers:
+        with suppress(ValueError):
+            return read(text)
+    return None
 
 
 def _scaled(count: float, units: tuple[tuple[str, int], ...], base: int) -> str:

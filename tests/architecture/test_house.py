@@ -17,7 +17,7 @@ CEILINGS = {
     "vague_locals": 276,
     "classes_named_twice": 0,
     "stems_named_twice": 61,
-    "cli_lines": 4_690,
+    "cli_lines": 4_500,
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import Address, Number, Numbers, Seconds, Tokens, deployment_argument, given
+from upright.cli.options import ADDRESS, COUNTS, SECONDS, TOKENS, Number, deployment_argument, given
 from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
@@ -24,22 +24,20 @@ _ASKED = (
 @deployment_argument
 @click.option("--workload", default="knee", show_default=True, help="Which load; --list names them all.")
 @click.option("--list", "list_them", is_flag=True, help="List the workloads and stop.")
-@click.option(
-    "--base-url", type=Address(), help="An endpoint that upright did not start, such as http://10.0.0.7:8000."
-)
+@click.option("--base-url", type=ADDRESS, help="An endpoint that upright did not start, such as http://10.0.0.7:8000.")
 @click.option("--model", help="The name to ask it by; needed with --base-url.")
 @click.option("--key-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A file with its key.")
 @click.option("--api", type=click.Choice(["chat", "completions", "messages"]), default="chat", show_default=True,
               help="Which API to speak: OpenAI's two, or Anthropic's messages.")  # fmt: skip
-@click.option("--concurrency", type=Numbers(), help="Requests at once instead of the workload's, such as 1,4,16.")
-@click.option("--prompt-tokens", type=Tokens(), help="Tokens of a prompt instead of the workload's.")
-@click.option("--output-tokens", type=Tokens(), help="Tokens of an answer instead of the workload's.")
+@click.option("--concurrency", type=COUNTS, help="Requests at once instead of the workload's, such as 1,4,16.")
+@click.option("--prompt-tokens", type=TOKENS, help="Tokens of a prompt instead of the workload's.")
+@click.option("--output-tokens", type=TOKENS, help="Tokens of an answer instead of the workload's.")
 @click.option("--requests", type=click.IntRange(1), help="Requests a cell instead of the workload's.")
 @click.option("--rate", type=Number(0, min_open=True), help="Requests a second at random times (Poisson).")
 @click.option("--repeats", type=click.IntRange(1, 100), default=3, show_default=True, help="Times to measure a cell.")
-@click.option("--budget", type=Seconds(), help="Time for all of the measuring, such as 10m.  [default: 15m]")
-@click.option("--ttft", type=Seconds(), default="2s", show_default=True, help="The promise of goodput: first token.")
-@click.option("--tpot", type=Seconds(), default="50ms", show_default=True, help="The promise of goodput: each token.")
+@click.option("--budget", type=SECONDS, help="Time for all of the measuring, such as 10m.  [default: 15m]")
+@click.option("--ttft", type=SECONDS, default="2s", show_default=True, help="The promise of goodput: first token.")
+@click.option("--tpot", type=SECONDS, default="50ms", show_default=True, help="The promise of goodput: each token.")
 @click.option("--trace", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Replay this agent-trace instead of a generated one; for --workload agents.")  # fmt: skip
 @click.option("--against", help="Measure another in turns with it: a running deployment, or a recipe's file.")

@@ -11,7 +11,6 @@ import click
 
 from upright.cli.lazy import Whole
 from upright.cli.output import Output, output_options, say
-from upright.errors import UsageError
 
 if TYPE_CHECKING:
     from upright.catalog.rows.base import Row
@@ -73,20 +72,11 @@ def export(folder: Path, as_json: bool) -> None:
     Files are named by their content and never change; only index.json does. Your own rows are in them, too.
     """
     from upright import __version__
-    from upright.catalog.exporting import INDEX, exported
+    from upright.sharing.catalogue_building import export_catalogue
     from upright.showing.catalog_page import exported_page
-    from upright.store import write_atomically
 
-    files = exported(__version__)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():  # the index comes last: whoever reads it finds what it names
-            if name == INDEX or not (folder / name).exists():
-                write_atomically(folder / name, content, mode=0o644)
-    except OSError as error:
-        raise UsageError(f"cannot write {folder}: {error.strerror}") from None
+    index = export_catalogue(folder, __version__)
     output = Output(as_json, None)
-    index = json.loads(files[INDEX])
     output.answer(index, lambda console: exported_page(console, folder, index))
     output.next("catalog", "list")
 

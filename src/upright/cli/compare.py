@@ -8,19 +8,19 @@ from typing import Any
 
 import click
 
-from upright.cli.options import EngineName, Measure, Number, given, goal_options
+from upright.cli.options import BANDWIDTH, ENGINE, MEMORY, Number, given, goal_options
 from upright.cli.output import Output, output_options, page_width
-from upright.cli.plan import FOR_ANY_MODEL, USES
+from upright.cli.planned import FOR_ANY_MODEL, use_option
 
 
 @click.command(name="compare")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("--box", "boxes", multiple=True, help="As for `plan`; several times.  [default: this machine]")
-@click.option("--ram", "host_memory", type=Measure("memory"), help="System RAM, where a box does not say: 512GB.")
-@click.option("--host-bandwidth", type=Measure("bandwidth"), help="Its bandwidth, as for `plan`: 8xDDR5-6400.")
+@click.option("--ram", "host_memory", type=MEMORY, help="System RAM, where a box does not say: 512GB.")
+@click.option("--host-bandwidth", type=BANDWIDTH, help="Its bandwidth, as for `plan`: 8xDDR5-6400.")
 @goal_options
-@click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="The shape of the load.")
-@click.option("--engine", "engines", type=EngineName(), multiple=True, help="Only this engine; several times.")
+@use_option
+@click.option("--engine", "engines", type=ENGINE, multiple=True, help="Only this engine; several times.")
 @click.option("--price", "prices", type=Number(min=0), multiple=True, help="Price of each box, in the order of --box.")
 @click.option("--rent", "rents", type=Number(min=0), multiple=True, help="Rent of each box an hour, in that order.")
 @click.option("--watt", "watts", type=Number(min=0), multiple=True, help="Watts of each at full load, in that order.")

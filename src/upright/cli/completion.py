@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.options import EngineName, RungName
+from upright.cli.options import ENGINE, RUNG
 from upright.cli.output import Output, output_options
 
 if TYPE_CHECKING:
@@ -108,9 +108,8 @@ def _taken(parameter: click.Parameter, lists: dict[str, tuple[str, ...]]) -> str
         return name
     if isinstance(parameter.type, click.Path | click.File):
         return "files"
-    for kind, name in ((EngineName, "engines"), (RungName, "rungs")):
-        if isinstance(parameter.type, kind):
-            return name
+    if parameter.type in (ENGINE, RUNG):
+        return "engines" if parameter.type is ENGINE else "rungs"
     wanted = {parameter.name, (parameter.metavar or "").strip("[]").rpartition("|")[2].lower()}
     if isinstance(parameter, click.Option):
         wanted.discard("name")  # of a variable, not of a deployment

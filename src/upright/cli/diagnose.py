@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.options import EngineName
+from upright.cli.options import ENGINE
 from upright.cli.output import Output, output_options, page_width
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("log", metavar="[LOG|DEPLOYMENT]", required=False)
-@click.option("--engine", type=EngineName(), help="Whose log it is, if its lines do not say so.")
+@click.option("--engine", type=ENGINE, help="Whose log it is, if its lines do not say so.")
 @click.option("-p", "--previous", is_flag=True, help="Of a deployment, the start before this one.")
 @click.option(
     "--issue", is_flag=True, help="Print the text of an issue for the engine's tracker, without keys and names."

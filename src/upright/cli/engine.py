@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from upright.cli.options import EngineName, given
+from upright.cli.options import ENGINE, given
 from upright.cli.output import Output, output_options, page_width
 
 _BOX = "As for `plan`.  [default: this machine]"
@@ -38,7 +38,7 @@ def listed(output: Output, box: str | None) -> None:
 
 
 @command.command(name="how")
-@click.argument("engine", type=EngineName(), required=False)
+@click.argument("engine", type=ENGINE, required=False)
 @click.option("--box", help=_BOX)
 @output_options
 def how(output: Output, engine: str | None, box: str | None) -> None:

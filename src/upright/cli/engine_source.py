@@ -10,16 +10,14 @@ from typing import Any, TypeVar
 
 import click
 
-from upright.cli.options import EngineName
+from upright.cli.options import ENGINE
 from upright.cli.output import say
 from upright.terminal.door import sealed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ENGINE = (
-    click.option(
-        "--engine", type=EngineName(), required=True, help="Whose kernels: an engine that has some in Triton."
-    ),
+    click.option("--engine", type=ENGINE, required=True, help="Whose kernels: an engine that has some in Triton."),
     click.option("--engine-version", metavar="V", help="A released version; only its Python files are fetched."),
     click.option("--env", "environment", metavar="DIR", help="The environment that holds the engine."),
     click.option("--source", "place", metavar="PATH", help="A wheel, or a directory that holds the package."),

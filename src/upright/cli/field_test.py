@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
-from upright.cli.options import Measure, Number, Seconds, given, typed
+from upright.cli.options import BANDWIDTH, SECONDS, Number, given, typed
 from upright.cli.output import Output, output_options, page_width, say
 
 
 @click.command(name="field-test")
-@click.option("--budget", type=Seconds(), default="60m", show_default=True, help="Time for all of it.")
+@click.option("--budget", type=SECONDS, default="60m", show_default=True, help="Time for all of it.")
 @click.option("--spend-limit", type=Number(min=0, min_open=True), help="Money for all of it; needs --price-per-hour.")
 @click.option("--price-per-hour", type=Number(min=0, min_open=True), help="What an hour of the box costs.")
 @click.option("--model", "models", multiple=True, help="Try this, instead of models of the catalogue.  [repeatable]")
-@click.option("--download-rate", type=Measure("bandwidth"), default="0.5GB/s", show_default=True,
+@click.option("--download-rate", type=BANDWIDTH, default="0.5GB/s", show_default=True,
               help="What the box fetches weights at, until it is measured.")  # fmt: skip
 @click.option("--box", help="Schedule for this box, with --dry-run: a name, a file, a recording or ssh:HOST.")
 @click.option("--dry-run", is_flag=True, help="Print the schedule, and stop.")

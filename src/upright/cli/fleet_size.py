@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import EngineName, Number, Tokens, given
+from upright.cli.options import ENGINE, TOKENS, Number, Spelled, given
 from upright.cli.output import Output, note, output_options, page_width, say
-from upright.cli.planned import MACHINE, box_options, goal_of, named_box
+from upright.cli.planned import MACHINE, box_options, goal_of, named_box, use_option
+from upright.units import parse_named_numbers
 
 if TYPE_CHECKING:
     from upright.records.plan import Use
     from upright.requesting.sizes import Sized
     from upright.sizing.answer import ServingBox
 
-USES = ("coding-agent", "chat", "batch", "long-documents")
 _ENOUGH = {True: "enough", False: "too few"}
 _ENGINE = ("engine", "engine_version", "kv_dtype", "image")
 _ASKED = (
@@ -29,43 +28,17 @@ _ASKED = (
 """Everything of a call but its promise."""
 
 
-class Pairs(click.ParamType[dict[str, float]]):
-    """ttft=5s,rate=20: names and numbers; 5s, 30m and 64k are numbers too."""
-
-    name = "pairs"
-
-    def __init__(self, *known: str) -> None:
-        self.known = known
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, float]:
-        if isinstance(value, dict):
-            return value
-        numbers = {}
-        for part in str(value).split(","):
-            name, _, text = part.partition("=")
-            name = name.strip().replace("-", "_")
-            if self.known and name not in self.known:
-                self.fail(f"{name or part!r} is not one of {', '.join(self.known)}", param, ctx)
-            numbers[name] = self._number(text.strip(), part, param, ctx)
-        return numbers
-
-    def _number(self, text: str, part: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from upright.units import parse_duration, parse_tokens
-
-        readers: tuple[Callable[[str], float], ...] = (float, parse_duration, parse_tokens)
-        for read in readers:
-            with contextlib.suppress(ValueError):
-                return Number().convert(read(text), param, ctx)
-        return self.fail(f"{part!r} is no name and number; write {(self.known or ('turns',))[0]}=5", param, ctx)
+def named_numbers(*known: str) -> Spelled[dict[str, float]]:
+    return Spelled("pairs", lambda text: parse_named_numbers(text, known))
 
 
 @click.command(name="size")
 @click.argument("model", required=False, metavar="[MODEL|PLAN]")
 @click.option("--users", type=click.IntRange(1), required=True, help="People who use it at once, thinking included.")
-@click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="What they do.")
+@use_option
 @click.option(
     "--slo",
-    type=Pairs("ttft", "rate", "share"),
+    type=named_numbers("ttft", "rate", "share"),
     default="ttft=5s,rate=20",
     show_default=True,
     help="First token within, tokens a second at least; share=0.95 of turns must keep them.",
@@ -77,8 +50,8 @@ class Pairs(click.ParamType[dict[str, float]]):
     help="A deployment that `upright bench` measured, or a benchmark.json: its curve instead of a planned one.",
 )
 @box_options
-@click.option("--context", type=Tokens(), help="Tokens of context that are served, such as 64k.  [default: by the use]")
-@click.option("--engine", type=EngineName(), help="Only this engine.")
+@click.option("--context", type=TOKENS, help="Tokens of context that are served, such as 64k.  [default: by the use]")
+@click.option("--engine", type=ENGINE, help="Only this engine.")
 @click.option("--engine-version", help="Only this version of it, such as 0.32.0.")
 @click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it.")
 @click.option("--image", help="Container image, as in the catalogue: its patches decide cache type and speed.")
@@ -87,9 +60,13 @@ class Pairs(click.ParamType[dict[str, float]]):
     type=click.IntRange(1),
     help="Sequences that an engine runs at once: if evidence does not say, or of one with slots instead of the best.",
 )
-@click.option("--pool-tokens", type=Tokens(), help="Tokens that its cache holds, if evidence does not say.")
-@click.option("--usage", type=Pairs(), default={}, help="What your people do instead: turns=40,thinking_seconds=2m,...")
-@click.option("--price", type=Pairs("hour", "kwh", "box"), default={}, help="Money: hour=12.5,kwh=0.3,box=90000.")
+@click.option("--pool-tokens", type=TOKENS, help="Tokens that its cache holds, if evidence does not say.")
+@click.option(
+    "--usage", type=named_numbers(), default={}, help="What your people do instead: turns=40,thinking_seconds=2m,..."
+)
+@click.option(
+    "--price", type=named_numbers("hour", "kwh", "box"), default={}, help="Money: hour=12.5,kwh=0.3,box=90000."
+)
 @click.option("--host-watts", type=Number(min=0), help="What a box takes beside its GPUs.")
 @click.option(
     "--spares", type=click.IntRange(0), help="Boxes beside those needed.  [default: by failures; 0 below 3 boxes]"

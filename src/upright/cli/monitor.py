@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from upright.cli.options import Seconds, often_enough
+from upright.cli.options import SECONDS, often_enough
 from upright.cli.output import Output, say
 from upright.errors import UsageError
 
@@ -17,11 +17,11 @@ from upright.errors import UsageError
 @click.option("--fleet", metavar="FLEET|FILE", help="The router and every box of this fleet.")
 @click.option("-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), default="monitoring",
               show_default=True, help="Write the files into this folder.")  # fmt: skip
-@click.option("--every", type=Seconds(), default="15s", show_default=True, help="How often Prometheus asks.")
-@click.option("--patience", type=Seconds(), default="1m", show_default=True,
+@click.option("--every", type=SECONDS, default="15s", show_default=True, help="How often Prometheus asks.")
+@click.option("--patience", type=SECONDS, default="1m", show_default=True,
               help="How long an engine may be silent; slower faults get some times as long.")  # fmt: skip
-@click.option("--ttft", type=Seconds(), default="2s", show_default=True, help="The promise: 95 % of first tokens.")
-@click.option("--tpot", type=Seconds(), default="50ms", show_default=True, help="The promise: 95 % of other tokens.")
+@click.option("--ttft", type=SECONDS, default="2s", show_default=True, help="The promise: 95 % of first tokens.")
+@click.option("--tpot", type=SECONDS, default="50ms", show_default=True, help="The promise: 95 % of other tokens.")
 @click.option("--alertmanager", "alertmanagers", multiple=True, metavar="HOST:PORT", help="Where alerts are sent.")
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON on stdout.")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import cleandoc
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
+from upright import units
 from upright.engines import OURS
 from upright.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 DEFAULT_PORT = 8000
 _LEAST_SECONDS = 0.1
-_LARGEST = 1e15
 _MODEL = (
     "MODEL is a name of the catalogue (kimi-k2.6; all of them: upright catalog list models), a repository "
     "(owner/repo[@revision][:QUANT]), a GGUF file, or a model's folder."
@@ -30,134 +31,88 @@ class Number(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = super().convert(value, param, ctx)
-        if not abs(number) < _LARGEST:
+        if not abs(number) < units.LARGEST:
             self.fail(f"{value} is no number of anything", param, ctx)
         return float(number)
 
 
-class Tokens(click.ParamType[int]):
-    """65536 or 64k."""
+class Spelled(click.ParamType[T]):
+    """What another room reads from a word; a default that is read already is left as it is."""
 
-    name = "tokens"
+    def __init__(self, name: str, read: Callable[[str], T]) -> None:
+        self.name, self.read = name, read
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from upright.units import parse_tokens
-
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
         try:
-            return parse_tokens(str(value))
+            return self.read(value) if isinstance(value, str) else cast(T, value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-class Measure(click.ParamType[float]):
-    """A number with its unit, of a quantity that `units` parses."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from upright.units import MEASURES
-
-        try:
-            number = value if isinstance(value, float) else MEASURES[self.name](str(value))
-        except ValueError as error:
-            if (of_processor := _processor(self.name, str(value))) is None:
-                self.fail(str(error), param, ctx)
-            return of_processor
-        if not 0 < number < _LARGEST:
-            self.fail(f"{value} is out of range", param, ctx)
+def _of_a_machine(read: Callable[[str], float]) -> Callable[[str], float]:
+    def amount(text: str) -> float:
+        if not 0 < (number := read(text)) < units.LARGEST:
+            raise ValueError(f"{text} is out of range")
         return number
 
+    return amount
 
-def _processor(measure: str, name: str) -> float | None:
+
+def _bandwidth(text: str) -> float:
     """A processor's name stands for the bandwidth of its system RAM."""
-    if measure != "bandwidth":
-        return None
-    from upright.requesting.processors import processor_bandwidth_gb
+    try:
+        return units.parse_bandwidth(text)
+    except ValueError:
+        from upright.requesting.processors import processor_bandwidth_gb
 
-    return processor_bandwidth_gb(name)
+        if (of_processor := processor_bandwidth_gb(text)) is None:
+            raise
+        return of_processor
 
 
-class EngineName(click.ParamType[str]):
+def _engine(text: str) -> str:
     """vLLM is vllm, llamacpp is llama.cpp; what is no engine is left to the plan, which knows them all."""
+    from upright.engines import ENGINES
 
-    name = "engine"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from upright.engines import ENGINES
-
-        spelled = {_letters(name): name for name in ENGINES}
-        return spelled.get(_letters(str(value)), str(value))
+    return {_letters(name): name for name in ENGINES}.get(_letters(text), text)
 
 
 def _letters(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
+def _address(text: str) -> str:
+    """One with a password in it is refused before anything repeats it."""
+    from upright.endpoint.address import plain_address
+
+    return plain_address(text)
+
+
+def _rung(text: str) -> str:
+    """Refused before anything is connected to."""
+    from upright.proving.ladder import rung_names
+
+    if text not in rung_names():
+        raise ValueError(f"no rung is named {text}; they are {', '.join(rung_names())}")
+    return text
+
+
+TOKENS = Spelled("tokens", units.parse_tokens)
+SECONDS = Spelled("time", units.parse_duration)
+COUNTS = Spelled("numbers", units.parse_counts)
+MEMORY = Spelled("memory", _of_a_machine(units.parse_memory))
+BANDWIDTH = Spelled("bandwidth", _of_a_machine(_bandwidth))
+ENGINE = Spelled("engine", _engine)
+ADDRESS = Spelled("url", _address)
+RUNG = Spelled("rung", _rung)
+
 engine_option = click.option(
-    "--engine", type=EngineName(), help=f"Only this engine: {', '.join(OURS)}, or one that a package brings."
+    "--engine", type=ENGINE, help=f"Only this engine: {', '.join(OURS)}, or one that a package brings."
 )
 
 
-class Seconds(click.ParamType[float]):
-    """90s, 30m or 2h."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from upright.units import parse_duration
-
-        try:
-            return value if isinstance(value, float) else parse_duration(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class Numbers(click.ParamType[tuple[int, ...]]):
-    """1,4,16: whole numbers, rising."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            numbers = tuple(int(part) for part in str(value).split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of numbers; write 1,4,16", param, ctx)
-        if min(numbers) < 1:
-            self.fail(f"{min(numbers)} requests at once make no load; the least is 1", param, ctx)
-        return tuple(sorted(set(numbers)))
-
-
-class Address(click.ParamType[str]):
-    """Where a server answers; one with a password in it is refused before anything repeats it."""
-
-    name = "url"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from upright.endpoint.address import plain_address
-
-        return plain_address(str(value))
-
-
-class RungName(click.ParamType[str]):
-    """A rung of the ladder; refused before anything is connected to."""
-
-    name = "rung"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from upright.proving.ladder import rung_names
-
-        if value not in rung_names():
-            self.fail(f"no rung is named {value}; they are {', '.join(rung_names())}", param, ctx)
-        return str(value)
-
-
 def to_option(function: F) -> F:
-    return click.option("--to", type=RungName(), default="smoke", show_default=True, help="The last rung to climb.")(
-        function
-    )
+    return click.option("--to", type=RUNG, default="smoke", show_default=True, help="The last rung to climb.")(function)
 
 
 def often_enough(seconds: float) -> float:
@@ -171,7 +126,7 @@ def goal_options(function: F) -> F:
     """--context, --users: what the person wants."""
     for option in (
         click.option("--users", type=click.IntRange(1), default=1, show_default=True, help="Requests served at once."),
-        click.option("--context", type=Tokens(), help="Tokens of context for each user, such as 64k.  [default: 64k]"),
+        click.option("--context", type=TOKENS, help="Tokens of context for each user, such as 64k.  [default: 64k]"),
     ):
         function = option(function)
     return function

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.cli.options import RANKS, Number, engine_option, given, goal_options, model_argument
+from upright.cli.options import Number, given, goal_options, model_argument
 from upright.cli.output import Output, note, output_options, page_width
 from upright.cli.planned import (
+    FOR_ANY_MODEL,
     GOAL,
     JUDGED,
     LIKELY_RAM,
@@ -17,11 +18,11 @@ from upright.cli.planned import (
     RAM_UNKNOWN,
     WISHES,
     box_options,
-    expert_option,
+    engine_options,
     goal_of,
-    host_cache_option,
     named_box,
     node_options,
+    use_option,
 )
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from upright.requesting.planned import PlannedRequest
 
 SHOWN = 6
-FOR_ANY_MODEL = ("context", "users", "use", "min_speed")
-USES = ("coding-agent", "chat", "batch", "long-documents")
 
 
 @click.command(name="plan")
@@ -38,28 +37,12 @@ USES = ("coding-agent", "chat", "batch", "long-documents")
 @box_options
 @goal_options
 @node_options
-@click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="The shape of the load.")
-@engine_option
-@click.option("--engine-version", help="Only this version of it, such as 0.32.0.")
-@click.option("--tp", type=RANKS, help="Ranks of tensor parallelism.")
-@click.option("--pp", type=RANKS, help="Pipeline stages.")
-@click.option(
-    "--dcp", type=RANKS, help="Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded."
-)
-@expert_option
-@click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it: bf16, fp8, q8_0.")
-@click.option(
-    "--gpu-memory-utilization",
-    type=Number(min=0),
-    help="Share of each GPU for the engine, whatever the engine calls it.",
-)
-@click.option("--draft", is_flag=True, help="With a draft model.")
+@use_option
+@engine_options
 @click.option(
     "--acceptance", type=Number(min=0), help="Share of its guesses that are accepted on your load, such as 0.4."
 )
-@click.option("--image", help="Container image, as in the catalogue: its patches decide cache type and speed.")
 @click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
-@host_cache_option
 @click.option("--agents", type=click.IntRange(1), help="Conversations to keep warm; --users decode at the same time.")
 @click.option("--why", is_flag=True, help="Every term of memory and of time.")
 @click.option("--all", "everything", is_flag=True, help="Every way that was planned, best first.")

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.options import RANKS, Measure, Number, engine_option, given, goal_options, port_option, said, typed
+from upright.cli.options import (
+    BANDWIDTH,
+    MEMORY,
+    RANKS,
+    Number,
+    engine_option,
+    given,
+    goal_options,
+    port_option,
+    said,
+    typed,
+)
 from upright.cli.output import note
 
 if TYPE_CHECKING:
@@ -46,6 +57,8 @@ WISHES = (*GOAL, "host_cache", *MACHINE)
 """Options of `plan`; `render` and `check` share them but for JUDGED."""
 JUDGED = ("use", "acceptance", "min_speed")
 """Wishes that judge a plan and change no recipe."""
+FOR_ANY_MODEL = ("context", "users", "use", "min_speed")
+"""Wishes that hold whatever the model is."""
 SERVING = ("port", "served_name", "model_path", "image", "vision")
 """Options that `render` and `check` share beyond those."""
 
@@ -55,7 +68,7 @@ def box_options(function: F) -> F:
     for option in (
         click.option(
             "--host-bandwidth",
-            type=Measure("bandwidth"),
+            type=BANDWIDTH,
             help="Bandwidth of system RAM, where the box does not say: 460GB/s, 8xDDR5-6400, or a processor "
             "such as 'EPYC 9554'. A figure that no number of channels has in theory counts as measured.",
         ),
@@ -63,7 +76,7 @@ def box_options(function: F) -> F:
             "--ram",
             "--host-memory",
             "host_memory",
-            type=Measure("memory"),
+            type=MEMORY,
             help="System RAM, where the box does not say: 512GB.",
         ),
         click.option(
@@ -77,6 +90,15 @@ def box_options(function: F) -> F:
     return function
 
 
+use_option = click.option(
+    "--use",
+    type=click.Choice(["coding-agent", "chat", "batch", "long-documents"]),
+    default="coding-agent",
+    show_default=True,
+    help="The shape of the load.",
+)
+
+
 def node_options(function: F) -> F:
     """Several boxes as one model."""
     for option in (
@@ -87,43 +109,53 @@ def node_options(function: F) -> F:
     return function
 
 
-expert_option = click.option(
-    "--expert-parallel/--no-expert-parallel",
-    default=None,
-    help="Whole experts on ranks (EP), or a slice of each.  [default: as the weights can be divided]",
-)
-
-
 host_cache_option = click.option(
     "--host-cache",
-    type=Measure("memory"),
+    type=MEMORY,
     help="System RAM behind the KV cache, for conversations that wait: 64GB.  [default: none, or the engine's own]",
 )
 
 
-def recipe_options(function: F) -> F:
-    """Everything that decides a recipe."""
+def engine_options(function: F) -> F:
+    """Which engine, and how it divides the model and the memory: what `plan` and recipes are asked for alike."""
     for option in (
-        click.option("--draft", is_flag=True, help="With a draft model (EAGLE3, MTP)."),
-        click.option("--vision", is_flag=True, help="Serve images too; the safe start is text only."),
+        host_cache_option,
         click.option("--image", help="Container image: a name of the catalogue, NAME:TAG or a digest."),
+        click.option("--draft", is_flag=True, help="With a draft model (EAGLE3, MTP)."),
         click.option(
-            "--model-path", help="Where the weights are on the target.  [default: as read, or the repository]"
+            "--gpu-memory-utilization",
+            type=Number(min=0),
+            help="Share of each GPU for the engine, whatever the engine calls it.",
         ),
-        click.option("--served-name", help="The name that clients use."),
-        click.option("--gpu-memory-utilization", type=Number(min=0), help="Share of each GPU for the engine."),
-        click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it."),
+        click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it: bf16, fp8, q8_0."),
+        click.option(
+            "--expert-parallel/--no-expert-parallel",
+            default=None,
+            help="Whole experts on ranks (EP), or a slice of each.  [default: as the weights can be divided]",
+        ),
         click.option(
             "--dcp",
             type=RANKS,
             help="Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded.",
         ),
-        host_cache_option,
-        expert_option,
         click.option("--pp", type=RANKS, help="Pipeline stages."),
         click.option("--tp", type=RANKS, help="Ranks of tensor parallelism."),
-        click.option("--engine-version", help="For this version of it, such as 0.32.0."),
+        click.option("--engine-version", help="Only this version of it, such as 0.32.0."),
         engine_option,
+    ):
+        function = option(function)
+    return function
+
+
+def recipe_options(function: F) -> F:
+    """Everything that decides a recipe."""
+    for option in (
+        click.option("--vision", is_flag=True, help="Serve images too; the safe start is text only."),
+        click.option(
+            "--model-path", help="Where the weights are on the target.  [default: as read, or the repository]"
+        ),
+        click.option("--served-name", help="The name that clients use."),
+        engine_options,
         port_option,
         node_options,
         goal_options,

@@ -8,15 +8,14 @@ import click
 
 from upright.cli.options import Number, engine_option, given, goal_options
 from upright.cli.output import Output, note, output_options, page_width
-from upright.cli.plan import FOR_ANY_MODEL, USES
-from upright.cli.planned import MACHINE, box_options, goal_of, named_box
+from upright.cli.planned import FOR_ANY_MODEL, MACHINE, box_options, goal_of, named_box, use_option
 
 
 @click.command(name="recommend")
 @box_options
 @goal_options
 @engine_option
-@click.option("--use", type=click.Choice(USES), default=USES[0], show_default=True, help="The shape of the load.")
+@use_option
 @click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
 @click.option("--all", "everything", is_flag=True, help="Every model that fits; takes some seconds.")
 @click.option("--why", is_flag=True, help="Where each score comes from, and why not the other models.")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.options import Address, Seconds, deployment_argument
+from upright.cli.options import ADDRESS, SECONDS, deployment_argument
 from upright.cli.output import Output, output_options, say
 from upright.errors import UsageError
 
 
 @click.command()
 @deployment_argument
-@click.option(
-    "--base-url", type=Address(), help="An endpoint that upright did not start, such as http://10.0.0.7:8000."
-)
+@click.option("--base-url", type=ADDRESS, help="An endpoint that upright did not start, such as http://10.0.0.7:8000.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port on loopback.  [default: any that is free]")
-@click.option("--for", "seconds", type=Seconds(), help="Stop after so long, such as 1h.  [default: at Ctrl-C]")
+@click.option("--for", "seconds", type=SECONDS, help="Stop after so long, such as 1h.  [default: at Ctrl-C]")
 @output_options
 def command(
     deployment: str | None, base_url: str | None, port: int | None, seconds: float | None, output: Output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from upright.cli.options import Measure, engine_option, given, goal_options, model_argument, port_option
+from upright.cli.options import MEMORY, engine_option, given, goal_options, model_argument, port_option
 from upright.cli.output import Output, output_options, page_width, say
 
 
@@ -16,7 +16,7 @@ from upright.cli.output import Output, output_options, page_width, say
     "--ram",
     "--host-memory",
     "host_memory",
-    type=Measure("memory"),
+    type=MEMORY,
     help="As if this machine had so much system RAM: 512GB.",
 )
 @engine_option

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from upright.cli.options import Seconds, given, port_option
+from upright.cli.options import SECONDS, given, port_option
 from upright.cli.output import Output, output_options, say
 
 
@@ -17,7 +17,7 @@ from upright.cli.output import Output, output_options, say
 @click.option("--box", help="Plan it on this box instead of this machine, and run nothing.")
 @click.option("--flag", "flags", multiple=True, metavar="NAME=VALUE", help="Run with this flag instead of the claim's.")
 @port_option
-@click.option("--budget", type=Seconds(), default="15m", show_default=True, help="Time for all of the measuring.")
+@click.option("--budget", type=SECONDS, default="15m", show_default=True, help="Time for all of the measuring.")
 @click.option("--sign", type=click.Path(path_type=Path), metavar="KEY", help="Sign the new bundle with this SSH key.")
 @click.option("--write", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="The new bundle.")
 @click.option("--plan-only", is_flag=True, help="Say what differs and what would be run, and stop.")

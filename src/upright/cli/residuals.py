@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.options import EngineName, deployment_argument
+from upright.cli.options import ENGINE, deployment_argument
 from upright.cli.output import Output, output_options, page_width
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--log", metavar="FILE", help="Read this log instead, such as one that somebody sent; - is what is piped in."
 )
-@click.option("--engine", type=EngineName(), help="Whose log it is, if its lines do not tell.")
+@click.option("--engine", type=ENGINE, help="Whose log it is, if its lines do not tell.")
 @output_options
 def command(deployment: str | None, log: str | None, engine: str | None, output: Output) -> None:
     """Show what an engine took against what was planned, term by term.

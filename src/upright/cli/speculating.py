@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.options import F, Tokens
+from upright.cli.options import TOKENS, F, Spelled
 from upright.cli.output import Output
+from upright.units import parse_cells
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,40 +16,14 @@ if TYPE_CHECKING:
     from upright.records.evidence import Evidence
     from upright.store import DeploymentDir
 
-Cells = tuple[tuple[int, int], ...]
 
-
-class _Cells(click.ParamType[Cells]):
-    """512x1,8kx4: tokens of a prompt by requests at once."""
-
-    name = "cells"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Cells:
-        from upright.units import parse_tokens
-
-        cells = []
-        for part in str(value).split(","):
-            prompt, _, users = part.rpartition("x")
-            try:
-                cells.append((parse_tokens(prompt), int(users)))
-            except ValueError:
-                self.fail(f"{part!r} is no cell; write 8kx4: tokens of a prompt by requests at once", param, ctx)
-            if cells[-1][1] < 1:
-                self.fail(f"{part!r}: the least is one request at once", param, ctx)
-        return tuple(dict.fromkeys(cells))
-
-
-class _Way(click.ParamType[str]):
+def _way(text: str) -> str:
     """ngram, draft=PATH, ...; refused before anything is connected to."""
+    from upright.proving.asked_trial import candidate_on_disk
 
-    name = "way"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from upright.proving.asked_trial import candidate_on_disk
-
-        if value != "auto":
-            candidate_on_disk(str(value))
-        return str(value)
+    if text != "auto":
+        candidate_on_disk(text)
+    return text
 
 
 def speculate_options(function: F) -> F:
@@ -58,11 +33,13 @@ def speculate_options(function: F) -> F:
     count = click.IntRange(2, 100)
     function = click.option("--repeats", type=count, default=4, show_default=True, help=times)(function)
     answer = "For --speculate: tokens of an answer.  [default: 128]"
-    function = click.option("--output-tokens", type=Tokens(), help=answer)(function)
-    function = click.option("--cells", type=_Cells(), help=cells)(function)
+    function = click.option("--output-tokens", type=TOKENS, help=answer)(function)
+    function = click.option("--cells", type=Spelled("cells", parse_cells), help=cells)(function)
     judge = "For --speculate: judge only, and end with the recipe as it was."
     function = click.option("--no-keep", is_flag=True, help=judge)(function)
-    return click.option("--speculate", "ways", type=_Way(), multiple=True, metavar="WAY", help=ways_help)(function)
+    return click.option("--speculate", "ways", type=Spelled("way", _way), multiple=True, metavar="WAY", help=ways_help)(
+        function
+    )
 
 
 def next_words(name: str, evidence: Evidence, *, tried: bool) -> list[str]:

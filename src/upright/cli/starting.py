@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from upright.cli.options import engine_option, given, goal_options, port_option
+from upright.cli.options import Spelled, engine_option, given, goal_options, port_option
 from upright.cli.output import Output, say
 from upright.cli.planned import host_cache_option
 
@@ -27,17 +27,13 @@ STARTING = (
 """The options below, by name."""
 
 
-class Variable(click.ParamType[str]):
+def _variable(text: str) -> str:
     """The name of an environment variable; its value is never typed here, where a process listing would show it."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if "=" in value:
-            self.fail(f"export {value.partition('=')[0]} first, and give its name alone", param, ctx)
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-            self.fail(f"{value!r} is no name of a variable", param, ctx)
-        return str(value)
+    if "=" in text:
+        raise ValueError(f"export {text.partition('=')[0]} first, and give its name alone")
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        raise ValueError(f"{text!r} is no name of a variable")
+    return text
 
 
 def starting_options(function: F) -> F:
@@ -47,7 +43,7 @@ def starting_options(function: F) -> F:
             "passed",
             multiple=True,
             metavar="NAME",
-            type=Variable(),
+            type=Spelled("name", _variable),
             help="Hand this variable of the environment on to the engine too.",
         ),
         click.option("--model-path", help="Where the weights are on that machine.  [default: as here]"),

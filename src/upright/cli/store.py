@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import click
 
 from upright.cli.options import deployment_argument
 from upright.cli.output import Output, output_options, say
-
-if TYPE_CHECKING:
-    from upright.store import DeploymentDir
 
 
 @click.group(name="store")
@@ -47,7 +41,7 @@ def check(deployments: tuple[str, ...], output: Output) -> None:
     from upright import store
     from upright.showing.store_page import check_page, checked_row
 
-    chosen = [_directory(name) for name in deployments] or store.deployments()
+    chosen = [store.find_broken(name) for name in deployments] or store.deployments()
     findings_by_directory = {directory: store.check(directory.path) for directory in chosen}
     answer = [checked_row(directory, findings) for directory, findings in findings_by_directory.items()]
     output.answer(answer, lambda console: check_page(console, findings_by_directory))
@@ -69,7 +63,7 @@ def repair(deployment: str | None, dry_run: bool, output: Output) -> None:
     from upright import store
     from upright.showing.store_page import checked_row
 
-    directory = store.find(None) if deployment is None else _directory(deployment)
+    directory = store.find(None) if deployment is None else store.find_broken(deployment)
     done = store.repair(directory.path, dry_run=dry_run)
     left = [] if dry_run else [finding for finding in store.check(directory.path) if finding.severity == "problem"]
     answer = {**checked_row(directory, left), "done": done, "dry_run": dry_run}
@@ -90,14 +84,3 @@ def path(deployment: str | None, output: Output) -> None:
     directory = store.find(deployment)
     output.answer({"path": str(directory.path)}, lambda console: console.print(str(directory.path), soft_wrap=True))
     output.next("store", "check", directory.name)
-
-
-def _directory(name: str) -> DeploymentDir:
-    """By name, or any directory: a broken one must be checkable too."""
-    from upright import store
-
-    place = Path(name)
-    if place.is_dir() and (place.is_absolute() or len(place.parts) > 1 or (place / "evidence.jsonl").exists()):
-        return store.DeploymentDir(place.resolve())
-    kept = store.home() / "deployments" / name
-    return store.DeploymentDir(kept) if kept.is_dir() else store.find(name)

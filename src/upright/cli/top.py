@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.cli.options import Address, Seconds, often_enough
+from upright.cli.options import ADDRESS, SECONDS, often_enough
 from upright.cli.output import Output, output_options, page_width
 from upright.errors import UsageError
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("deployments", nargs=-1, metavar="[DEPLOYMENT]...")
-@click.option("--base-url", "base_urls", type=Address(), multiple=True,
+@click.option("--base-url", "base_urls", type=ADDRESS, multiple=True,
               help="An engine that upright did not start; may be repeated.")  # fmt: skip
 @click.option("--key-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A file with its key.")
-@click.option("--every", type=Seconds(), default="2s", show_default=True, help="How often each is asked.")
+@click.option("--every", type=SECONDS, default="2s", show_default=True, help="How often each is asked.")
 @click.option("--once", is_flag=True, help="Print one table and stop; so it is without a terminal, and with --json.")
 @output_options
 def command(

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from upright.catalog.exporting import INDEX, exported
 from upright.catalog.loader import KINDS
 from upright.errors import CatalogError, RecordError, UsageError
 from upright.progress import utc_now
@@ -52,6 +53,19 @@ def build_catalogue(folder: Path, source: Path, *, name: str, key: Path) -> Buil
     head = CatalogueHead(name=name, version=version, at=utc_now(), kinds=files)
     write_atomically(folder / HEAD, sealed_file(head, key, CATALOGUES))
     return BuiltCatalogue(name=name, version=version, kinds={kind: file.rows for kind, file in files.items()})
+
+
+def export_catalogue(folder: Path, version: str) -> dict[str, Any]:
+    """The whole catalogue that is read here, unsigned, for any web server; its index."""
+    files = exported(version)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():  # the index comes last: whoever reads it finds what it names
+            if name == INDEX or not (folder / name).exists():
+                write_atomically(folder / name, content, mode=0o644)
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}") from None
+    return dict(json.loads(files[INDEX]))
 
 
 def _before(folder: Path) -> CatalogueHead | None:

@@ -16,6 +16,7 @@ from upright.store.directories import create as create
 from upright.store.directories import deployments as deployments
 from upright.store.directories import elsewhere as elsewhere
 from upright.store.directories import find as find
+from upright.store.directories import find_broken as find_broken
 from upright.store.directories import listing as listing
 from upright.store.directories import measured as measured
 from upright.store.directories import running_or_last as running_or_last

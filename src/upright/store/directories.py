@@ -186,6 +186,15 @@ def find(name: str | None) -> DeploymentDir:
     raise UsageError(f"no deployment named {name}", hint=hint)
 
 
+def find_broken(name: str) -> DeploymentDir:
+    """By name, or any directory: one whose records are lost must be checkable too."""
+    place = Path(name)
+    if place.is_dir() and (place.is_absolute() or len(place.parts) > 1 or (place / "evidence.jsonl").exists()):
+        return DeploymentDir(place.resolve())
+    kept = home() / "deployments" / name
+    return DeploymentDir(kept) if kept.is_dir() else find(name)
+
+
 def running_or_last(name: str | None) -> DeploymentDir:
     """The deployment of that name; without one the last that runs, and the last of all if none does."""
     if name is None:
