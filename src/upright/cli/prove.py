@@ -113,9 +113,8 @@ def command(
         return
     if base_url is not None:
         evidence = prove_server(base_url, model, key_env, climb, say)
-        which = ["--only", only] if only else ["--to", to]
         same = given("model", "key_env", "budget", "context", "soak", "no_restart")
-        next_command = ["prove", "--base-url", base_url, *which, *same]
+        next_command = ["prove", "--base-url", base_url, *(["--only", only] if only else ["--to", to]), *same]
         output.answer(evidence, lambda console: evidence_page(console, evidence))
     else:
         directory = store.running_or_last(deployment)

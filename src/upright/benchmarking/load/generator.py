@@ -53,7 +53,7 @@ class _Connection(asyncio.Protocol):
         self.exchange: Exchange | None = None
         self.transport: asyncio.Transport | None = None
         self.closed = False
-        self.rested = False
+        self.rested = True
         """Whether it lay open before its request: after an answer, or since the start."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -103,8 +103,6 @@ class _Generator:
             for start in range(0, self.load.concurrency, 64):
                 await asyncio.gather(*(self._open() for _ in range(min(64, self.load.concurrency - start))))
                 self._raise_if_full()
-            for connection in self.idle:
-                connection.rested = True
             await self._measure(on_tick, beside)
         finally:
             for opening in self.openings:
@@ -215,8 +213,7 @@ class _Generator:
 
     def _send(self, request: Request) -> None:
         while self.idle:
-            connection = self.idle.pop()
-            if not connection.closed:
+            if not (connection := self.idle.pop()).closed:
                 return self._write(connection, request)
         self.waiting.append(request)
         self.openings.add(self.loop.create_task(self._open_for_waiting()))
@@ -236,6 +233,7 @@ class _Generator:
         request = self.waiting.popleft()
         if connection is not None:
             self.idle.remove(connection)
+            connection.rested = False
             self._write(connection, request)
             return
         self.tally.sent += 1
