@@ -390,7 +390,7 @@ def test_down_while_the_first_question_is_not_answered(
     began = time.monotonic()
     state = answer(box("down", "--json"))
     assert (state["state"], state["reason"]) == ("stopped", "stopped on request")
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60, "it does not wait for an answer that takes 600 s"
     waiting.communicate(timeout=20)
     assert waiting.returncode == 2
 

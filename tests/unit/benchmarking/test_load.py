@@ -32,6 +32,13 @@ def test_every_api_gives_the_same_figures(url: str, api: Api):
     assert list(tally.prompt) == [3] * 12
     assert list(tally.output) == [20] * 12
     assert tally.gaps.count == 12 * 19
+    assert tally.gaps.spread().mean > 0.0045, "a busy machine brings tokens late, and some at once, but none early"
+    assert spread_of(tally.ttft).low > 0.045
+
+
+@pytest.mark.timing
+def test_times_are_those_of_the_schedule(url: str):
+    tally = load(url, 12, 20, Arrivals(4))
     assert tally.gaps.spread().p50 == pytest.approx(0.005, rel=0.3)  # the mean is a busy machine's, too
     assert spread_of(tally.ttft).low == pytest.approx(0.05, abs=0.03)
 
