@@ -12,7 +12,7 @@ from upright import catalog
 from upright.catalog.rows.failure import TELLING, FailureRow
 from upright.diagnosing import lines, marks
 from upright.diagnosing.excerpt import excerpt, last_words, offered_row
-from upright.diagnosing.places import placed
+from upright.diagnosing.places import cut_short, placed
 from upright.diagnosing.remedies import filled, for_this_line, has_already
 from upright.diagnosing.scan import Hit, Scan, scan
 from upright.diagnosing.words import told
@@ -79,7 +79,12 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
             hits.insert(0, place)
     elif not failed and stood is False:
         pieces = last_words(seen)
-    if not known and stood is None and (report := told(seen, hits, catalog.failures())):
+    if not known and (cut := cut_short(seen, catalog.failures())):
+        cause, known, failed, pieces = cut, True, True, (cut.first,)
+        hits.insert(0, cut)
+    weak = not known or (cause is not None and cause.row.tells == "consequence")
+    report = told(seen, hits, catalog.failures()) if weak and stood is None else None
+    if report is not None and (not known or report.row.tells == "class"):
         cause, known, failed, pieces = report, True, True, (report.first,)
         hits = [report, *(hit for hit in hits if hit.row is not report.row)]
     return Diagnosis(

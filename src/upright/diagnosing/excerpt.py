@@ -60,6 +60,21 @@ def frames_below(seen: Scan, exception: Sighting) -> list[Sighting]:
     return frames[::-1]
 
 
+def frames_at_the_end(seen: Scan) -> list[Sighting]:
+    """Of a text that ends within a traceback: the frames of the process that was cut off, the innermost first."""
+    texts = [text for line in seen.head.split("\n") for text in lines.readable(line.encode())[-1:] or [""]]
+    said = [(number, text) for number, text in enumerate(texts, 1) if text.strip()]
+    rank = lines.rank_of(said[-1][1]) if said else None
+    frames: list[Sighting] = []
+    for number, text in reversed([pair for pair in said if lines.rank_of(pair[1]) == rank]):
+        words = lines.said(text)
+        if _FRAME.match(words):
+            frames.append(Sighting(number=number, rank=rank, text=text))
+        elif not words.startswith("  "):
+            break
+    return frames
+
+
 def last_words(seen: Scan) -> tuple[Sighting, ...]:
     return tuple(Sighting(text=text) for text in seen.tail[-_LAST_WORDS:])
 

@@ -9,11 +9,14 @@ from collections.abc import Iterable, Sequence
 from typing import BinaryIO
 
 from upright.catalog.rows.failure import FailureRow
-from upright.diagnosing.excerpt import frames_above, frames_below, loudest
-from upright.diagnosing.scan import Hit, Scan
+from upright.diagnosing.excerpt import frames_above, frames_at_the_end, frames_below, loudest
+from upright.diagnosing.scan import HEAD_BYTES, Hit, Scan
 from upright.records.diagnosis import Sighting
 
 MOST_FRAMES = 60
+FEWEST_FRAMES = 2
+"""Of a traceback that is cut: one frame alone may be a warning's."""
+CUT = "the traceback is cut: the exception stands below its last frame, and tells more; look for the first one"
 
 
 def placed(log: BinaryIO, seen: Scan, rows: Iterable[FailureRow]) -> Hit | None:
@@ -25,6 +28,16 @@ def placed(log: BinaryIO, seen: Scan, rows: Iterable[FailureRow]) -> Hit | None:
     frames = frames_above(log, seen, exception) or frames_below(seen, exception)
     row = _innermost(frames[:MOST_FRAMES], known)
     return Hit(row, exception, {}, 1) if row is not None else None
+
+
+def cut_short(seen: Scan, rows: Iterable[FailureRow]) -> Hit | None:
+    """Of a text that ends before the exception of its traceback: the part that the last frames lie in."""
+    if seen.ready or seen.bytes > HEAD_BYTES or loudest(seen) is not None:
+        return None
+    frames = frames_at_the_end(seen)
+    enough = len(frames) >= FEWEST_FRAMES or any("ERROR" in frame.text for frame in frames)
+    row = _innermost(frames, [row for row in rows if row.where == "frame"]) if enough else None
+    return Hit(row.model_copy(update={"when": CUT}), frames[0], {}, 1) if row is not None else None
 
 
 def _innermost(frames: Sequence[Sighting], rows: Sequence[FailureRow]) -> FailureRow | None:

@@ -26,7 +26,8 @@ _MODEL_NAME = re.compile(
 """A part of a model's name says what it is called, not what happened."""
 _PROGRAMS = re.compile(
     r"^\s*(?:\w+[_.]\w[\w.]*(?:\(\))?: |(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[: ]"
-    r"|[\w.]+ - (?:ERROR|WARNING|INFO)\b|File \"|Traceback |\[[\w.:/ -]+\]|\w+\(\w+|.{0,200}\bError: )"
+    r"|[\w.]+ - (?:ERROR|WARNING|INFO)\b|(?:fatal )?error: |File \"|Traceback |\[[\w.:/ -]+\]|\w+\(\w+"
+    r"|(?:srv|slot|que|main|cmn)\b[: ] *\w+|.{0,200}\bError: )"
 )
 """How programs begin a line and people do not."""
 

@@ -73,3 +73,28 @@ def test_a_stack_that_was_pasted_under_its_exception_is_read_too():
     assert diagnose(io.BytesIO(stack.encode()), subject="log").code == "place-kv-transfer"
     other = stack.replace("Stack trace:", "Traceback (most recent call last):")
     assert diagnose(io.BytesIO(other.encode()), subject="log").code is None
+
+
+CUT = """\
+(Worker_TP3 pid=22) ERROR 03-27 01:32:45 [x.py:8]   File "/x/vllm/v1/worker/worker.py", line 9, in run
+(Worker_TP3 pid=22) ERROR 03-27 01:32:45 [x.py:8]     step()
+(Worker_TP3 pid=22) ERROR 03-27 01:32:45 [x.py:8]   File "/x/vllm/models/utils.py", line 3, in load_weights
+(Worker_TP3 pid=22) ERROR 03-27 01:32:45 [x.py:8]     autoloaded = set(self._load_module("", weights))
+"""
+
+
+def test_a_traceback_that_was_cut_is_told_by_its_last_part():
+    found = diagnose(io.BytesIO(CUT.encode()), subject="log")
+    assert found.code == "place-weights"
+    assert found.failed
+    assert "cut" in (found.findings[0].when or "")
+
+
+def test_frames_after_which_something_else_was_said_are_no_cut_traceback():
+    log = CUT + "(Worker_TP3 pid=22) INFO 03-27 01:32:46 [loader.py:1] Loading weights took 5.95 seconds\n"
+    assert diagnose(io.BytesIO(log.encode()), subject="log").code is None
+
+
+def test_an_engine_that_stood_up_was_not_cut():
+    log = "INFO:     Application startup complete.\n" + CUT
+    assert diagnose(io.BytesIO(log.encode()), subject="log").code is None

@@ -31,3 +31,13 @@ def test_a_signal_that_was_tried_in_vain_did_not_end_it():
 
 def test_a_report_may_be_chinese():
     assert code_of("但是生成速度非常慢，只有4 tokens/s") == "words-slow"
+
+
+def test_what_a_report_tells_goes_before_what_only_followed():
+    report = "The decode worker never starts its bootstrap server: Connection refused. Both workers look healthy."
+    assert code_of(report) == "words-bootstrap-fails"
+    assert code_of("connect ECONNREFUSED 127.0.0.1:8000") == "client-connection-refused"
+
+
+def test_a_programs_error_is_no_report():
+    assert code_of("error: the moon timed out while the server waited") is None
