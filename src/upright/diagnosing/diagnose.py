@@ -82,9 +82,8 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     if not known and (cut := cut_short(seen, catalog.failures())):
         cause, known, failed, pieces = cut, True, True, (cut.first,)
         hits.insert(0, cut)
-    weak = not known or (cause is not None and cause.row.tells == "consequence")
-    report = told(seen, hits, catalog.failures()) if weak and stood is None else None
-    if report is not None and (not known or report.row.tells == "class"):
+    report = told(seen, hits, catalog.failures()) if stood is None else None
+    if report is not None and (cause is None or not known or TELLING[report.row.tells] < TELLING[cause.row.tells]):
         cause, known, failed, pieces = report, True, True, (report.first,)
         hits = [report, *(hit for hit in hits if hit.row is not report.row)]
     return Diagnosis(

@@ -27,7 +27,7 @@ _MODEL_NAME = re.compile(
 _PROGRAMS = re.compile(
     r"^\s*(?:\w+[_.]\w[\w.]*(?:\(\))?: |(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[: ]"
     r"|[\w.]+ - (?:ERROR|WARNING|INFO)\b|(?:fatal )?error: |File \"|Traceback |\[[\w.:/ -]+\]|\w+\(\w+"
-    r"|(?:srv|slot|que|main|cmn)\b[: ] *\w+|.{0,200}\bError: )"
+    r"|(?:srv|slot|que|main|cmn)\b[: ] *\w+|.{0,200}\b(?:Error|Exception): )"
 )
 """How programs begin a line and people do not."""
 
