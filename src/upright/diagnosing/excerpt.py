@@ -64,13 +64,13 @@ def frames_at_the_end(seen: Scan) -> list[Sighting]:
     """Of a text that ends within a traceback: the frames of the process that was cut off, the innermost first."""
     texts = [text for line in seen.head.split("\n") for text in lines.readable(line.encode())[-1:] or [""]]
     said = [(number, text) for number, text in enumerate(texts, 1) if text.strip()]
-    rank = lines.rank_of(said[-1][1]) if said else None
+    last = lines.rank_of(said[-1][1]) if said else None
     frames: list[Sighting] = []
-    for number, text in reversed([pair for pair in said if lines.rank_of(pair[1]) == rank]):
-        words = lines.said(text)
+    for number, text in reversed(said):
+        words, rank = lines.said(text), lines.rank_of(text)
         if _FRAME.match(words):
             frames.append(Sighting(number=number, rank=rank, text=text))
-        elif not words.startswith("  "):
+        elif rank == last and not words.startswith("  "):
             break
     return frames
 
