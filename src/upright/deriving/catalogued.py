@@ -14,6 +14,7 @@ from upright import catalog
 from upright.catalog import model_records
 from upright.catalog.model_records import artifact_name
 from upright.catalog.rows.model import Artifact, ModelRow, SchemeRow
+from upright.deriving import uneven_rows
 from upright.deriving.configuration import configured
 from upright.deriving.model import model_of
 from upright.records.model import Architecture, Group, Model, WeightLine
@@ -68,7 +69,8 @@ def _derived(row_text: str, artifact_text: str) -> Model | None:
         bits = _bits(artifact, scheme, dense=model.architecture.experts is None)
         if bits is None:
             return None
-        update["weights"] = _packed(model.weights, *bits)
+        told = scheme is not None and bits[0] in (scheme.expert_bits, scheme.dense_bits)
+        update["weights"] = _packed(model, *bits, (artifact.quant or "") if told else "")
     if limit := artifact.context_limit_tokens or row.context_limit_tokens:
         update["architecture"] = model.architecture.model_copy(update={"context_limit_tokens": limit})
     return model.model_copy(update=update)
@@ -101,13 +103,20 @@ def _bits(artifact: Artifact, scheme: SchemeRow | None, *, dense: bool) -> tuple
     return scheme.expert_bits, scheme.other_bits
 
 
-def _packed(lines: tuple[WeightLine, ...], expert_bits: float, other_bits: float) -> tuple[WeightLine, ...]:
+def _packed(model: Model, expert_bits: float, other_bits: float, quant: str) -> tuple[WeightLine, ...]:
     """A GGUF file has no towers (they are a file of their own) and keeps norms and routers in F32."""
-    packed = []
-    for line in lines:
+    packed, shape = [], model.architecture
+    tied = not any(line.group == "output" for line in model.weights)
+    for line in model.weights:
         if line.group in _NO_TOWER:
             continue
-        bits = _F32_BITS if line.group in _F32 else expert_bits if line.group == "routed_experts" else other_bits
+        bits: float = _F32_BITS
+        if line.group == "routed_experts":
+            bits = uneven_rows.expert_bits(expert_bits, quant, shape, line)
+        elif line.group == "embedding" and tied:
+            bits = uneven_rows.embedding_bits(other_bits, quant, shape)
+        elif line.group not in _F32:
+            bits = uneven_rows.other_bits(other_bits, quant, shape)
         size = ceil(line.parameters * bits / 8)
         packed.append(line.model_copy(update={"dtype": f"{bits:.3g} bits", "bytes": size}))
     return tuple(packed)

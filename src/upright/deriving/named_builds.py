@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from upright import catalog
 from upright.catalog.rows.base import Fact
 from upright.catalog.rows.model import Artifact, ModelRow
-from upright.deriving.catalogued import record
+from upright.deriving.catalogued import record, records
 from upright.deriving.typed_gguf import of_type
 from upright.records.model import Model
 
@@ -32,7 +32,9 @@ _SUFFIX = re.compile(
     r"|mixed|g\d+|quantized|hf)$"
 )
 _MAKER = re.compile(r"^(?:nvidia-|[a-z][-a-z0-9.]*_)")
-_RELEASE = re.compile(r"[-_](it|instruct|chat)$")
+_RELEASE = re.compile(r"[-_](it|instruct|chat|exp|thinking)(-\d{4})?$")
+_AGAIN = re.compile(r"(?<=fp[48])[-_]v\d$")
+"""A scheme that a maker published twice: `FP4-v2`."""
 
 
 def named_build(text: str) -> Model | None:
@@ -58,7 +60,7 @@ def told_by_name(model: Model) -> bool:
 
 def _stems(name: str) -> Iterator[str]:
     """What is left of a name without the words of its scheme, then without those of a release of the same shape."""
-    stem = name.lower()
+    stem = _AGAIN.sub("", name.lower())
     while (shorter := _SUFFIX.sub("", stem)) != stem:
         stem = shorter
     for candidate in dict.fromkeys((stem, _MAKER.sub("", stem))):
@@ -69,7 +71,15 @@ def _stems(name: str) -> Iterator[str]:
 def _of_scheme(row: ModelRow, repository: str, name: str) -> Model | None:
     scheme = next((scheme for pattern, scheme in _SCHEMES if pattern.search(name.lower())), None)
     if scheme is None:
-        return None
+        return _sister(row, repository, name)
     unsaid = Fact(value=None, grade="D", source=_WHY)
     build = Artifact(repository=repository, format="safetensors", scheme=scheme, size_bytes=unsaid, engines=())
     return record(row, build)
+
+
+def _sister(row: ModelRow, repository: str, name: str) -> Model | None:
+    """Another release by the model's own maker, who says nothing of its storage: as the first."""
+    if repository.partition("/")[0] != row.repository.partition("/")[0]:
+        return None
+    known = records(row)
+    return known[0].model_copy(update={"name": name, "source": repository, "basis": "derived"}) if known else None

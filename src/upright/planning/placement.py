@@ -15,7 +15,7 @@ from math import prod
 from upright.planning.buffers import compute_buffer, padded_context
 from upright.planning.devices import HOST, Device
 from upright.planning.kvcache import CacheShape
-from upright.planning.weights import layer_bytes, stage_layers
+from upright.planning.weights import layer_bytes, stage_layers, tied
 from upright.records.model import Group, Model
 
 _LAYER_GROUPS: tuple[Group, ...] = (
@@ -34,6 +34,8 @@ class Overheads:
     upload: int
     process: int
     compute_factor: float
+    size_factor: float = 1.0
+    """Weights as large as this many times what was derived; 1 where their size was read."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,12 @@ def place(job: PlacementJob, context_tokens: int, overheads: Overheads) -> tuple
     ).bytes
     scratch = int(scratch * overheads.compute_factor)
     if not job.gpus:
-        experts = job.experts
+        experts, factor = job.experts, overheads.size_factor
         return (
             DeviceLoad(
                 HOST,
-                weights=job.model.tensor_bytes - sum(experts.values()),
-                experts=sum(experts.values()),
+                weights=int(factor * (job.model.tensor_bytes - sum(experts.values()))),
+                experts=int(factor * sum(experts.values())),
                 cache=cache,
                 compute=scratch,
                 process=overheads.process,
@@ -150,15 +152,22 @@ def capacity_tokens(job: PlacementJob, overheads: Overheads, *, most: int) -> in
 def _on_gpus(
     job: PlacementJob, cache: int, scratch: int, overheads: Overheads, *, upload: int
 ) -> tuple[DeviceLoad, ...]:
-    dense, outside = job.dense, job.outside
+    dense, outside, factor = job.dense, job.outside, overheads.size_factor
     layers = job.model.architecture.layers
-    outer = (*_LAST, "embedding") if job.unified else _LAST
+    # An embedding that is the output matrix too lies in system RAM for the one use, and beside the last layer for the
+    # other (llama.cpp llama-model.cpp: TENSOR_DUPLICATED).
+    outer = (*_LAST, "embedding") if job.unified or tied(job.model) else _LAST
     parts = stage_layers(layers, len(job.gpus))
     bases = [
         DeviceLoad(
             gpu.name,
-            weights=sum(dense.get(layer, 0) for layer in part)
-            + (sum(outside.get(group, 0) for group in outer) if index == len(job.gpus) - 1 else 0),
+            weights=int(
+                factor
+                * (
+                    sum(dense.get(layer, 0) for layer in part)
+                    + (sum(outside.get(group, 0) for group in outer) if index == len(job.gpus) - 1 else 0)
+                )
+            ),
             cache=cache * len(part) // layers,
             compute=scratch,
             runtime=overheads.runtime,
@@ -166,12 +175,12 @@ def _on_gpus(
         )
         for index, (gpu, part) in enumerate(zip(job.gpus, parts, strict=True))
     ]
-    experts = {layer: size for layer, size in job.experts.items() if layer is not None}
+    experts = {layer: int(factor * size) for layer, size in job.experts.items() if layer is not None}
     rooms = [budget - base.bytes for budget, base in zip(job.gpu_budgets, bases, strict=True)]
     kept = keep(parts, experts, rooms)
     loads = [_with_experts(base, layers_here, experts) for base, layers_here in zip(bases, kept, strict=True)]
     left = tuple(sorted(experts.keys() - {layer for layers_here in kept for layer in layers_here}))
-    embedding = 0 if job.unified else outside.get("embedding", 0)
+    embedding = 0 if job.unified else int(factor * outside.get("embedding", 0))
     return (*loads, _with_experts(DeviceLoad(HOST, weights=embedding, process=overheads.process), left, experts))
 
 

@@ -69,16 +69,25 @@ def rank_weights(
 
 
 def step_bytes(model: Model, *, tensor: int = 1) -> StepBytes:
-    """Bytes of this rank's share that a step reads; of the embedding it reads a row, of the tower nothing."""
+    """Bytes of this rank's share that a step reads; of the embedding it reads a row, of the tower nothing.
+
+    A model whose output matrix is its embedding reads all of that for its logits.
+    """
     share, always = replicated_share(model.architecture, tensor), Fraction(0)
     totals: dict[Group, int] = {}
     for line in model.weights:
         totals[line.group] = totals.get(line.group, 0) + line.bytes
-    for group in totals.keys() - {"embedding", "vision", "draft", "routed_experts", "tables"}:
+    aside = {"embedding", "vision", "draft", "routed_experts", "tables"}
+    for group in totals.keys() - (aside - {"embedding"} if tied(model) else aside):
         whole = _whole_share(group, share, "left out") or Fraction(0)
         always += totals[group] * (whole + (1 - whole) / tensor)
     experts, routed = model.architecture.experts, totals.get("routed_experts", 0)
     return StepBytes(int(always), routed // experts.count // tensor if experts else 0)
+
+
+def tied(model: Model) -> bool:
+    """Whether the embedding is the output matrix too."""
+    return not any(line.group == "output" for line in model.weights)
 
 
 def stage_layers(layers: int, stages: int) -> tuple[range, ...]:

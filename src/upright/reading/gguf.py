@@ -46,6 +46,8 @@ class GgmlType:
     """Bytes a row has beside its blocks: many types of ik_llama.cpp keep a scale there."""
     ik_only: bool
     """Mainline llama.cpp refuses the file."""
+    instead: str | None = None
+    """What a quantiser stores where a row is not a whole number of blocks."""
 
     def size_bytes(self, shape: tuple[int, ...]) -> int | None:
         """Bytes of a tensor, innermost dimension first; None if a row is not a whole number of blocks."""

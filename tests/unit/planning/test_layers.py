@@ -7,10 +7,15 @@ import pytest
 from tests.unit.planning.planning_examples import architecture
 from upright import Goal, catalog
 from upright.catalog.model_records import records
+from upright.deriving.typed_gguf import of_type
+from upright.engines.facets.budget import Margin
 from upright.planning import plan
 from upright.planning.buffers import compute_buffer
+from upright.planning.layers import LARGEST, SMALLEST, LayerCase, plan_in_layers
 from upright.planning.words import expert_words, spans
 from upright.records.base import Figure
+from upright.records.model import Model
+from upright.records.plan import Plan
 from upright.units import GIB, MIB
 
 K26 = {model.name: model for model in records(catalog.model("kimi-k2.6"))}
@@ -131,3 +136,35 @@ def test_a_long_ubatch_is_not_paid_with_decode(model, gpu, gib, longest):
     planned = plan(box, artifact, Goal(context_tokens=4096, engine="llama.cpp"))[0]
     assert planned.fits
     assert planned.ubatch_tokens == longest
+
+
+def test_a_size_that_nobody_read_leaves_room_for_the_largest_build():
+    """What fits only if the file is as small as planned is not said to fit."""
+    build = of_type(catalog.model("gemma-4-31b"), "gemma-4-31b:Q4_K_M")
+    assert build is not None
+    on = catalog.box_record("1x-rtx-3090")
+
+    def planned(model: Model) -> Plan:
+        return plan_in_layers(
+            LayerCase(on, model, Goal(context_tokens=4096), "llama.cpp", Margin(GIB), None, 4096, "f16", ())
+        )
+
+    derived, read = planned(build), planned(build.model_copy(update={"basis": "read"}))
+    (weights,) = (line for line in derived.ledger if (line.device, line.term) == ("gpu0", "weights"))
+    assert weights.high_bytes == pytest.approx(LARGEST * weights.bytes, rel=1e-6)
+    assert weights.low_bytes == pytest.approx(SMALLEST * weights.bytes, rel=1e-6)
+    assert derived.kv.low_tokens < read.kv.low_tokens
+    assert derived.kv.capacity_tokens == read.kv.capacity_tokens
+
+
+def test_an_embedding_that_is_the_output_too_lies_beside_the_last_layer():
+    """llama.cpp keeps a second copy there: of Gemma 4 31B 1.1 GiB."""
+    build = of_type(catalog.model("gemma-4-31b"), "gemma-4-31b:Q4_K_M")
+    assert build is not None
+    on = catalog.box_record("1x-rtx-5090")
+    goal = Goal(context_tokens=4096)
+    found = plan_in_layers(LayerCase(on, build, goal, "llama.cpp", Margin(GIB), None, 4096, "f16", ()))
+    held = {line.device: line.bytes for line in found.ledger if line.term == "weights"}
+    embedding = sum(line.bytes for line in build.weights if line.group == "embedding")
+    assert held["gpu0"] == pytest.approx(build.tensor_bytes, rel=1e-6)
+    assert held["host"] == pytest.approx(embedding, rel=1e-6)

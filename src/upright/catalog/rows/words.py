@@ -44,6 +44,8 @@ class GgmlTypeRow(Row):
     """Bytes a row beyond its blocks."""
     ik_only: bool
     """Whether only ik_llama.cpp loads it."""
+    instead: str | None = None
+    """What is stored where a row is not a whole number of its blocks."""
 
     @property
     def bits_per_weight(self) -> float:

@@ -11,11 +11,12 @@ from functools import cache
 from typing import TypeGuard
 
 from upright.planning.kvcache import VALUE_BYTES, cache_shape, rank_share
-from upright.planning.weights import step_bytes
+from upright.planning.weights import step_bytes, tied
 from upright.records.model import (
     Architecture,
     CompressedAttention,
     GqaAttention,
+    Group,
     LinearAttention,
     MlaAttention,
     Model,
@@ -123,7 +124,7 @@ def rank_work(model: Model, parallel: Parallel, dtype: str, *, sparse: bool = Tr
         exchanged_bytes=exchanged,
         flops_per_token=2.0 * active_parameters(model),
         attention_flops=float(sum(_pair_flops(kind) for kind in shape.attention)),
-        head_bytes=sum(line.bytes for line in model.weights if line.group == "output") / tensor,
+        head_bytes=sum(line.bytes for line in model.weights if line.group == _head(model)) / tensor,
         sparse_flops=float(sum(_sparse_flops(kind) for kind in shape.attention)),
         index_flops=float(sum(_index_flops(kind) for kind in shape.attention)),
         expert_layers=len({line.layer for line in model.weights if line.group == "routed_experts"}),
@@ -135,6 +136,10 @@ def rank_work(model: Model, parallel: Parallel, dtype: str, *, sparse: bool = Tr
         selected_bytes=max((_selected_bytes(kind) for kind in shape.attention), default=0),
         whole_experts=parallel.expert,
     )
+
+
+def _head(model: Model) -> Group:
+    return "embedding" if tied(model) else "output"
 
 
 def _dense(shape: Architecture) -> Architecture:
@@ -163,13 +168,13 @@ def _recurrent(kind: object) -> TypeGuard[LinearAttention]:
 
 
 def active_parameters(model: Model) -> int:
-    """Weights that a token meets: of the experts only those that answer, of the embedding none."""
-    experts = model.architecture.experts
+    """Weights that a token meets: of the experts only those that answer, of the embedding none but as output matrix."""
+    experts, aside = model.architecture.experts, {"embedding", "vision", "draft"} - {_head(model)}
     active = 0
     for line in model.weights:
         if line.group == "routed_experts" and experts:
             active += line.parameters * experts.active // experts.count
-        elif line.group not in ("embedding", "vision", "draft"):
+        elif line.group not in aside:
             active += line.parameters
     return active
 
