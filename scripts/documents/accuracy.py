@@ -281,9 +281,9 @@ def _hybrids() -> str:
         "",
         _paragraph(
             "Prediction is too fast in long contexts by builds of spring 2025, which read the cache slower than later",
-            "ones do. Two sockets without care for their nodes do a third of what is planned (two Xeon Gold 6138: 2.4",
-            "tok/s where 6.5 are planned): bind the engine to one, or measure. Runs whose placement is in their text",
-            "only, by all machines:",
+            "ones do. Of two sockets the bandwidth of one is counted: bind the engine to it. Engines bound to none did",
+            "0.5 to 0.8 of that (two Xeon Gold 6138: 2.4 tok/s where 3.9 are planned). Runs whose placement is in",
+            "their text only, by all machines:",
         ),
         "",
         "| run | layers of experts on GPUs | measured | predicted | error | note |",

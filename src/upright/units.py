@@ -22,9 +22,11 @@ _DECIMAL = (("TB", 1000**4), ("GB", GB), ("MB", 1000**2), ("kB", 1000))
 _TOKENS = re.compile(r"([0-9]+|[0-9]{1,3}(?:[,_][0-9]{3})+|[0-9]+\.[0-9]+(?=\s*[km]))\s*([km]?)", re.IGNORECASE)
 _MEMORY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?b?|b)?", re.IGNORECASE)
 _BANDWIDTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([gt])b(?:/s|ps)?)?", re.IGNORECASE)
-_CHANNELS = re.compile(r"([0-9]+)\s*x\s*(?:lp)?ddr[0-9][a-z]*-?\s*([0-9]{3,5})", re.IGNORECASE)
-_MODULES = re.compile(r"(?:lp)?ddr[0-9][a-z]*[- ]?([0-9]{3,5})(?:mhz|mt/s)?", re.IGNORECASE)
+_CHANNELS = re.compile(r"([0-9]+)\s*x\s*((?:lp)?ddr[0-9])[a-z]*-?\s*([0-9]{3,5})", re.IGNORECASE)
+_MODULES = re.compile(r"((?:lp)?ddr[0-9])[a-z]*[- ]?([0-9]{3,5})(?:mhz|mt/s)?", re.IGNORECASE)
 _HOW_MANY = re.compile(r"([0-9]+|single|dual|quad|six|octa|eight|twelve)(?:[- ]?channels?|x)", re.IGNORECASE)
+# The most channels of 64 bits that one socket has: EPYC 7002 and Xeon of 2021; EPYC 9004 and Xeon 6900P.
+_SOCKET_CHANNELS = {"ddr4": 8, "ddr5": 12}
 _NUMBERS = {"single": 1, "dual": 2, "quad": 4, "six": 6, "octa": 8, "eight": 8, "twelve": 12}
 _CHANNEL_BYTES = 8
 _SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?", re.IGNORECASE)
@@ -84,10 +86,21 @@ def parse_memory(text: str) -> float:
     return float(match[1]) * 1024.0**scale
 
 
+class Bandwidth(float):
+    """GB/s of channels of system RAM, and over how many sockets these are."""
+
+    sockets: int
+
+    def __new__(cls, channels: int, kind: str, mega_transfers: int) -> Bandwidth:
+        made = super().__new__(cls, channels * mega_transfers * _CHANNEL_BYTES / 1000)
+        made.sockets = 2 if channels > _SOCKET_CHANNELS.get(kind.lower(), channels) else 1
+        return made
+
+
 def parse_bandwidth(text: str) -> float:
     """`409.6`, `460GB/s`, `8xDDR5-6400`, `DDR5-5600 dual channel` (channels of 64 bits) in GB/s."""
     if channels := _CHANNELS.fullmatch(text.strip()):
-        return int(channels[1]) * int(channels[2]) * _CHANNEL_BYTES / 1000
+        return Bandwidth(int(channels[1]), channels[2], int(channels[3]))
     if (rate := _in_words(text)) is not None:
         return rate
     match = _BANDWIDTH.fullmatch(text.strip())
@@ -106,7 +119,7 @@ def _in_words(text: str) -> float | None:
     if (count := _HOW_MANY.fullmatch(rest)) is None:
         return None
     channels = _NUMBERS.get(count[1].lower()) or int(count[1])
-    return channels * int(modules[1]) * _CHANNEL_BYTES / 1000
+    return Bandwidth(channels, modules[1], int(modules[2]))
 
 
 def parse_duration(text: str) -> float:

@@ -20,6 +20,7 @@ EVERY = 17
 # tokens is more than the pool holds. A plan is for users with contexts of their own.
 _ONE_PROMPT = "benchmarks/inference-throughput/"
 _PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
+_WHOLE_EXPERTS = re.compile(r"\bEP([2-9]|\d\d)")
 _BOXES = {"gb10": "dgx-spark", "none": "cpu"}
 _UBATCH = 2048
 """What llama-bench reads at depth 0 in these runs."""
@@ -81,6 +82,8 @@ def argv(row: MeasurementRow) -> list[str]:
     spread = _PARALLEL.search(row.parallelism or "")
     if spread and int(spread[1]) > 1:
         words += ["--tp", spread[1], "--dcp", spread[2] or "1"]
+    if _WHOLE_EXPERTS.search(row.parallelism or ""):
+        words += ["--expert-parallel"]
     kv = row.kv_dtype or ""
     if kv in ("fp8", "bf16", "f16", "q8_0", "fp8_e4m3"):
         words += ["--kv-dtype", kv]
@@ -93,6 +96,10 @@ def _system_ram(row: MeasurementRow) -> list[str]:
     """As its owner states it: GB/s, else the processor; the amount, else plenty."""
     processor = (row.cpu or "").partition(",")[0]
     stated = row.host_bandwidth.partition(" ")[0] if row.host_bandwidth else processor
+    if (channels := re.search(r"\d+ channels DDR\d-\d+", row.cpu or "")) and "measured" not in (
+        row.host_bandwidth or ""
+    ):
+        stated = channels[0]
     if not row.host_bandwidth and of_processor(processor) is None:
         return []
     modules = re.search(r"(?:(\d+)x)?(\d+) GB(?!/s)", row.cpu or "")

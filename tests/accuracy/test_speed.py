@@ -97,6 +97,15 @@ def test_hybrids_are_predicted_by_constants_that_saw_nothing_of_their_machine(na
             assert abs(off) < 0.25
 
 
+@pytest.mark.parametrize(
+    "name", [row.id for row in catalog.rows("speeds").values() if isinstance(row, SpeedRow) and row.gpu_errors]
+)
+def test_layers_on_gpus_alone_have_an_error_of_their_own(name: str):
+    row = fits.speed_row(name)
+    assert row.gpu_errors is not None
+    assert row.gpu_errors == errors(hybrids.gpu_misses(name), row.gpu_errors.how)
+
+
 def test_two_channels_are_read_at_nearly_their_bandwidth_and_twelve_are_not():
     """With one share for all, a desktop was planned at half of what it does."""
     runs = {run.machine: run for run in hybrids.host_runs("ik-llamacpp") if run.with_gpus}

@@ -74,7 +74,9 @@ def box_named(named: NamedBox) -> Box:
         from upright.probing import box_of
 
         box = box_of(text)
-    return box.model_copy(update=stated(named))
+    sockets = getattr(named.bandwidth_gb, "sockets", None)
+    cpu = {} if sockets is None else {"cpu": box.cpu.model_copy(update={"sockets": sockets})}
+    return box.model_copy(update={**stated(named), **cpu})
 
 
 def measurements() -> Sequence[Residuals]:

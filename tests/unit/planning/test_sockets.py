@@ -23,3 +23,23 @@ def test_two_sockets_are_not_one(upright: Upright, tmp_path: Path, sockets: int,
     plan = json.loads(upright("plan", *HYBRID, "--box", str(path), "--json").stdout)["plans"][0]
     assert plan["speed"] is not None
     assert any(note["code"] == SOCKETS for note in plan["notes"]) is told
+
+
+@pytest.mark.parametrize(
+    ("channels", "told"), [("8xDDR4-3200", False), ("12xDDR5-6400", False), ("12xDDR4-2666", True)]
+)
+def test_more_channels_than_one_socket_has_are_two(upright: Upright, channels: str, told: bool):
+    said = ("--ram", "1TB", "--host-bandwidth", channels, "--engine", "ik_llama.cpp")
+    plan = json.loads(upright("plan", "qwen3-235b-a22b", "--box", "cpu", *said, "--json").stdout)["plans"][0]
+    assert any(note["code"] == SOCKETS for note in plan["notes"]) is told
+
+
+def test_one_sockets_bandwidth_is_counted(upright: Upright):
+    """Bound to no socket, two Xeon 6138 decoded at 0.6 of what one is planned at, and at 0.37 of both."""
+
+    def decode(channels: str) -> float:
+        said = ("--ram", "1TB", "--host-bandwidth", channels, "--engine", "ik_llama.cpp")
+        plan = json.loads(upright("plan", "qwen3-235b-a22b", "--box", "cpu", *said, "--json").stdout)["plans"][0]
+        return float(plan["speed"]["decode"]["best"])
+
+    assert decode("12xDDR4-2666") == decode("6xDDR4-2666")

@@ -45,6 +45,8 @@ class Constants(Part):
     """Fixed time of a layer: launches, norms, router, kernels too small to fill a GPU."""
     expert_layer_us: float = 0.0
     """With whole layers on a GPU: what routed experts add: router, top-k, gather and sum are kernels of their own."""
+    active_expert_us: float = 0.0
+    """The same of each routed expert that answers a token: its rows are gathered, scaled and added."""
     latent_layer_us: float = 0.0
     """The same of latent attention: queries and outputs go through the compressed space in kernels of their own."""
     recurrent_layer_us: float = 0.0
@@ -199,6 +201,10 @@ class SpeedRow(Row):
     """How far decode is off at home, on rows that the fit has not seen."""
     prompt_errors: Errors | None = None
     """The same for reading prompts; None if no prompt of such a run was published."""
+    gpu_runs: tuple[str, ...] = ()
+    """Measurements with whole layers on GPUs and nothing in system RAM, as groups: what `gpu_errors` is measured on."""
+    gpu_errors: Errors | None = None
+    """How far decode is off where the processor has no part; None if that is not told apart."""
     basis: Basis
     """measured if it was fitted on runs, derived if taken over from another row."""
     why: Words

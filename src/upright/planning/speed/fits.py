@@ -192,6 +192,8 @@ TRANSFERS = (
              "each model left out in turn", key=lambda cell: cell.load.shape),
     Transfer("model", "decode", "another model, on GPUs with NVLink",
              "each model left out in turn", key=lambda cell: cell.load.shape, where="-nvlink"),
+    Transfer("model", "decode", "another model, by SGLang on GPUs with NVLink",
+             "each model left out in turn", key=lambda cell: cell.load.shape, where="-sglang-nvlink"),
     Transfer("model", "decode", "another model, whole layers on one GPU",
              "each model left out in turn", key=lambda cell: cell.load.shape, where="-layers"),
     Transfer("model", "decode", "another model, whole layers on one Strix Halo",

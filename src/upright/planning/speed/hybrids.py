@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from upright import catalog
 from upright.catalog.rows.speed import Constants
 from upright.catalog.rows.words import MeasurementRow
-from upright.planning.speed.fits import cells, speed_row
+from upright.planning.speed.fits import cells, held_out, speed_row
 from upright.planning.speed.fitting import Sample, fit, miss
 from upright.planning.speed.layered import HostFigures, Layered
 from upright.planning.speed.provenance import FEW_ROWS
@@ -139,6 +139,18 @@ def _misses(name: str) -> tuple[float, ...]:
     runs = host_runs(name)
     constants = {machine: host_constants(name, machine) for machine in {run.machine for run in runs}}
     return tuple(miss(run.sample, constants[run.machine]) for run in runs)
+
+
+def gpu_misses(name: str) -> tuple[float, ...]:
+    """Errors of decode where every layer is on GPUs, each run by the row that a plan for its GPU would take.
+
+    With them those of the runs that the row was fitted on, each configuration left out in turn.
+    """
+    row = speed_row(name)
+    at_home = held_out(row, lambda cell: cell.group) if row.fits else ()
+    known = [(cell, of) for cell in cells(row.gpu_runs) if not cell.is_prompt and (of := row_of(cell.row)) is not None]
+    beside = (miss(cell.sample, of.constants) for cell, of in known if of.gpu_runs == row.gpu_runs and cell.load.gpu)
+    return (*(off for _, off in at_home), *beside)
 
 
 def decoded(hybrid: Hybrid) -> LayerSample:

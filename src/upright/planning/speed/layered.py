@@ -59,6 +59,7 @@ def layered_step(case: Layered, kernels: Kernels, *, batch: int, context: float,
         return
     yield Amount("layers", "layer_us", work.layers)
     yield Amount("layers", "expert_layer_us", work.expert_layers)
+    yield Amount("layers", "active_expert_us", work.expert_layers * work.active)
     yield Amount("layers", "latent_layer_us", work.latent_layers)
     yield Amount("layers", "recurrent_layer_us", work.recurrent_layers)
     read = work.always_bytes + woken - in_memory

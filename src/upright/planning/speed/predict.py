@@ -125,6 +125,11 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
         return Unknown("how fast a compressed or shared cache is read was not measured; upright bench measures it")
     if (case := case_of(plan, model, box, chosen.row)) is None:
         return Unknown(_missing_figure(plan, box))
+    if case.layered is not None and case.silicon is None and case.work.recurrent_layers:
+        return Unknown(
+            "layers with a recurrent state on a processor are not known: two engines were 2.2 times apart; measure it: "
+            "upright bench, upright calibrate"
+        )
     if case.compute_bound(plan.context_tokens / 2):
         return Unknown(f"{plan.goal.users} concurrent users are limited by compute here, which no measured run was")
     load = load_of(plan, model, box)
@@ -137,7 +142,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
             return Unknown(
                 "without the acceptance rate of the draft the band is too wide to plan with: add --acceptance"
             )
-    return _speed(case, chosen, factors, band(chosen.row, load, "prompt"))
+    return _speed(case, chosen, load, factors, band(chosen.row, load, "prompt"))
 
 
 def load_of(plan: Plan, model: Model, box: Box) -> SpeedQuery:
@@ -148,6 +153,7 @@ def load_of(plan: Plan, model: Model, box: Box) -> SpeedQuery:
         version=plan.engine_version,
         users=plan.goal.users,
         context_tokens=plan.context_tokens,
+        on_gpus=bool(box.gpus) and not any(place.device == "host" for place in plan.expert_places),
     )
 
 
@@ -162,7 +168,9 @@ def _too_far(row: SpeedRow, factors: RateBand | None) -> str:
     return f"too far from what speeds/{row.id} was fitted on ({steps}); measure it: upright bench, upright calibrate"
 
 
-def _speed(case: SpeedCase, chosen: ChosenRow, factors: RateBand, prompt_factors: RateBand | None) -> Speed:
+def _speed(
+    case: SpeedCase, chosen: ChosenRow, load: SpeedQuery, factors: RateBand, prompt_factors: RateBand | None
+) -> Speed:
     plan, rates = case.plan, _Rates(factors)
     half = max(1, plan.context_tokens // 2)
     step, prompt = case.step(half), case.prompt(half)
@@ -179,7 +187,7 @@ def _speed(case: SpeedCase, chosen: ChosenRow, factors: RateBand, prompt_factors
         terms=(*_terms("decode", step, case, half), *(_terms("prompt", prompt, case, half) if prompt else ())),
         row=chosen.row.id,
         basis=_basis(chosen, factors),
-        why=_why(chosen, factors, plan),
+        why=_why(chosen, load, factors, plan),
     )
 
 
@@ -257,10 +265,12 @@ def silicon_of(gpu: Gpu) -> Silicon | None:
 
 
 def _host_bandwidth(box: Box) -> tuple[float | None, bool]:
+    """Of one socket: an engine that is not bound to one reads half of its weights from the other, and slower."""
+    sockets = box.cpu.sockets or 1
     if box.memory_bandwidth_measured_bytes_per_second.value is not None:
-        return float(box.memory_bandwidth_measured_bytes_per_second.value), True
+        return float(box.memory_bandwidth_measured_bytes_per_second.value) / sockets, True
     bandwidth = box.memory_bandwidth_bytes_per_second.value
-    return (None if bandwidth is None else float(bandwidth)), False
+    return (None if bandwidth is None else float(bandwidth) / sockets), False
 
 
 def _slot(gpu: Gpu) -> float | None:
@@ -298,8 +308,8 @@ def _basis(chosen: ChosenRow, factors: RateBand) -> Basis:
     return "derived" if factors.steps else chosen.row.basis
 
 
-def _why(chosen: ChosenRow, factors: RateBand, plan: Plan) -> str:
-    errors = chosen.row.errors
+def _why(chosen: ChosenRow, load: SpeedQuery, factors: RateBand, plan: Plan) -> str:
+    errors = (chosen.row.gpu_errors if load.on_gpus else None) or chosen.row.errors
     assert errors is not None
     reason = f"median error {errors.median:.0%}, p90 {errors.ninth:.0%} over {errors.rows} measurements, {errors.how}"
     if factors.steps:

@@ -33,6 +33,8 @@ class SpeedQuery:
     version: str | None
     users: int
     context_tokens: int
+    on_gpus: bool = False
+    """Whole layers on GPUs, and the processor has no part."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ def steps_away(row: SpeedRow, load: SpeedQuery) -> tuple[Step, ...]:
 def band(row: SpeedRow, load: SpeedQuery, of: Literal["decode", "prompt"] = "decode") -> RateBand | None:
     """None if no error was ever measured for the row, or across one of the steps."""
     at_home = row.errors if of == "decode" else row.prompt_errors
+    if of == "decode" and load.on_gpus and row.gpu_errors is not None:
+        at_home = row.gpu_errors
     steps = steps_away(row, load)
     measured = [_transfer(step, of, row) for step in steps]
     if at_home is None or any(errors is None for errors in measured):

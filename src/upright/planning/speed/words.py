@@ -61,6 +61,8 @@ def _more(work: Work, row: SpeedRow) -> str:
         more += f", {constants.fp4_layer_us:.0f} us more with NVFP4 experts"
     if work.expert_layers and constants.expert_layer_us:
         more += f", {constants.expert_layer_us:.0f} us more with experts"
+    if work.expert_layers and constants.active_expert_us:
+        more += f", {constants.active_expert_us * work.active:.0f} us more with {work.active} experts"
     if work.latent_layers and constants.latent_layer_us:
         more += f", {constants.latent_layer_us:.0f} us more with latent attention"
     if work.recurrent_layers and constants.recurrent_layer_us:
