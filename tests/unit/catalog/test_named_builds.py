@@ -9,7 +9,7 @@ from upright.deriving.catalogued import records
 from upright.deriving.named_builds import named_build, told_by_name
 from upright.errors import ReadError, UnreachedError, UsageError
 from upright.planning.artifacts import choice
-from upright.planning.layers import LARGEST, LARGEST_OF_FORK, SMALLEST
+from upright.planning.layers import SMALLEST, largest_size
 from upright.records.model import Model
 from upright.units import GIB
 
@@ -35,8 +35,7 @@ def unreachable(source: str) -> Model:
 def test_sizes_are_about_those_of_the_files(name: str):
     build = named_build(name)
     assert build is not None
-    largest = LARGEST_OF_FORK if build.ik_only else LARGEST
-    assert SMALLEST <= FILES[name] * GIB / build.tensor_bytes <= largest
+    assert SMALLEST <= FILES[name] * GIB / build.tensor_bytes <= largest_size(build)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from upright import catalog
 from upright.catalog.rows.model import Artifact, ModelRow
 from upright.deriving.typed_gguf import of_type
-from upright.planning.layers import LARGEST, LARGEST_OF_FORK, SMALLEST
+from upright.planning.layers import SMALLEST, largest_size
 
 
 def _published() -> list[tuple[ModelRow, Artifact]]:
@@ -34,7 +34,7 @@ def test_sizes_by_type_are_as_near_to_published_files_as_the_note_says(row: Mode
     published = artifact.size_bytes.value
     assert published
     ratio = published / sum(line.bytes for line in model.weights)
-    assert SMALLEST <= ratio <= (LARGEST_OF_FORK if model.ik_only else LARGEST)
+    assert SMALLEST <= ratio <= largest_size(model)
 
 
 def test_types_are_spelled_as_people_spell_them() -> None:
@@ -80,7 +80,7 @@ def test_rows_that_are_not_whole_blocks_are_stored_in_another_type(name: str) ->
     """By the bits of the type alone Nemotron 3 Nano was planned with 19.1 GB of its 24, and said to fit 24 GB GPUs."""
     model = of_type(catalog.model(name.partition(":")[0]), name)
     assert model is not None
-    assert SMALLEST <= 1e9 * _UNEVEN[name] / model.tensor_bytes <= LARGEST
+    assert SMALLEST <= 1e9 * _UNEVEN[name] / model.tensor_bytes <= largest_size(model)
 
 
 @pytest.mark.parametrize(

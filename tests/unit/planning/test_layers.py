@@ -11,7 +11,7 @@ from upright.deriving.typed_gguf import of_type
 from upright.engines.facets.budget import Margin
 from upright.planning import plan
 from upright.planning.buffers import compute_buffer
-from upright.planning.layers import LARGEST, SMALLEST, LayerCase, plan_in_layers
+from upright.planning.layers import LARGEST_DENSE, SMALLEST, LayerCase, plan_in_layers
 from upright.planning.words import expert_words, spans
 from upright.records.base import Figure
 from upright.records.model import Model
@@ -123,7 +123,7 @@ def test_spans():
 
 @pytest.mark.parametrize(
     ("model", "gpu", "gib", "longest"),
-    [("gpt-oss-20b", "1x-rtx-4070-ti", 64, 1024), ("gpt-oss-120b", "1x-rtx-4090", 96, 4096)],
+    [("gpt-oss-20b", "1x-rtx-4070-ti", 64, 512), ("gpt-oss-120b", "1x-rtx-4090", 96, 4096)],
 )
 def test_a_long_ubatch_is_not_paid_with_decode(model, gpu, gib, longest):
     """Scratch that is half of a layer of a large model is half of a small one: experts stay on the GPU then."""
@@ -151,7 +151,7 @@ def test_a_size_that_nobody_read_leaves_room_for_the_largest_build():
 
     derived, read = planned(build), planned(build.model_copy(update={"basis": "read"}))
     (weights,) = (line for line in derived.ledger if (line.device, line.term) == ("gpu0", "weights"))
-    assert weights.high_bytes == pytest.approx(LARGEST * weights.bytes, rel=1e-6)
+    assert weights.high_bytes == pytest.approx(LARGEST_DENSE * weights.bytes, rel=1e-6)
     assert weights.low_bytes == pytest.approx(SMALLEST * weights.bytes, rel=1e-6)
     assert derived.kv.low_tokens < read.kv.low_tokens
     assert derived.kv.capacity_tokens == read.kv.capacity_tokens
