@@ -39,7 +39,7 @@ _starts = pytest.StashKey[Path]()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            for mark in (pytest.mark.vllm, pytest.mark.engine, pytest.mark.timeout(900)):
+            for mark in (pytest.mark.vllm, pytest.mark.engine, pytest.mark.timeout(1500)):
                 item.add_marker(mark)
     items.sort(key=lambda item: (item.path == HERE / "test_restart.py", "quiet" in getattr(item, "fixturenames", ())))
 

@@ -21,7 +21,7 @@ def healed_from(cache_type: str, upright: Upright, checkpoint: Path, folder: Pat
             setting["value"] = cache_type
     recipe.pop("digest")
     (folder / "recipe.json").write_text(json.dumps(recipe))
-    healed = answer(upright("up", folder / "recipe.json", "--heal", "--json", timeout=400))
+    healed = answer(upright("up", folder / "recipe.json", "--heal", "--json", timeout=850))
     assert healed["stands"]
     return healed
 

@@ -25,7 +25,7 @@ def test_dummy_weights_of_the_real_shapes(
             tmp_path / "rehearsal.json",
             HF_ENDPOINT=hub.hub_url,
             HF_HOME=str(tmp_path / "hf"),
-            timeout=400,
+            timeout=850,
         )
         sent = hub.weight_bytes_sent
     assert done.returncode == 0, done.stdout + done.stderr
