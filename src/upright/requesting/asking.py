@@ -74,8 +74,8 @@ def box_named(named: NamedBox) -> Box:
         from upright.probing import box_of
 
         box = box_of(text)
-    sockets = getattr(named.bandwidth_gb, "sockets", None)
-    cpu = {} if sockets is None else {"cpu": box.cpu.model_copy(update={"sockets": sockets})}
+    sockets = getattr(named.bandwidth_gb, "sockets", 1)
+    cpu = {} if sockets == 1 else {"cpu": box.cpu.model_copy(update={"sockets": sockets})}
     return box.model_copy(update={**stated(named), **cpu})
 
 

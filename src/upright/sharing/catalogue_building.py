@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from upright.bounds.values import decoded
 from upright.catalog.exporting import INDEX, exported
 from upright.catalog.loader import KINDS
 from upright.errors import CatalogError, RecordError, UsageError
@@ -65,7 +66,7 @@ def export_catalogue(folder: Path, version: str) -> dict[str, Any]:
                 write_atomically(folder / name, content, mode=0o644)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from None
-    return dict(json.loads(files[INDEX]))
+    return dict(decoded(files[INDEX]))
 
 
 def _before(folder: Path) -> CatalogueHead | None:
