@@ -87,20 +87,25 @@ def parse_memory(text: str) -> float:
 
 
 class Bandwidth(float):
-    """GB/s of channels of system RAM, and over how many sockets these are."""
+    """GB/s of system RAM by its channels or its processor, and of how many sockets that is."""
 
     sockets: int
 
-    def __new__(cls, channels: int, kind: str, mega_transfers: int) -> Bandwidth:
-        made = super().__new__(cls, channels * mega_transfers * _CHANNEL_BYTES / 1000)
-        made.sockets = 2 if channels > _SOCKET_CHANNELS.get(kind.lower(), channels) else 1
+    def __new__(cls, gb: float, sockets: int = 1) -> Bandwidth:
+        made = super().__new__(cls, gb)
+        made.sockets = sockets
         return made
+
+
+def _of_channels(channels: int, kind: str, mega_transfers: int) -> Bandwidth:
+    sockets = 2 if channels > _SOCKET_CHANNELS.get(kind.lower(), channels) else 1
+    return Bandwidth(channels * mega_transfers * _CHANNEL_BYTES / 1000, sockets)
 
 
 def parse_bandwidth(text: str) -> float:
     """`409.6`, `460GB/s`, `8xDDR5-6400`, `DDR5-5600 dual channel` (channels of 64 bits) in GB/s."""
     if channels := _CHANNELS.fullmatch(text.strip()):
-        return Bandwidth(int(channels[1]), channels[2], int(channels[3]))
+        return _of_channels(int(channels[1]), channels[2], int(channels[3]))
     if (rate := _in_words(text)) is not None:
         return rate
     match = _BANDWIDTH.fullmatch(text.strip())
@@ -119,7 +124,7 @@ def _in_words(text: str) -> float | None:
     if (count := _HOW_MANY.fullmatch(rest)) is None:
         return None
     channels = _NUMBERS.get(count[1].lower()) or int(count[1])
-    return Bandwidth(channels, modules[1], int(modules[2]))
+    return _of_channels(channels, modules[1], int(modules[2]))
 
 
 def parse_duration(text: str) -> float:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from upright.planning.artifacts import ArtifactChoice, choice
 from upright.records.plan import Goal
 from upright.requesting.planned import PlanRequest
-from upright.units import GIB
+from upright.units import GIB, Bandwidth
 
 if TYPE_CHECKING:
     from upright.records.base import Figure
-    from upright.records.box import Box
+    from upright.records.box import Box, Cpu
     from upright.records.kernel import KernelVerdict
     from upright.records.model import Model
     from upright.records.recipe import Recipe
@@ -74,9 +74,7 @@ def box_named(named: NamedBox) -> Box:
         from upright.probing import box_of
 
         box = box_of(text)
-    sockets = getattr(named.bandwidth_gb, "sockets", 1)
-    cpu = {} if sockets == 1 else {"cpu": box.cpu.model_copy(update={"sockets": sockets})}
-    return box.model_copy(update={**stated(named), **cpu})
+    return box.model_copy(update={**stated(named, box), **_sockets(named, box)})
 
 
 def measurements() -> Sequence[Residuals]:
@@ -174,7 +172,20 @@ def _read(source: str) -> Model:
     return read(source)
 
 
-def stated(named: NamedBox) -> dict[str, Figure]:
+def _sockets(named: NamedBox, box: Box) -> dict[str, Cpu]:
+    """More channels than one socket has are those of two."""
+    told = named.bandwidth_gb.sockets if isinstance(named.bandwidth_gb, Bandwidth) else 1
+    return {"cpu": box.cpu.model_copy(update={"sockets": told})} if told > (box.cpu.sockets or 1) else {}
+
+
+def _whole_bandwidth_gb(told: float, box: Box) -> float:
+    """Channels and processors tell of their own sockets, a plain figure of the whole box."""
+    if not isinstance(told, Bandwidth):
+        return told
+    return told / told.sockets * max(told.sockets, box.cpu.sockets or 1)
+
+
+def stated(named: NamedBox, box: Box) -> dict[str, Figure]:
     """What the owner says, where it is said."""
     if named.memory_gib is None and named.bandwidth_gb is None:
         return {}
@@ -188,7 +199,8 @@ def stated(named: NamedBox) -> dict[str, Figure]:
     if named.bandwidth_gb is not None:
         from upright.planning.assumed_memory import theoretical
 
-        rate = Figure(value=int(named.bandwidth_gb * GB), basis="assumed", source="--host-bandwidth")
+        whole_gb = _whole_bandwidth_gb(named.bandwidth_gb, box)
+        rate = Figure(value=int(whole_gb * GB), basis="assumed", source="--host-bandwidth")
         kind = "memory_bandwidth" if theoretical(named.bandwidth_gb) else "memory_bandwidth_measured"
         stated[f"{kind}_bytes_per_second"] = rate
     return stated

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from upright.planning.assumed_memory import of_processor
-from upright.units import GB
+from upright.units import GB, Bandwidth
 
 
-def processor_bandwidth_gb(name: str) -> float | None:
+def processor_bandwidth_gb(name: str) -> Bandwidth | None:
     """GB/s of one socket; None if no row knows such a processor."""
     row = of_processor(name)
-    return None if row is None else row.socket_bytes_per_second / GB
+    return None if row is None else Bandwidth(row.socket_bytes_per_second / GB)

@@ -235,7 +235,8 @@ def _unknown(model: str) -> Model:
 
 
 def _box(named: PageBox) -> Box:
-    return box_record(named.box).model_copy(update=stated(NamedBox(memory_gib=named.memory_gib)))
+    box = box_record(named.box)
+    return box.model_copy(update=stated(NamedBox(memory_gib=named.memory_gib), box))
 
 
 def _path(artifact: Model) -> str:

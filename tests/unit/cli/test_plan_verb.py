@@ -207,6 +207,14 @@ def test_a_plan_of_one_quant_is_rendered_from_its_file(upright, tmp_path):
             ("--box", "1x-rtx-5090", "--host-memory", "512", "--host-bandwidth", "409.6", "--engine", "llama.cpp"),
         ),
         (("--box", "8x-h100-sxm", "--engine", "vLLM"), ("--box", "8x-h100-sxm", "--engine", "vllm")),
+        (  # a processor, and channels that one socket has, are those of each
+            ("--box", "8x-rtx-pro-6000-server-dual-socket", "--host-bandwidth", "EPYC 9554"),
+            ("--box", "8x-rtx-pro-6000-server-dual-socket", "--host-bandwidth", "921.6"),
+        ),
+        (
+            ("--box", "8x-rtx-pro-6000-server-dual-socket", "--host-bandwidth", "12xDDR5-4800"),
+            ("--box", "8x-rtx-pro-6000-server-dual-socket", "--host-bandwidth", "921.6"),
+        ),
     ],
 )
 def test_words_as_people_type_them(upright, typed: tuple[str, ...], plain: tuple[str, ...]):
