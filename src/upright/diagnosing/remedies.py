@@ -14,6 +14,7 @@ from upright.records.recipe import Recipe, Setting
 OF_ANOTHER = "the value of "
 """How a row's value begins that is another flag's."""
 _PLACE = re.compile(r"\{(\w+)\}")
+_ASIDE = re.compile(r" \(\{(\w+)\}\)")
 _FLOORS = {"--ctx-size": 512, "--max-model-len": 1024, "--context-length": 1024}
 _FRACTION_STEP, _HIGHEST_FRACTION, _LOWEST_FRACTION = 0.03, 0.97, 0.5
 
@@ -45,8 +46,11 @@ def filled(text: None, words: Mapping[str, str]) -> None: ...
 
 
 def filled(text: str | None, words: Mapping[str, str]) -> str | None:
-    """What the line names in the place of `{word}`."""
-    return None if text is None else _PLACE.sub(lambda place: words.get(place[1], place[0]), text)
+    """What the line names in the place of `{word}`; brackets around a word that it does not name are left out."""
+    if text is None:
+        return None
+    told = _ASIDE.sub(lambda aside: aside[0] if aside[1] in words else "", text)
+    return _PLACE.sub(lambda place: words.get(place[1], place[0]), told)
 
 
 def apply(recipe: Recipe, remedy: Remedy, *, free_port: int | None = None) -> Recipe | None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.golden.deployments import recipe
 from upright import catalog
+from upright.catalog.rows.failure import FailureRow
 from upright.diagnosing import apply
-from upright.diagnosing.remedies import OF_ANOTHER, for_this_line, spellings
+from upright.diagnosing.remedies import OF_ANOTHER, filled, for_this_line, spellings
 from upright.records.diagnosis import Remedy
 from upright.records.recipe import Recipe
 
+_PLACE = re.compile(r"\{(\w+)\}")
 VLLM, LLAMA = recipe("kimi-k26-vllm"), recipe("kimi-k26-ik-llama")
+
+
+def _named(row: FailureRow) -> set[str]:
+    """Words of a line that the row's own sentences have a place for."""
+    return set(_PLACE.findall(f"{row.title} {row.cause}")) & set(re.compile(row.pattern).groupindex)
 
 
 def remedy(do: str, name: str | None = None, value: str | None = None, engine: str | None = None) -> Remedy:
@@ -125,3 +134,12 @@ def test_words_of_the_line_fill_the_remedy():
     given = (remedy("unset_flag", "{flag}"), remedy("set_flag", "--x", "{nobody}"), remedy("by_hand", engine="sglang"))
     (made,) = for_this_line(given, "vllm", {"flag": "-mla"})
     assert made.name == "-mla"
+
+
+@pytest.mark.parametrize("row", [row for row in catalog.failures() if _named(row)], ids=lambda row: row.id)
+def test_no_place_of_a_word_is_shown_that_the_line_does_not_name(row: FailureRow) -> None:
+    for seen in row.seen:
+        for match in filter(None, (re.search(row.pattern, line) for line in seen.line.split("\n"))):
+            words = {name: word for name, word in match.groupdict().items() if word}
+            for text in (row.title, row.cause):
+                assert not set(_PLACE.findall(filled(text, words))) & _named(row), (text, match[0])
