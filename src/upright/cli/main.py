@@ -16,7 +16,7 @@ from upright.cli.lazy import LazyGroup
 from upright.errors import UprightError
 from upright.foreign import fit
 from upright.home import close_to_others
-from upright.terminal.complaints import complain, lost, own_fault
+from upright.terminal.complaints import complain, lost, own_fault, typed_command
 from upright.terminal.door import prepare_streams
 
 SECTIONS: dict[str, dict[str, str]] = {
@@ -134,7 +134,7 @@ def main() -> None:
         click.echo(error.format_message(), err=True)
         sys.exit(2)
     except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "upright"
+        where = error.ctx.command_path if error.ctx else typed_command(cli, sys.argv[1:])
         complain(error.format_message(), f"{where} --help")
         sys.exit(2)
     except click.ClickException as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -31,6 +32,18 @@ def lost(error: OSError) -> None:
         return
     sys.stdout = nowhere()  # the interpreter would flush it once more at its end
     complain(f"the answer could not be written: {error.strerror}", None)
+
+
+def typed_command(command: click.Command, words: Sequence[str]) -> str:
+    """The verb that these words name: click does not say where an option stood that has no value."""
+    path = ["upright"]
+    for word in words:
+        inner = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        if inner is None:
+            break
+        path.append(word)
+        command = inner
+    return " ".join(path)
 
 
 def complain(message: str, hint: str | None) -> None:

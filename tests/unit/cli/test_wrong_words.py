@@ -124,3 +124,11 @@ def test_more_stages_than_layers_are_an_answer(upright: Upright) -> None:
 def test_a_name_too_long_for_any_file(upright: Upright) -> None:
     done = upright("plan", "a" * 5000)
     assert (done.returncode, done.stderr) == (2, f"error: File name too long: {'a' * 60}\n")
+
+
+@pytest.mark.parametrize("words", ["plan kimi-k2.6 --context", "fleet size kimi-k2.6 --users", "catalog list --match"])
+def test_an_option_without_its_value_leads_to_the_verbs_own_help(upright: Upright, words: str):
+    done = upright(*words.split())
+    assert done.returncode == 2
+    verb = words.partition(" --")[0].removesuffix(" kimi-k2.6")
+    assert f"hint:  upright {verb} --help" in done.stderr
