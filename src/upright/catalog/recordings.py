@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from upright.catalog import versions
@@ -9,6 +10,12 @@ from upright.catalog import versions
 
 def recorded_versions(folder: Path, engine: str) -> tuple[str, ...]:
     """Oldest first."""
+    return _listed_versions(folder, engine, folder.stat().st_mtime_ns)
+
+
+@cache
+def _listed_versions(folder: Path, engine: str, _changed_ns: int) -> tuple[str, ...]:
+    """Listed again when a recording was added or taken away: a plan asks thousands of times."""
     prefix = f"{engine}-"
     version_names = [path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.txt")]
     return tuple(sorted(version_names, key=_order))

@@ -17,7 +17,7 @@ from upright.deriving.catalogued import record
 from upright.deriving.named_builds import named_build
 from upright.deriving.typed_gguf import of_type
 from upright.errors import UnreachedError, UsageError
-from upright.planning.search import plan
+from upright.planning.search import best_way
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
@@ -107,7 +107,7 @@ def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
     for row in largest if speed is None else largest[-_TRIED_FOR_SPEED:]:
         models = tuple(LazyRecords(row, row.artifacts))
         if models:
-            best = plan(box, models[0], wanted, choose_from=models[1:])[0]
+            best = best_way(box, models[0], wanted, choose_from=models[1:])
             if best.fits and (speed is None or best.speed is not None):
                 plans.append(best)
         if len(plans) == most:

@@ -82,12 +82,7 @@ def plan(
     if goal.nodes > 1:
         return _across(box, model, goal, choose_from, others, verdicts)
     search = _Search(box, verdicts, measured)
-    artifacts, plans = [model], search.ways(model, goal)
-    if not any(_within_reach(found) for found in plans):
-        artifacts += choose_from
-        plans += [found for other in artifacts[1:] if faithful(other) for found in search.ways(other, goal)]
-    known = {artifact.name: artifact for artifact in artifacts}
-    ranked = sorted(plans, key=lambda found: order(found, known[found.model], model, box))
+    ranked, known = search.ranked(model, goal, choose_from)
     best, artifact = ranked[0], known[ranked[0].model]
     if best.not_understood:
         return ranked
@@ -97,12 +92,18 @@ def plan(
         notes = (*best.notes, *search.with_image(best, artifact), *beside(best, artifact, box))
         ranked[0] = best.model_copy(update={"rungs": climb, "notes": notes})
     else:
-        all_known = {found.name: found for found in (*artifacts, *choose_from, *others)}
+        all_known = known | {found.name: found for found in (*choose_from, *others)}
         found = nearest(
             best, artifact, tuple(all_known.values()), search.best, search.grown if _can_grow(box) else None
         )
         ranked[0] = best.model_copy(update={"nearest": found})
     return ranked
+
+
+@one_catalogue()
+def best_way(box: Box, model: Model, goal: Goal, *, choose_from: Iterable[Model] = ()) -> Plan:
+    """The first of `plan`, without its tuning steps, and if it does not fit without what would."""
+    return _Search(box).ranked(model, goal, choose_from)[0][0]
 
 
 def ways_on(box: Box, *, measured: Sequence[Residuals] = ()) -> Callable[[Model, Goal], list[Plan]]:
@@ -170,6 +171,15 @@ class _Search:
         self._measured = measured
         self._box_reference = box.reference
         self._references: dict[str, str] = {}
+
+    def ranked(self, model: Model, goal: Goal, choose_from: Iterable[Model]) -> tuple[list[Plan], dict[str, Model]]:
+        """Best first, and the artifacts that were looked at, by name."""
+        artifacts, plans = [model], self.ways(model, goal)
+        if not any(_within_reach(way) for way in plans):
+            artifacts += choose_from
+            plans += [way for other in artifacts[1:] if faithful(other) for way in self.ways(other, goal)]
+        known = {artifact.name: artifact for artifact in artifacts}
+        return sorted(plans, key=lambda way: order(way, known[way.model], model, self._box)), known
 
     def best(self, model: Model, goal: Goal) -> Plan:
         return min(self.ways(model, goal), key=lambda candidate: order(candidate, model, model, self._box))

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from upright import Goal, catalog
+from upright import Box, Goal, Model, catalog
 from upright.catalog.model_records import records
 from upright.planning import plan
+from upright.planning.artifacts import smaller
 from upright.planning.ranking import counted_on, runner_up_words
 
 K26 = records(catalog.model("kimi-k2.6"))
@@ -16,6 +17,7 @@ EIGHT, TWO, B200 = (
     catalog.box_record(name)
     for name in ("8x-rtx-pro-6000-server-dual-socket", "2x-rtx-pro-6000-max-q-epyc-9175f", "hgx-b200")
 )
+TOO_SMALL = catalog.box_record("8x-rtx-5090")
 IMAGE = "voip-glm-kimi-canonical-20260514"
 
 
@@ -104,6 +106,35 @@ def test_the_whole_search_is_quick_and_linear():
     print(f"\n{len(ggufs)} artifacts {few:.3f} s of processor time, {len(copies)} {many:.3f} s")
     assert few <= 0.5
     assert many / few <= 1.5 * len(copies) / len(ggufs)
+
+
+@pytest.mark.timing
+def test_a_plan_costs_as_much_more_as_its_model_has_more_tensors():
+    tied = tuple(line for line in K26[0].weights if line.group != "output")
+    few, many = (
+        min(_seconds(EIGHT, K26[0].model_copy(update={"weights": tied * times})) for _ in range(3)) for times in (2, 16)
+    )
+    print(f"\n{2 * len(tied)} tensors {few:.3f} s of processor time, eight times as many {many:.3f} s")
+    assert many / few <= 8
+
+
+@pytest.mark.timing
+def test_what_fits_instead_costs_as_much_as_planning_it():
+    """Of each model that is tried its best way alone: offers for one that does not fit cost ten times as much."""
+    fit = min(_seconds(EIGHT, K26[0]) for _ in range(3))
+    smaller(TOO_SMALL, Goal(), K26[0])
+    start = time.process_time()
+    others = smaller(TOO_SMALL, Goal(), K26[0])
+    spent = time.process_time() - start
+    print(f"\na plan that fits {fit:.3f} s of processor time, two other models instead {spent:.3f} s")
+    assert len(others) == 2
+    assert spent / fit <= 60
+
+
+def _seconds(box: Box, model: Model) -> float:
+    start = time.process_time()
+    plan(box, model, Goal())
+    return time.process_time() - start
 
 
 def test_nvfp4_is_not_first_on_gpus_without_fp4():

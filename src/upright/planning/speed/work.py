@@ -104,7 +104,7 @@ class Work:
 def rank_work(model: Model, parallel: Parallel, dtype: str, *, sparse: bool = True) -> Work:
     """Without a `sparse` kernel a model with an indexer attends to everything, and its indexer does not run."""
     shape, tensor = model.architecture if sparse else _dense(model.architecture), parallel.tensor
-    experts, read = shape.experts, step_bytes(model, tensor=tensor)
+    experts, read, head = shape.experts, step_bytes(model, tensor=tensor), _head(model)
     latent = next((kind for kind in shape.attention if isinstance(kind, MlaAttention)), None)
     exchanged = 0
     if latent is not None:
@@ -124,7 +124,7 @@ def rank_work(model: Model, parallel: Parallel, dtype: str, *, sparse: bool = Tr
         exchanged_bytes=exchanged,
         flops_per_token=2.0 * active_parameters(model),
         attention_flops=float(sum(_pair_flops(kind) for kind in shape.attention)),
-        head_bytes=sum(line.bytes for line in model.weights if line.group == _head(model)) / tensor,
+        head_bytes=sum(line.bytes for line in model.weights if line.group == head) / tensor,
         sparse_flops=float(sum(_sparse_flops(kind) for kind in shape.attention)),
         index_flops=float(sum(_index_flops(kind) for kind in shape.attention)),
         expert_layers=len({line.layer for line in model.weights if line.group == "routed_experts"}),
