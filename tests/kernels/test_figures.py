@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.kernels, pytest.mark.slow]
 LATENT = Shapes(heads=8, kv_heads=1, key_dim=576, value_dim=512)
 FULL = Shapes(heads=8, kv_heads=8, key_dim=192, value_dim=128)
 LATENT_FP8 = replace(LATENT, kv_dtype=FP8)
+QWEN35 = Shapes(heads=6, kv_heads=2, key_dim=128, value_dim=128, kv_dtype="float32", recurrent=True)
+KIMI_K3 = replace(QWEN35, heads=12, kv_heads=12)
 
 
 def hungriest(verdicts: list[KernelVerdict]) -> KernelVerdict:
@@ -44,6 +46,9 @@ def hungriest(verdicts: list[KernelVerdict]) -> KernelVerdict:
         ("sglang", "0.5.23", "prefill", replace(FULL, key_dim=256, value_dim=256), "BLOCK_M 128, BLOCK_N 128", 163840),
         ("vllm", "0.32.0", "mla-decode", LATENT, "BLOCK_N 32, BLOCK_H 16", 63488),
         ("vllm", "0.32.0", "mla-decode", LATENT_FP8, "BLOCK_N 32, BLOCK_H 16", 102400),
+        ("vllm", "0.32.0", "gdn-decode", QWEN35, "state float32; 1 warps, 3 stages", 64),
+        ("sglang", "0.5.23", "gdn-decode", QWEN35, "state float32; 1 warps, 3 stages", 64),
+        ("vllm", "0.32.0", "kda-decode", KIMI_K3, "state float32; 4 warps, 2 stages", 512),
     ],
 )
 def test_bytes_on_sm120(

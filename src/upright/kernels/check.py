@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from upright.catalog import compat
-from upright.engines.facets.kernels import FP8, KernelRoute, Shapes, grouped_shapes
+from upright.engines.facets.kernels import FP8, KernelRoute, Shapes, grouped_shapes, recurrent_shapes
 from upright.errors import EngineError
 from upright.kernels.capture import LauncherCall, call, kernels_of, way
 from upright.kernels.compile import CompileOutcome, CompileTask
@@ -15,8 +15,9 @@ from upright.kernels.remedies import remedy
 from upright.kernels.runs import Compiler
 from upright.kernels.sources import EngineSource
 from upright.kernels.targets import CompileTarget
+from upright.kernels.unjudged import unjudged
 from upright.records.kernel import KernelCheck, KernelVerdict
-from upright.records.model import Attention, GqaAttention, LinearAttention, MlaAttention
+from upright.records.model import Attention, CompressedAttention, GqaAttention, LinearAttention, MlaAttention
 
 
 def check(
@@ -87,23 +88,31 @@ def _ways(
     known = kernels_of(engine)
     for layer in attention:
         if isinstance(layer, MlaAttention):
-            yield from ((way(engine, name), shapes) for name, shapes in known.latent(layer, devices, kv_dtype))
+            if not layer.sparse:  # the dense kernels are not launched where an index chooses
+                yield from ((way(engine, name), shapes) for name, shapes in known.latent(layer, devices, kv_dtype))
         elif isinstance(layer, GqaAttention):
             shapes = grouped_shapes(layer, devices, kv_dtype)
             yield from ((way(engine, name), shapes) for name in known.grouped)
+        elif isinstance(layer, LinearAttention) and (state := recurrent_shapes(layer, devices)) is not None:
+            assert layer.rule is not None
+            yield from ((way(engine, name), state) for name in known.recurrent.get(layer.rule, ()))
 
 
 def _not_judged(attention: Sequence[Attention], source: EngineSource, target: CompileTarget) -> Iterator[str]:
     engine = source.engine
     for layer in attention:
         if isinstance(layer, LinearAttention):
-            yield "linear attention layers: their kernels are not known here"
-        elif isinstance(layer, MlaAttention) and layer.indexer_top_k is not None:
-            yield "sparse attention (indexer): not Triton's in this engine"
+            yield from unjudged(layer.rule, f"recurrent layers ({layer.rule or 'unnamed'})", source, target)
+        elif isinstance(layer, MlaAttention) and layer.sparse:
+            yield from unjudged("sparse MLA", "sparse MLA", source, target)
+        elif isinstance(layer, CompressedAttention):
+            yield from unjudged("compressed attention", "compressed attention", source, target)
         elif isinstance(layer, MlaAttention):
             yield from kernels_of(engine).latent_not_judged
             yield from _other_backend(source, target)
         elif isinstance(layer, GqaAttention):
+            if layer.indexer_top_k is not None:
+                yield from unjudged("block-sparse attention", "block-sparse attention", source, target)
             yield f"attention: {engine} takes FlashAttention or FlashInfer where it can; only Triton's was judged"
 
 

@@ -37,7 +37,7 @@ def judged(
         engine_version=source.version,
         target=target.name,
         verdict=answer,
-        kv_dtype=shapes.kv_dtype if isinstance(shapes, Shapes) else None,
+        kv_dtype=shapes.kv_dtype if isinstance(shapes, Shapes) and not shapes.recurrent else None,
         launch="; ".join(part for part in (str(shapes), launched(outcome)) if part),
         needed_bytes=needed,
         limit_bytes=limit,

@@ -7,14 +7,18 @@ The arguments are descriptions, not tensors: {"tensor": "bfloat16", "shape": [..
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from math import isqrt
+from typing import Any, Literal
 
-from upright.records.model import GqaAttention, MlaAttention
+from upright.records.model import GqaAttention, LinearAttention, MlaAttention, Recurrence
 
 Arguments = dict[str, Any]
 FP8 = "float8_e4m3fn"
 BATCH, TOKENS, SLOTS, PAGE, SPLITS = 8, 2048, 65536, 64, 8
+SparseLayers = Literal["sparse MLA", "compressed attention", "block-sparse attention"]
+_CONVOLUTION_COLUMNS = 3
+"""A short convolution looks at four tokens and keeps three of them: GDN and KDA, in every published configuration."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,13 @@ class Shapes:
     """The stored cache."""
     window_tokens: int | None = None
     """Sliding window; None for none."""
+    recurrent: bool = False
+    """Whether a state is kept in place of keys and values; `kv_dtype` is its type then, which no --kv-dtype changes."""
 
     def __str__(self) -> str:
         cache = f"{self.kv_heads} kv head{'s' if self.kv_heads != 1 else ''}"
-        return f"head {self.key_dim}/{self.value_dim}, {self.heads} heads, {cache}, KV {self.kv_dtype}"
+        kept = "state" if self.recurrent else "KV"
+        return f"head {self.key_dim}/{self.value_dim}, {self.heads} heads, {cache}, {kept} {self.kv_dtype}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,24 @@ class FusedExperts:
 
 
 @dataclass(frozen=True)
+class UnjudgedKernels:
+    """Kernels on a layer's way that nothing here compiles, by their names."""
+
+    layers: SparseLayers | Recurrence
+    """Which layers launch them."""
+    use: str
+    """What they compute there."""
+    kernels: tuple[str, ...]
+    """As the engine's file calls them; what this version's file does not name is not claimed."""
+    files: tuple[str, ...]
+    """Where the engine names them, newest layout first."""
+    why: str
+    """Why there is no verdict: whose they are, or how their tiles are chosen."""
+    majors: tuple[int, ...] | None = None
+    """Compute capabilities, by their first number; None for all."""
+
+
+@dataclass(frozen=True)
 class TritonKernels:
     """An engine whose kernels can be compiled ahead of time, without it."""
 
@@ -89,6 +114,10 @@ class TritonKernels:
     """Environment switches -> the module that states their defaults, and whether a switch is read with `.get()`."""
     latent_not_judged: tuple[str, ...] = ()
     """What of latent attention is not Triton's, in sentences."""
+    recurrent: Mapping[Recurrence, tuple[str, ...]] = field(default_factory=dict)
+    """Ways of a recurrent layer."""
+    unjudged: tuple[UnjudgedKernels, ...] = ()
+    """What sparse and recurrent layers launch besides."""
 
 
 def tensor(dtype: str, *shape: int, strides: tuple[int, ...] | None = None) -> Arguments:
@@ -115,3 +144,43 @@ def grouped_shapes(layer: GqaAttention, devices: int, kv_dtype: str) -> Shapes:
         kv_dtype=kv_dtype,
         window_tokens=layer.window_tokens,
     )
+
+
+def recurrent_shapes(layer: LinearAttention, devices: int) -> Shapes | None:
+    """Value heads, key heads and the state's two sides; None where the configuration does not tell them apart.
+
+    The state is taken for square, as it is in every published configuration; what the convolution keeps then says how
+    many heads the keys have.
+    """
+    if layer.rule not in ("gdn", "kda") or not (layer.heads and layer.state_elements and layer.conv_elements):
+        return None
+    heads, side = layer.heads, isqrt(layer.state_elements // layer.heads)
+    channels, rest = divmod(layer.conv_elements, _CONVOLUTION_COLUMNS)
+    key_heads, uneven = divmod(channels - heads * side, 2 * side)
+    if side * side * heads != layer.state_elements or rest or uneven or key_heads < 1:
+        return None
+    return Shapes(
+        heads=share(heads, devices),
+        kv_heads=share(key_heads, devices),
+        key_dim=side,
+        value_dim=side,
+        kv_dtype=layer.state_dtype or "float32",
+        recurrent=True,
+    )
+
+
+def gated_delta_decode(shapes: Shapes) -> Arguments:
+    """One token a sequence, its query, key and value packed after their convolution: the launcher of both engines."""
+    channels = 2 * shapes.kv_heads * shapes.key_dim + shapes.heads * shapes.value_dim
+    return {
+        "mixed_qkv": tensor(shapes.dtype, BATCH, channels),
+        "a": tensor(shapes.dtype, BATCH, shapes.heads),
+        "b": tensor(shapes.dtype, BATCH, shapes.heads),
+        "A_log": tensor("float32", shapes.heads),
+        "dt_bias": tensor("float32", shapes.heads),
+        "scale": 0.1,
+        "initial_state": tensor(shapes.kv_dtype, 4 * BATCH, shapes.heads, shapes.value_dim, shapes.key_dim),
+        "out": tensor(shapes.dtype, BATCH, 1, shapes.heads, shapes.value_dim),
+        "ssm_state_indices": tensor("int32", BATCH),
+        "use_qk_l2norm_in_kernel": True,
+    }

@@ -15,6 +15,8 @@ from upright.engines.facets.kernels import (
     KernelRoute,
     Shapes,
     TritonKernels,
+    UnjudgedKernels,
+    gated_delta_decode,
     latent_shapes,
     tensor,
 )
@@ -100,6 +102,50 @@ def _files(name: str) -> tuple[str, ...]:
     return tuple(f"{folder}/{name}" for folder in _FOLDERS)
 
 
+_OPS = "sglang/kernels/ops/attention"
+_FLA = (f"{_OPS}/fla", "sglang/srt/layers/attention/fla")
+_CHUNKED = "Triton's, no way is known here"
+_UNJUDGED = (
+    UnjudgedKernels(
+        "sparse MLA", "attention of GLM with an fp8 cache", ("trtllm_batch_decode_with_kv_cache_mla",),
+        (f"{_OPS}/flash_mla_sm120.py",), "FlashInfer's, CUDA", (12,),
+    ),
+    UnjudgedKernels(
+        "sparse MLA", "indexer", ("deepgemm_paged_mqa_logits_native",),
+        ("sglang/srt/layers/attention/dsa/dsa_indexer.py",), "DeepGEMM's, CUDA",
+    ),
+    UnjudgedKernels(
+        "compressed attention", "attention", ("_sparse_mla_sm120_paged_attention",),
+        (f"{_OPS}/flash_mla_sm120.py",), "FlashInfer's, CUDA", (12,),
+    ),
+    UnjudgedKernels(
+        "compressed attention", "attention without FlashInfer", ("_tiled_sparse_decode_kernel",),
+        (f"{_OPS}/flash_mla_sm120_triton.py",),
+        "Triton's and autotuned: its tile is chosen by timing on the GPU", (12,),
+    ),
+    UnjudgedKernels(
+        "compressed attention", "indexer", ("fp8_paged_mqa_logits",),
+        ("sglang/srt/layers/attention/dsv4/indexer.py",), "DeepGEMM's, CUDA",
+    ),
+    UnjudgedKernels(
+        "gdn", "prefill", ("chunk_gated_delta_rule_fwd_kernel_h_blockdim64",),
+        tuple(f"{folder}/chunk_delta_h.py" for folder in _FLA), _CHUNKED,
+    ),
+    UnjudgedKernels(
+        "gdn", "prefill", ("chunk_fwd_kernel_o",), tuple(f"{folder}/chunk_o.py" for folder in _FLA), _CHUNKED,
+    ),
+    UnjudgedKernels(
+        "kda", "prefill", ("chunk_kda",), tuple(f"{folder}/kda.py" for folder in _FLA), _CHUNKED,
+    ),
+    UnjudgedKernels(
+        "kda", "decode", ("fused_recurrent_kda_packed_decode_kernel",),
+        tuple(f"{folder}/fused_recurrent.py" for folder in _FLA), "Triton's, behind a module that only a GPU can load",
+    ),
+    UnjudgedKernels(
+        "kda", "decode of large batches", ("kda_packed_decode",), (f"{_OPS}/kda_packed_decode.py",),
+        "SGLang's own, CUDA",
+    ),
+)  # fmt: skip
 _UTILS = "sglang.srt.utils"
 KERNELS = TritonKernels(
     package="sglang",
@@ -127,6 +173,13 @@ KERNELS = TritonKernels(
             arguments=_prefill,
             why="attention without a cache (vision)",
             tile=(("BLOCK_M",), ("BLOCK_N",)),
+        ),
+        KernelRoute(
+            name="gdn-decode",
+            files=tuple(f"{folder}/fused_recurrent.py" for folder in _FLA),
+            launcher="fused_recurrent_gated_delta_rule_packed_decode",
+            arguments=gated_delta_decode,
+            why="Gated DeltaNet decode",
         ),
     ),
     latent=_latent,
@@ -185,4 +238,6 @@ KERNELS = TritonKernels(
     },
     real={},
     settings={"sglang.srt.environ:envs": ("sglang.srt.environ", True)},
+    recurrent={"gdn": ("gdn-decode",)},
+    unjudged=_UNJUDGED,
 )

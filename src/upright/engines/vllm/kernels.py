@@ -17,6 +17,8 @@ from upright.engines.facets.kernels import (
     KernelRoute,
     Shapes,
     TritonKernels,
+    UnjudgedKernels,
+    gated_delta_decode,
     latent_shapes,
     tensor,
 )
@@ -90,6 +92,21 @@ def _unified_prefill(shapes: Shapes) -> Arguments:
     return _unified(shapes, decode=False)
 
 
+def _kda_decode(shapes: Shapes) -> Arguments:
+    heads, key = shapes.heads, shapes.key_dim
+    return {
+        "mixed_qkv": tensor(shapes.dtype, BATCH, heads * (2 * key + shapes.value_dim)),
+        "raw_g": tensor(shapes.dtype, 1, BATCH, heads, key),
+        "raw_beta": tensor(shapes.dtype, 1, BATCH, heads),
+        "A_log": tensor("float32", heads),
+        "dt_bias": tensor("float32", heads * key),
+        "lower_bound": -5.0,
+        "initial_state": tensor(shapes.kv_dtype, 4 * BATCH, heads, shapes.value_dim, key),
+        "state_indices": tensor("int32", BATCH),
+        "out": tensor(shapes.dtype, 1, BATCH, heads, shapes.value_dim),
+    }
+
+
 def _latent(layer: MlaAttention, devices: int, kv_dtype: str) -> Iterator[tuple[str, Shapes]]:
     yield "mla-decode", latent_shapes(layer, devices, kv_dtype)
 
@@ -98,6 +115,73 @@ def _files(name: str) -> tuple[str, ...]:
     return tuple(f"{folder}/{name}" for folder in _FOLDERS)
 
 
+_FLA = ("vllm/third_party/flash_linear_attention/ops", "vllm/model_executor/layers/fla/ops")
+_K3 = "vllm/models/kimi_k3/nvidia"
+_CHUNKED = "Triton's and autotuned: their tiles are chosen by timing on the GPU"
+_UNJUDGED = (
+    UnjudgedKernels(
+        "sparse MLA", "attention", ("flashinfer_trtllm_batch_decode_with_kv_cache_mla",),
+        ("vllm/v1/attention/backends/mla/flashinfer_mla_sparse_sm120.py",), "FlashInfer's, CUDA", (12,),
+    ),
+    UnjudgedKernels(
+        "sparse MLA", "attention", ("triton_convert_req_index_to_global_index",),
+        ("vllm/v1/attention/backends/mla/flashinfer_mla_sparse_sm120.py",), "Triton's, no way is known here", (12,),
+    ),
+    UnjudgedKernels(
+        "sparse MLA", "indexer", ("fp8_fp4_mqa_logits", "fp8_fp4_paged_mqa_logits"),
+        ("vllm/model_executor/layers/sparse_attn_indexer.py",), "DeepGEMM's, CUDA",
+    ),
+    UnjudgedKernels(
+        "sparse MLA", "indexer", ("top_k_per_row_prefill", "indexer_k_quant_and_cache"),
+        ("vllm/model_executor/layers/sparse_attn_indexer.py",), "vLLM's own, CUDA",
+    ),
+    UnjudgedKernels(
+        "compressed attention", "attention", ("flashinfer_trtllm_batch_decode_sparse_mla_dsv4",),
+        ("vllm/models/deepseek_v4/nvidia/flashinfer_sparse.py",), "FlashInfer's, CUDA", (10, 12),
+    ),
+    UnjudgedKernels(
+        "compressed attention", "compressor", ("sparse_attn_compress_cutedsl",),
+        ("vllm/models/deepseek_v4/compressor.py",), "CuTe DSL's",
+    ),
+    UnjudgedKernels(
+        "compressed attention", "compressor", ("_fused_kv_compress_norm_rope_insert_indexer_attn",),
+        ("vllm/models/deepseek_v4/common/ops/fused_compress_quant_cache.py",), "Triton's, no way is known here",
+    ),
+    UnjudgedKernels(
+        "compressed attention", "indexer", ("fp8_fp4_mqa_logits", "fp8_fp4_paged_mqa_logits"),
+        ("vllm/model_executor/layers/sparse_attn_indexer.py",), "DeepGEMM's, CUDA",
+    ),
+    UnjudgedKernels(
+        "gdn", "prefill with CUDA 13", ("fi_chunk_gated_delta_rule",),
+        ("vllm/model_executor/layers/mamba/gdn/qwen_gdn_linear_attn.py",), "FlashInfer's, CUDA", (10, 12),
+    ),
+    UnjudgedKernels(
+        "gdn", "prefill with CUDA 12", ("chunk_gated_delta_rule_fwd_kernel_h_blockdim64",),
+        tuple(f"{folder}/chunk_delta_h.py" for folder in _FLA), _CHUNKED,
+    ),
+    UnjudgedKernels(
+        "gdn", "prefill with CUDA 12", ("chunk_fwd_kernel_o",),
+        tuple(f"{folder}/chunk_o.py" for folder in _FLA), _CHUNKED,
+    ),
+    UnjudgedKernels(
+        "gdn", "convolution", ("_causal_conv1d_fwd_kernel", "_causal_conv1d_update_kernel"),
+        ("vllm/model_executor/layers/mamba/ops/causal_conv1d.py",), "Triton's, no way is known here",
+    ),
+    UnjudgedKernels(
+        "kda", "prefill", ("_flashkda_C",), (f"{_K3}/kda.py",), "FlashKDA's, CUDA", (9, 10, 12),
+    ),
+    UnjudgedKernels(
+        "kda", "decode", ("fused_kda_decode",), (f"{_K3}/kda.py",), "vLLM's own, CUDA", (9, 10, 12),
+    ),
+    UnjudgedKernels(
+        "mamba2", "prefill", ("_chunk_scan_fwd_kernel",),
+        ("vllm/model_executor/layers/mamba/ops/ssd_chunk_scan.py",), _CHUNKED,
+    ),
+    UnjudgedKernels(
+        "mamba2", "decode", ("_selective_scan_update_kernel",),
+        ("vllm/model_executor/layers/mamba/ops/mamba_ssm.py",), "Triton's, no way is known here",
+    ),
+)  # fmt: skip
 _UNIFIED = KernelRoute(
     name="unified-prefill",
     files=_files("triton_unified_attention.py"),
@@ -118,6 +202,20 @@ KERNELS = TritonKernels(
         ),
         _UNIFIED,
         replace(_UNIFIED, name="unified-decode", arguments=_unified_decode, why="TRITON_ATTN decode"),
+        KernelRoute(
+            name="gdn-decode",
+            files=tuple(f"{folder}/fused_recurrent.py" for folder in _FLA),
+            launcher="fused_recurrent_gated_delta_rule_packed_decode",
+            arguments=gated_delta_decode,
+            why="Gated DeltaNet decode",
+        ),
+        KernelRoute(
+            name="kda-decode",
+            files=(f"{_K3}/ops/third_party/kda/fused_recurrent.py",),
+            launcher="fused_recurrent_kda_packed_decode",
+            arguments=_kda_decode,
+            why="Kimi Delta Attention decode where the fused one is not taken",
+        ),
     ),
     latent=_latent,
     grouped=("unified-prefill", "unified-decode"),
@@ -131,4 +229,6 @@ KERNELS = TritonKernels(
     real={"vllm.triton_utils:tl": "import triton.language as tl", "vllm.triton_utils:triton": "import triton"},
     settings={"vllm.envs": ("vllm.envs", False), "vllm:envs": ("vllm.envs", False)},
     latent_not_judged=("MLA prefill: FlashAttention, not Triton",),
+    recurrent={"gdn": ("gdn-decode",), "kda": ("kda-decode",)},
+    unjudged=_UNJUDGED,
 )

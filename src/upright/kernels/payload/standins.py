@@ -162,6 +162,9 @@ class Platform:
     def is_device_capability_family(self, wanted: int, _device: int = 0) -> bool:
         return target.capability[0] == wanted // 10
 
+    def is_arch_support_pdl(self, _device: int = 0) -> bool:
+        return target.capability[0] >= 9
+
     def fp8_dtype(self) -> Dtype:
         return DTYPES["float8_e4m3fn"]
 
