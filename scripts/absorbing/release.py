@@ -225,8 +225,13 @@ def _in_c(pattern: str, expression: str) -> Callable[[Release], Iterator[str]]:
     )
 
 
+def _llama_flags(release: Release) -> Iterator[str]:
+    for path in release.matching(r"(?:.*/)?common/(?:arg|common|speculative)\.cpp"):
+        yield from script("extract-flags").flags_of_llama(release.text(path))
+
+
 _LLAMA = {
-    "flag": _in_c(r"(?:.*/)?common/(?:arg|common|speculative)\.cpp", r'"(--?[a-zA-Z][\w-]*)"'),
+    "flag": _llama_flags,
     "metric": _in_c(r"(?:.*/)?(?:tools|examples)/server/.*\.cpp", r'"(llamacpp:\w+)"'),
     "architecture": _in_c(r"(?:.*/)?src/llama(?:-arch)?\.cpp", r'LLM_ARCH_\w+,\s*"([\w.-]+)"'),
     "variable": _in_c(r"(?:.*/)?common/arg\.cpp", r'"(LLAMA_(?:ARG_)?[A-Z_0-9]+)"'),

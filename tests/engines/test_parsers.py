@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests import recipes
 from tests.golden.deployments import recipe
+from upright.catalog.recorded_flags import recorded_flags
 from upright.checking import check, payload
 from upright.engines import engine_named
 from upright.records.recipe import Recipe, Setting
@@ -133,3 +136,20 @@ def _recipe(engine: str, words: tuple[str, ...]) -> Recipe:
         Setting(name=group[0], value=group[1] if len(group) > 1 else None, reason="a test") for group in groups
     )
     return recipe("kimi-k26-ik-llama").model_copy(update={"engine": engine, "arguments": arguments})
+
+
+@pytest.mark.engine
+def test_the_recorded_flags_are_those_of_its_own_help(llama_server: Path) -> None:
+    """Not what its prose mentions, and not what it lists only to refuse."""
+    about = subprocess.run([llama_server, "--version"], capture_output=True, text=True, check=True)
+    build = re.search(r"build (\d+)", about.stdout + about.stderr)
+    assert build is not None
+    recorded = recorded_flags("llama.cpp", f"b{build[1]}")
+    assert recorded is not None
+    told = subprocess.run([llama_server, "--help"], capture_output=True, text=True, check=True)
+    words = [sys.executable, "scripts/extract-flags", "--print", "--help-text", f"llama.cpp-b{build[1]}"]
+    found = subprocess.run(words, input=told.stdout, capture_output=True, text=True, check=True)
+    assert set(found.stdout.split()) == recorded.flags
+    refused = subprocess.run([llama_server, "--draft-max", "4", "--version"], capture_output=True, check=False)
+    assert refused.returncode != 0
+    assert "--draft-max" not in recorded
