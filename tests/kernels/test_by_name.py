@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.kernels.conftest import Engine
+from upright.engines.facets.kernels import Shapes
 from upright.kernels import Compiler, target
 from upright.kernels.asked_check import AskedSilicon, check_asked
-from upright.kernels.capture import kernels_of
+from upright.kernels.capture import kernels_of, way
+from upright.kernels.check import judge
 from upright.kernels.unjudged import named_in
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]
@@ -39,3 +41,11 @@ def test_sparse_and_recurrent_kernels_are_told_by_name(
         assert not paths & {"mla-decode", "extend", "decode"}, "the dense kernels are not launched there"
     elif name == "vllm" or model != "kimi-k3":
         assert paths & {"gdn-decode", "kda-decode"}
+
+
+def test_of_the_configurations_of_an_autotuned_kernel_some_fit(engine: Engine, compiler: Compiler) -> None:
+    """vLLM's Gated DeltaNet prefill on SM120: the autotuner has eight of its twelve left."""
+    shapes = Shapes(heads=12, kv_heads=4, key_dim=128, value_dim=128, kv_dtype="float32", recurrent=True)
+    (found,) = judge([(way("vllm", "gdn-prefill"), shapes)], engine("vllm", "0.32.0"), target("sm_120"), compiler)
+    assert found.verdict == "fits"
+    assert found.why.startswith("8 of 12 configurations fit, with 41,220 to 90,632 of 101,376 bytes")

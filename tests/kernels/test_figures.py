@@ -46,9 +46,11 @@ def hungriest(verdicts: list[KernelVerdict]) -> KernelVerdict:
         ("sglang", "0.5.23", "prefill", replace(FULL, key_dim=256, value_dim=256), "BLOCK_M 128, BLOCK_N 128", 163840),
         ("vllm", "0.32.0", "mla-decode", LATENT, "BLOCK_N 32, BLOCK_H 16", 63488),
         ("vllm", "0.32.0", "mla-decode", LATENT_FP8, "BLOCK_N 32, BLOCK_H 16", 102400),
-        ("vllm", "0.32.0", "gdn-decode", QWEN35, "state float32; 1 warps, 3 stages", 64),
-        ("sglang", "0.5.23", "gdn-decode", QWEN35, "state float32; 1 warps, 3 stages", 64),
-        ("vllm", "0.32.0", "kda-decode", KIMI_K3, "state float32; 4 warps, 2 stages", 512),
+        ("vllm", "0.32.0", "gdn-decode", QWEN35, "state float32; BV 32, 1 warps, 3 stages", 64),
+        ("sglang", "0.5.23", "gdn-decode", QWEN35, "state float32; BV 32, 1 warps, 3 stages", 64),
+        ("sglang", "0.5.23", "gdn-prefill", QWEN35, "BV 32, 4 warps, 2 stages", 41220),
+        ("sglang", "0.5.23", "gdn-output", QWEN35, "BV 64, 4 warps, 2 stages", 34816),
+        ("vllm", "0.32.0", "kda-decode", KIMI_K3, "state float32; BV 32, 4 warps, 2 stages", 512),
     ],
 )
 def test_bytes_on_sm120(

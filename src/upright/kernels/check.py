@@ -10,7 +10,7 @@ from upright.errors import EngineError
 from upright.kernels.capture import LauncherCall, call, kernels_of, way
 from upright.kernels.compile import CompileOutcome, CompileTask
 from upright.kernels.experts import ExpertShapes, judge_experts
-from upright.kernels.judging import judged
+from upright.kernels.judging import judged, judged_launches
 from upright.kernels.remedies import remedy
 from upright.kernels.runs import Compiler
 from upright.kernels.sources import EngineSource
@@ -74,7 +74,7 @@ def judge(
             verdicts.append(judged(failed, kernel_way, shapes, source, target))
     outcomes = compiler.outcomes([CompileTask(kernel_call) for kernel_call in calls], target)
     for kernel_call, call_outcomes in zip(calls, outcomes, strict=True):
-        here = [judged(outcome, kernel_call.way, kernel_call.shapes, source, target) for outcome in call_outcomes]
+        here = judged_launches(call_outcomes, kernel_call.way, kernel_call.shapes, source, target)
         if any(one.verdict == "does-not-fit" for one in here):
             helps = {"remedy": remedy(kernel_call.way, kernel_call.shapes, source, target, compiler)}
             here = [one.model_copy(update=helps) if one.verdict == "does-not-fit" else one for one in here]

@@ -76,6 +76,8 @@ class CompileOutcome:
     value: Any = None
     error: str | None = None
     cached: bool = False
+    group: int | None = None
+    """Of an autotuned kernel: outcomes of one group are the configurations that the GPU chooses one from."""
 
 
 def compile_tasks(

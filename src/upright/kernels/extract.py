@@ -280,17 +280,19 @@ class _WithImports(ast.NodeTransformer):
 def _decorator(node: ast.expr, function: str) -> ast.expr | None:
     callee = _callee(node)
     if callee.endswith("autotune"):
-        count = _configurations(node)
-        return ast.parse(f"__import__('payload.standins').standins.autotuned({function!r}, {count})", mode="eval").body
+        configurations = _configurations(node)
+        given = "" if configurations is None else f", lambda: {ast.unparse(configurations)}"
+        standin = f"__import__('payload.standins').standins.autotuned({function!r}{given})"
+        return ast.parse(standin, mode="eval").body
     return node if callee.split(".")[0] in _DECORATORS else None
 
 
-def _configurations(node: ast.expr) -> int | None:
-    if isinstance(node, ast.Call):
-        for argument in [*node.args, *(child.value for child in node.keywords if child.arg == "configs")]:
-            if isinstance(argument, ast.List) and not any(isinstance(child, ast.Starred) for child in argument.elts):
-                return len(argument.elts)
-    return None
+def _configurations(node: ast.expr) -> ast.expr | None:
+    """What @triton.autotune chooses from, as it is written."""
+    if not isinstance(node, ast.Call):
+        return None
+    named = (child.value for child in node.keywords if child.arg == "configs")
+    return next(named, node.args[0] if node.args else None)
 
 
 def _callee(node: ast.expr) -> str:

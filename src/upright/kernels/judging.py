@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from upright.engines.facets.kernels import KernelRoute, Shapes
 from upright.kernels.compile import CompileOutcome
 from upright.kernels.sources import EngineSource
@@ -10,7 +12,7 @@ from upright.records.kernel import KernelVerdict
 
 TENSOR_MEMORY_COLUMNS = 512
 """What a block can have of Blackwell's tensor memory; Triton refuses more."""
-_SHOWN = ("BLOCK_M", "BLOCK_N", "BLOCK_H", "BLOCK_Q", "TILE_SIZE", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K")
+_SHOWN = ("BV", "BLOCK_M", "BLOCK_N", "BLOCK_H", "BLOCK_Q", "TILE_SIZE", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K")
 
 
 def judged(
@@ -46,6 +48,32 @@ def judged(
         spill_bytes=outcome.spill_bytes,
         why=why,
     )
+
+
+def judged_launches(
+    outcomes: Sequence[CompileOutcome], item: KernelRoute, shapes: Shapes, source: EngineSource, target: CompileTarget
+) -> list[KernelVerdict]:
+    """One verdict a launch; the configurations of an autotuned one are one launch."""
+    found: dict[tuple[str, int], list[KernelVerdict]] = {}
+    for place, outcome in enumerate(outcomes):
+        key = ("group", outcome.group) if outcome.group is not None else ("launch", place)
+        found.setdefault(key, []).append(judged(outcome, item, shapes, source, target))
+    return [_autotuned(verdicts) if len(verdicts) > 1 else verdicts[0] for verdicts in found.values()]
+
+
+def _autotuned(verdicts: Sequence[KernelVerdict]) -> KernelVerdict:
+    """Triton's autotuner passes over what does not fit, so that one configuration is enough."""
+    fitting = [one for one in verdicts if one.verdict == "fits"]
+    unknown = [one for one in verdicts if one.verdict == "could-not-determine"]
+    if not fitting and unknown:
+        return unknown[0]
+    least = min(fitting or verdicts, key=lambda one: one.needed_bytes or 0)
+    if not fitting:
+        return least.model_copy(update={"why": f"{least.why}, with the least of {len(verdicts)} configurations"})
+    rest = "" if len(fitting) == len(verdicts) else "; the autotuner passes over the others"
+    most = max(one.needed_bytes or 0 for one in fitting)
+    words = f"{len(fitting)} of {len(verdicts)} configurations fit, with {least.needed_bytes or 0:,} to {most:,} of"
+    return least.model_copy(update={"why": f"{words} {least.limit_bytes or 0:,} bytes of shared memory{rest}"})
 
 
 def launched(outcome: CompileOutcome) -> str:

@@ -48,7 +48,7 @@ def _wider_cache(
     item: KernelRoute, shapes: Shapes, source: EngineSource, target: CompileTarget, compiler: Compiler
 ) -> Iterator[str]:
     """Guard: a narrower cache can need more shared memory, because it is widened there before the product."""
-    if shapes.kv_dtype != shapes.dtype:
+    if shapes.kv_dtype != shapes.dtype and not shapes.recurrent:
         needed = _needed(item, replace(shapes, kv_dtype=shapes.dtype), source, target, compiler)
         if needed is not None:
             yield f"--kv-dtype {shapes.dtype} (then {needed:,} bytes)"

@@ -9,6 +9,7 @@ from upright.engines.facets.kernels import FP8, Shapes
 from upright.kernels.capture import way
 from upright.kernels.compile import CompileOutcome
 from upright.kernels.judging import judged as verdict
+from upright.kernels.judging import judged_launches
 from upright.kernels.sources import EngineSource
 from upright.kernels.targets import CompileTarget
 from upright.records.kernel import KernelCheck, KernelVerdict
@@ -16,6 +17,7 @@ from upright.records.kernel import KernelCheck, KernelVerdict
 SOURCE = EngineSource("vllm", "0.32.0", Path("nowhere"), "a test")
 SM120 = CompileTarget(120, 101376, "a test")
 SHAPES = Shapes(8, 1, 576, 512)
+MLA = way("vllm", "mla-decode")
 
 
 def judged(outcome: CompileOutcome, target: CompileTarget = SM120) -> KernelVerdict:
@@ -53,6 +55,22 @@ def test_the_worst_verdict_is_the_answer() -> None:
     assert checked(fits, unknown).answer == "could-not-determine"
     assert checked(fits, unknown, not_).answer == "does-not-fit"
     assert checked().answer == "could-not-determine"
+
+
+def test_of_an_autotuned_kernel_one_configuration_that_fits_is_enough() -> None:
+    def answered(*sizes: int | None) -> list[KernelVerdict]:
+        outcomes = [CompileOutcome("k", shared_bytes=size, group=1) for size in sizes]
+        return judged_launches([*outcomes, CompileOutcome("other", shared_bytes=1)], MLA, SHAPES, SOURCE, SM120)
+
+    tuned, other = answered(90_000, 200_000, 40_000)
+    assert (tuned.verdict, tuned.needed_bytes, other.kernel) == ("fits", 40_000, "other")
+    assert tuned.why.startswith("2 of 3 configurations fit, with 40,000 to 90,000 of 101,376 bytes")
+    assert tuned.why.endswith("; the autotuner passes over the others")
+    assert "passes over" not in answered(90_000, 40_000)[0].why
+    none, _ = answered(200_000, 150_000)
+    assert (none.verdict, none.short_bytes) == ("does-not-fit", 150_000 - 101_376)
+    assert none.why.endswith("with the least of 2 configurations")
+    assert answered(200_000, None)[0].verdict == "could-not-determine"
 
 
 def test_a_plan_takes_a_no_as_an_objection_with_its_remedy() -> None:

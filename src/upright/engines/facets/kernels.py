@@ -184,3 +184,32 @@ def gated_delta_decode(shapes: Shapes) -> Arguments:
         "ssm_state_indices": tensor("int32", BATCH),
         "use_qk_l2norm_in_kernel": True,
     }
+
+
+def gated_delta_prefill(shapes: Shapes) -> Arguments:
+    """The states between chunks of one long prompt; keys have fewer heads than values. The same launcher in both."""
+    values = tensor(shapes.dtype, 1, TOKENS, shapes.heads, shapes.value_dim)
+    return {
+        "k": tensor(shapes.dtype, 1, TOKENS, shapes.kv_heads, shapes.key_dim),
+        "w": tensor(shapes.dtype, 1, TOKENS, shapes.heads, shapes.key_dim),
+        "u": values,
+        "g": tensor("float32", 1, TOKENS, shapes.heads),
+        "initial_state": tensor(shapes.kv_dtype, 1, shapes.heads, shapes.value_dim, shapes.key_dim),
+        "initial_state_indices": tensor("int32", 1),
+        "output_final_state": True,
+        "save_new_value": True,
+    }
+
+
+def gated_delta_output(shapes: Shapes) -> Arguments:
+    """The answers of a prompt's chunks, from the states between them."""
+    chunks = TOKENS // 64
+    keys = tensor(shapes.dtype, 1, TOKENS, shapes.kv_heads, shapes.key_dim)
+    return {
+        "q": keys,
+        "k": keys,
+        "v": tensor(shapes.dtype, 1, TOKENS, shapes.heads, shapes.value_dim),
+        "h": tensor(shapes.dtype, 1, chunks, shapes.heads, shapes.value_dim, shapes.key_dim),
+        "g": tensor("float32", 1, TOKENS, shapes.heads),
+        "scale": 0.1,
+    }

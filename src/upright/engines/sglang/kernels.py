@@ -17,6 +17,8 @@ from upright.engines.facets.kernels import (
     TritonKernels,
     UnjudgedKernels,
     gated_delta_decode,
+    gated_delta_output,
+    gated_delta_prefill,
     latent_shapes,
     tensor,
 )
@@ -104,7 +106,7 @@ def _files(name: str) -> tuple[str, ...]:
 
 _OPS = "sglang/kernels/ops/attention"
 _FLA = (f"{_OPS}/fla", "sglang/srt/layers/attention/fla")
-_CHUNKED = "Triton's, no way is known here"
+_NO_WAY = "Triton's, no way is known here"
 _UNJUDGED = (
     UnjudgedKernels(
         "sparse MLA", "attention of GLM with an fp8 cache", ("trtllm_batch_decode_with_kv_cache_mla",),
@@ -128,14 +130,14 @@ _UNJUDGED = (
         ("sglang/srt/layers/attention/dsv4/indexer.py",), "DeepGEMM's, CUDA",
     ),
     UnjudgedKernels(
-        "gdn", "prefill", ("chunk_gated_delta_rule_fwd_kernel_h_blockdim64",),
-        tuple(f"{folder}/chunk_delta_h.py" for folder in _FLA), _CHUNKED,
+        "gdn", "prefill", ("chunk_gated_delta_rule_fwd_kkt_solve_kernel",), (f"{_OPS}/fla/chunk_fwd.py",), _NO_WAY,
     ),
     UnjudgedKernels(
-        "gdn", "prefill", ("chunk_fwd_kernel_o",), tuple(f"{folder}/chunk_o.py" for folder in _FLA), _CHUNKED,
+        "gdn", "convolution", ("_causal_conv1d_fwd_kernel", "_causal_conv1d_update_kernel"),
+        ("sglang/kernels/ops/mamba/causal_conv1d_triton.py",), _NO_WAY,
     ),
     UnjudgedKernels(
-        "kda", "prefill", ("chunk_kda",), tuple(f"{folder}/kda.py" for folder in _FLA), _CHUNKED,
+        "kda", "prefill", ("chunk_kda",), tuple(f"{folder}/kda.py" for folder in _FLA), _NO_WAY,
     ),
     UnjudgedKernels(
         "kda", "decode", ("fused_recurrent_kda_packed_decode_kernel",),
@@ -180,6 +182,20 @@ KERNELS = TritonKernels(
             launcher="fused_recurrent_gated_delta_rule_packed_decode",
             arguments=gated_delta_decode,
             why="Gated DeltaNet decode",
+        ),
+        KernelRoute(
+            name="gdn-prefill",
+            files=tuple(f"{folder}/chunk_delta_h.py" for folder in _FLA),
+            launcher="chunk_gated_delta_rule_fwd_h",
+            arguments=gated_delta_prefill,
+            why="Gated DeltaNet prefill, the states between chunks",
+        ),
+        KernelRoute(
+            name="gdn-output",
+            files=tuple(f"{folder}/chunk_o.py" for folder in _FLA),
+            launcher="chunk_fwd_o",
+            arguments=gated_delta_output,
+            why="Gated DeltaNet prefill, the answers of the chunks",
         ),
     ),
     latent=_latent,
@@ -238,6 +254,6 @@ KERNELS = TritonKernels(
     },
     real={},
     settings={"sglang.srt.environ:envs": ("sglang.srt.environ", True)},
-    recurrent={"gdn": ("gdn-decode",)},
+    recurrent={"gdn": ("gdn-prefill", "gdn-output", "gdn-decode")},
     unjudged=_UNJUDGED,
 )

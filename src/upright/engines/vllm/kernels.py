@@ -19,6 +19,7 @@ from upright.engines.facets.kernels import (
     TritonKernels,
     UnjudgedKernels,
     gated_delta_decode,
+    gated_delta_prefill,
     latent_shapes,
     tensor,
 )
@@ -117,7 +118,7 @@ def _files(name: str) -> tuple[str, ...]:
 
 _FLA = ("vllm/third_party/flash_linear_attention/ops", "vllm/model_executor/layers/fla/ops")
 _K3 = "vllm/models/kimi_k3/nvidia"
-_CHUNKED = "Triton's and autotuned: their tiles are chosen by timing on the GPU"
+_NO_WAY = "Triton's, no way is known here"
 _UNJUDGED = (
     UnjudgedKernels(
         "sparse MLA", "attention", ("flashinfer_trtllm_batch_decode_with_kv_cache_mla",),
@@ -125,7 +126,7 @@ _UNJUDGED = (
     ),
     UnjudgedKernels(
         "sparse MLA", "attention", ("triton_convert_req_index_to_global_index",),
-        ("vllm/v1/attention/backends/mla/flashinfer_mla_sparse_sm120.py",), "Triton's, no way is known here", (12,),
+        ("vllm/v1/attention/backends/mla/flashinfer_mla_sparse_sm120.py",), _NO_WAY, (12,),
     ),
     UnjudgedKernels(
         "sparse MLA", "indexer", ("fp8_fp4_mqa_logits", "fp8_fp4_paged_mqa_logits"),
@@ -145,7 +146,7 @@ _UNJUDGED = (
     ),
     UnjudgedKernels(
         "compressed attention", "compressor", ("_fused_kv_compress_norm_rope_insert_indexer_attn",),
-        ("vllm/models/deepseek_v4/common/ops/fused_compress_quant_cache.py",), "Triton's, no way is known here",
+        ("vllm/models/deepseek_v4/common/ops/fused_compress_quant_cache.py",), _NO_WAY,
     ),
     UnjudgedKernels(
         "compressed attention", "indexer", ("fp8_fp4_mqa_logits", "fp8_fp4_paged_mqa_logits"),
@@ -156,16 +157,12 @@ _UNJUDGED = (
         ("vllm/model_executor/layers/mamba/gdn/qwen_gdn_linear_attn.py",), "FlashInfer's, CUDA", (10, 12),
     ),
     UnjudgedKernels(
-        "gdn", "prefill with CUDA 12", ("chunk_gated_delta_rule_fwd_kernel_h_blockdim64",),
-        tuple(f"{folder}/chunk_delta_h.py" for folder in _FLA), _CHUNKED,
-    ),
-    UnjudgedKernels(
         "gdn", "prefill with CUDA 12", ("chunk_fwd_kernel_o",),
-        tuple(f"{folder}/chunk_o.py" for folder in _FLA), _CHUNKED,
+        tuple(f"{folder}/chunk_o.py" for folder in _FLA), "Triton's and autotuned, over tiles that it asks the GPU for",
     ),
     UnjudgedKernels(
         "gdn", "convolution", ("_causal_conv1d_fwd_kernel", "_causal_conv1d_update_kernel"),
-        ("vllm/model_executor/layers/mamba/ops/causal_conv1d.py",), "Triton's, no way is known here",
+        ("vllm/model_executor/layers/mamba/ops/causal_conv1d.py",), _NO_WAY,
     ),
     UnjudgedKernels(
         "kda", "prefill", ("_flashkda_C",), (f"{_K3}/kda.py",), "FlashKDA's, CUDA", (9, 10, 12),
@@ -175,11 +172,11 @@ _UNJUDGED = (
     ),
     UnjudgedKernels(
         "mamba2", "prefill", ("_chunk_scan_fwd_kernel",),
-        ("vllm/model_executor/layers/mamba/ops/ssd_chunk_scan.py",), _CHUNKED,
+        ("vllm/model_executor/layers/mamba/ops/ssd_chunk_scan.py",), _NO_WAY,
     ),
     UnjudgedKernels(
         "mamba2", "decode", ("_selective_scan_update_kernel",),
-        ("vllm/model_executor/layers/mamba/ops/mamba_ssm.py",), "Triton's, no way is known here",
+        ("vllm/model_executor/layers/mamba/ops/mamba_ssm.py",), _NO_WAY,
     ),
 )  # fmt: skip
 _UNIFIED = KernelRoute(
@@ -210,6 +207,13 @@ KERNELS = TritonKernels(
             why="Gated DeltaNet decode",
         ),
         KernelRoute(
+            name="gdn-prefill",
+            files=tuple(f"{folder}/chunk_delta_h.py" for folder in _FLA),
+            launcher="chunk_gated_delta_rule_fwd_h",
+            arguments=gated_delta_prefill,
+            why="Gated DeltaNet prefill, the states between chunks",
+        ),
+        KernelRoute(
             name="kda-decode",
             files=(f"{_K3}/ops/third_party/kda/fused_recurrent.py",),
             launcher="fused_recurrent_kda_packed_decode",
@@ -229,6 +233,6 @@ KERNELS = TritonKernels(
     real={"vllm.triton_utils:tl": "import triton.language as tl", "vllm.triton_utils:triton": "import triton"},
     settings={"vllm.envs": ("vllm.envs", False), "vllm:envs": ("vllm.envs", False)},
     latent_not_judged=("MLA prefill: FlashAttention, not Triton",),
-    recurrent={"gdn": ("gdn-decode",), "kda": ("kda-decode",)},
+    recurrent={"gdn": ("gdn-prefill", "gdn-decode"), "kda": ("kda-decode",)},
     unjudged=_UNJUDGED,
 )

@@ -84,8 +84,8 @@ def _captured(task: dict[str, Any]) -> Iterator[_Work]:
             continue
         for variant in task.get("variants") or [{}]:
             changed = {key: constant for key, constant in variant.items() if key in launch.options}
-            launch_here = type(launch)(launch.kernel, launch.arguments, {**launch.options, **changed})
-            head = {"task": task["id"], "launch": number, "kernel": name, "variant": variant}
+            launch_here = type(launch)(launch.kernel, launch.arguments, {**launch.options, **changed}, launch.group)
+            head = {"task": task["id"], "launch": number, "kernel": name, "variant": variant, "group": launch.group}
             yield _Work({**head, "constants": _plain(launch_here.options)}, launch_here, task["until"])
 
 

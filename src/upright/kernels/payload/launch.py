@@ -12,6 +12,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
+from .standins import tried
 from .tensors import DTYPES, FakeTensor, NotKnownError
 
 
@@ -22,6 +23,8 @@ class Launch:
     kernel: Any
     arguments: tuple[Any, ...]
     options: dict[str, Any]
+    group: int | None = None
+    """Of an autotuned kernel: launches of one group are the configurations that one is chosen from."""
 
 
 @dataclass
@@ -40,7 +43,7 @@ def capture(module: str, launcher: str, arguments: Mapping[str, Any]) -> list[La
     launches: list[Launch] = []
 
     def note(kernel: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
-        launches.append(Launch(kernel, args, options))
+        launches.append(Launch(kernel, args, options, tried.group if tried.configurations is not None else None))
 
     function: Callable[..., Any] = space[launcher]
     original = JITFunction.run

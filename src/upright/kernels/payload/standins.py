@@ -54,17 +54,50 @@ def lazily(module: str, name: str) -> Any:
         return Missing(f"{name} cannot be loaded: {error}")
 
 
-def autotuned(kernel: str, configurations: int | None) -> Callable[[Any], Any]:
-    """In place of @triton.autotune: the choice is made by timing on the GPU, so it cannot be known here."""
+class Tried:
+    """Which of an autotuned kernel's launches is made just now."""
 
-    class Autotuned:
-        def __getitem__(self, _grid: object) -> NoReturn:
-            count = f"{configurations} configurations" if configurations else "configurations"
-            raise NotKnownError(
-                f"{kernel} is autotuned: which of its {count} runs is decided by timing them on the GPU"
-            )
+    group = 0
+    configurations: int | None = None
 
-    return lambda _function: Autotuned()
+
+tried = Tried()
+
+
+class Autotuned:
+    """In place of @triton.autotune: launches every configuration once, where a GPU would time them and keep one."""
+
+    def __init__(self, name: str, function: Any, configurations: Callable[[], Any] | None) -> None:
+        self.name, self.fn, self._configurations = name, function, configurations
+        self.arg_names = getattr(function, "arg_names", ())
+
+    def __getitem__(self, grid: object) -> Callable[..., None]:
+        return lambda *args, **options: self.run(*args, grid=grid, warmup=False, **options)
+
+    def run(self, *args: Any, grid: object, warmup: bool, **options: Any) -> None:
+        tried.group += 1
+        configurations = self._known()
+        try:
+            tried.configurations = len(configurations)
+            for one in configurations:
+                chosen = {**one.kwargs, "num_warps": one.num_warps, "num_stages": one.num_stages}
+                self.fn.run(*args, grid=grid, warmup=warmup, **{**options, **chosen})
+        finally:
+            tried.configurations = None
+
+    def _known(self) -> list[Any]:
+        try:
+            found = list(self._configurations()) if self._configurations is not None else []
+        except Exception:  # the engine's own expression: it may ask a GPU
+            found = []
+        if found and all(hasattr(one, "kwargs") and hasattr(one, "num_warps") for one in found):
+            return found
+        count = f"{len(found)} configurations" if found else "configurations"
+        raise NotKnownError(f"{self.name} is autotuned: which of its {count} runs is decided by timing them on the GPU")
+
+
+def autotuned(name: str, configurations: Callable[[], Any] | None = None) -> Callable[[Any], Autotuned]:
+    return lambda function: Autotuned(name, function, configurations)
 
 
 class Settings:
@@ -105,6 +138,15 @@ class Cuda:
         raise NotKnownError(f"torch.cuda.{name} is not known without a GPU")
 
 
+class TorchVersion:
+    """A build for NVIDIA's GPUs; of which CUDA is not said."""
+
+    hip = xpu = None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NotKnownError(f"torch.version.{name} is not known without torch")
+
+
 class Torch:
     """The few things of torch that launchers use before they launch."""
 
@@ -113,6 +155,7 @@ class Torch:
     dtype = Dtype
     device = TensorDevice
     cuda = Cuda()
+    version = TorchVersion()
 
     def __getattr__(self, name: str) -> Any:
         if name in DTYPES:

@@ -107,6 +107,12 @@ class FakeTensor:
     def to(self, dtype: Dtype) -> FakeTensor:
         return FakeTensor(dtype.name, self.shape, self.strides)
 
+    def new_empty(self, *shape: Any, dtype: Dtype | None = None) -> FakeTensor:
+        lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        return FakeTensor((dtype or self.dtype).name, lengths)
+
+    new_zeros = new_empty
+
     def view(self, *shape: Any) -> FakeTensor:
         if len(shape) == 1 and isinstance(shape[0], Dtype):
             return self.to(shape[0])
