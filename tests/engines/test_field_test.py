@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,13 +53,19 @@ def test_killed_ten_times_it_comes_to_its_end(llama_server: Path, tiny_model: Pa
     told, talk = running.communicate(timeout=600)
     assert running.returncode in (0, 1), talk
     test = json.loads(told)
+    assert 0 < test["interruptions"] <= KILLS, "a kill before the first step, or between two, cut nothing off"
+    comes_to_its_end(test, environment, bundle)
+
+
+def comes_to_its_end(test: dict[str, Any], environment: dict[str, str], bundle: Path) -> None:
+    """Each step once and done, one folder, one bundle, no engine left, and rows for the catalogue."""
+    home = Path(environment["UPRIGHT_HOME"])
     names = [outcome["step"] for outcome in test["outcomes"]]
     assert sorted(names) == sorted({step["name"] for step in test["steps"]}), "each step once"
     assert {outcome["ending"] for outcome in test["outcomes"]} == {"done"}, test["outcomes"]
-    assert 0 < test["interruptions"] <= KILLS, "a kill before the first step, or between two, cut nothing off"
-    assert [path.name for path in tmp_path.glob("*bundle*")] == [bundle.name]
+    assert [path.name for path in bundle.parent.glob("*bundle*")] == [bundle.name]
     assert len(from_json(FieldBundle, bundle.read_bytes()).statements) == 1
-    assert list((home / "field-tests").iterdir()) == [folder.parent]
+    assert [path.name for path in (home / "field-tests").iterdir()] == ["field-test-1"]
     listed = subprocess.run([*command(), "ps", "--json"], env=environment, capture_output=True, text=True, check=True)
     assert {deployment["state"] for deployment in json.loads(listed.stdout)} == {"stopped"}
     engines = subprocess.run(["pgrep", "-f", str(home)], capture_output=True, text=True, check=False)
