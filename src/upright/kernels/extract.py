@@ -288,8 +288,8 @@ def _decorator(node: ast.expr, function: str) -> ast.expr | None:
 
 
 def _configurations(node: ast.expr) -> ast.expr | None:
-    """What @triton.autotune chooses from, as it is written."""
-    if not isinstance(node, ast.Call):
+    """What @triton.autotune chooses from, as it is written; None where it throws some away by a function of its own."""
+    if not isinstance(node, ast.Call) or any(child.arg == "prune_configs_by" for child in node.keywords):
         return None
     named = (child.value for child in node.keywords if child.arg == "configs")
     return next(named, node.args[0] if node.args else None)
