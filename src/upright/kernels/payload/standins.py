@@ -54,14 +54,14 @@ def lazily(module: str, name: str) -> Any:
         return Missing(f"{name} cannot be loaded: {error}")
 
 
-class Tried:
+class ConfigurationTried:
     """Which of an autotuned kernel's launches is made just now."""
 
     group = 0
     configurations: int | None = None
 
 
-tried = Tried()
+tried = ConfigurationTried()
 
 
 class Autotuned:
