@@ -61,7 +61,7 @@ def grouped(in_home: Callable[[Path], Upright], tmp_path_factory: pytest.TempPat
 def trace_file(folder: Path, sessions: int) -> Path:
     each = TraceSession(shared_tokens=800, turns=TURNS)
     trace = AgentTrace(title="eight turns, one of them compacted", source="a test", sessions=(each,) * sessions)
-    (folder / "trace.json").write_text(trace.model_dump_json())
+    (folder / "trace.json").write_text(trace.to_json())
     return folder / "trace.json"
 
 

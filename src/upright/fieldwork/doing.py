@@ -14,7 +14,7 @@ from upright.benchmarking.sweep import SweepRequest, SweepWatch
 from upright.benchmarking.workload import workloads
 from upright.errors import LaunchError
 from upright.fetching import fetch
-from upright.fieldwork.figures import SHORT_TOKENS, memory_figures, rung_answers, speed_figures
+from upright.fieldwork.figures import SHORT_TOKENS, climbed_words, memory_figures, rung_answers, speed_figures
 from upright.host import LocalHost
 from upright.launching import restart, status, stop
 from upright.launching.locks import trying
@@ -73,7 +73,12 @@ def _probe(case: StepCase) -> StepDone:
     box = probe(LocalHost())
     case.keep_box(box)
     wanting = {setting.name: setting.verdict for setting in box.settings if setting.verdict == "attention"}
-    return StepDone(f"{len(box.gpus)} GPUs, {len(box.engines)} engines", answers=dict(wanting))
+    found = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in _found(box).items())
+    return StepDone(found, answers=dict(wanting))
+
+
+def _found(box: Box) -> dict[str, int]:
+    return {"GPU": len(box.gpus), "engine": len(box.engines)}
 
 
 def _kernels(case: StepCase) -> StepDone:
@@ -156,8 +161,9 @@ def _prove(case: StepCase) -> StepDone:
     directory = standing(case)
     evidence = climb(directory, to=PROVED_TO, tell=case.tell, budget_seconds=case.seconds)
     failed = next((one for one in evidence.observations if one.verdict == "failed"), None)
-    why = f"{failed.rung}, {failed.probe}: {failed.reason}" if failed else f"climbed {', '.join(evidence.rungs)}"
-    return StepDone(why, passed=failed is None, answers=rung_answers(evidence))
+    answers = rung_answers(evidence)
+    why = f"{failed.rung}, {failed.probe}: {failed.reason}" if failed else climbed_words(answers)
+    return StepDone(why, passed=failed is None, answers=answers)
 
 
 def _bench(case: StepCase) -> StepDone:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from upright.records.benchmark import Benchmark, Cell
 from upright.records.evidence import Evidence
@@ -51,6 +51,14 @@ def speed_figures(benchmark: Benchmark, plan: Plan) -> Iterator[FieldFigure]:
 def rung_answers(evidence: Evidence) -> dict[str, str]:
     """The verdict of each rung."""
     return {rung: evidence.rung_verdict(rung) for rung in evidence.rungs}
+
+
+def climbed_words(answers: Mapping[str, str]) -> str:
+    """`climbed boot, smoke; skipped: task, clients`: what the time left out was not climbed."""
+    climbed = ", ".join(rung for rung, verdict in answers.items() if verdict == "passed")
+    others = {verdict: [rung for rung in answers if answers[rung] == verdict] for verdict in answers.values()}
+    rest = [f"{verdict}: {', '.join(rungs)}" for verdict, rungs in others.items() if verdict != "passed"]
+    return "; ".join([f"climbed {climbed or 'nothing'}", *rest])
 
 
 def _decode(plan: Plan, prompt_tokens: int) -> Rate | None:

@@ -24,9 +24,13 @@ def known_least(plan: Plan) -> tuple[bool, bool, float]:
 
 
 def known_words(plan: Plan) -> str:
-    """`decode 60 tok/s (49-70, derived), KV cache 156,816 tokens (133,296-180,336)`."""
+    """`decode 60 tok/s (49-70, derived), KV cache 156,816 tokens (133,296-180,336)`.
+
+    In system RAM an engine takes what was asked for, and not all that there is room for.
+    """
     kv, speed = plan.kv, plan.speed
-    pool = f"KV cache {tokens(kv.capacity_tokens)} tokens"
+    in_ram = any(line.term == "kv_cache" and line.device == "host" for line in plan.ledger)
+    pool = f"{'room for a ' if in_ram else ''}KV cache {'of ' if in_ram else ''}{tokens(kv.capacity_tokens)} tokens"
     if kv.low_tokens != kv.high_tokens:
         pool += f" ({tokens(kv.low_tokens)}-{tokens(kv.high_tokens)})"
     if speed is None:

@@ -52,6 +52,10 @@ def wrong_lines(test: FieldTest) -> Iterator[str]:
             yield ""
             yield head
             yield from (f"  {_ended(outcome)}" for outcome in rest)
+    if proofs := [outcome for outcome in test.outcomes if outcome.ending == "done" and _left_out(test, outcome)]:
+        yield ""
+        yield "Not all of it was proved"
+        yield from (f"  {_ended(outcome)}" for outcome in proofs)
     yield ""
     yield "Claims"
     yield from (f"  {check.verdict}: {check.claim} ({check.why})" for check in test.checks)
@@ -60,6 +64,13 @@ def wrong_lines(test: FieldTest) -> Iterator[str]:
         yield ""
         yield "As planned, or not planned"
         yield from (f"  {_line(one)}" for one in right)
+
+
+def _left_out(test: FieldTest, outcome: FieldOutcome) -> bool:
+    """A proof with a rung that was neither climbed nor failed."""
+    return test.step(outcome.step).action == "prove" and any(
+        verdict != "passed" for verdict in outcome.answers.values()
+    )
 
 
 def _ended(outcome: FieldOutcome) -> str:

@@ -23,12 +23,15 @@ class ProbeCost:
     prompt_tokens: int = 0
     answer_tokens: int = 0
     seconds: float = 0.0
+    shared_tokens: int = 0
+    """Tokens that were sent before, which a server that keeps no prefixes reads again."""
 
     def __add__(self, other: ProbeCost) -> ProbeCost:
         return ProbeCost(
             self.prompt_tokens + other.prompt_tokens,
             self.answer_tokens + other.answer_tokens,
             self.seconds + other.seconds,
+            self.shared_tokens + other.shared_tokens,
         )
 
 
@@ -46,6 +49,8 @@ class Rates:
     decode: float | None = None
     prompt_tokens: int = 0
     """The prompt that prefill was measured on."""
+    reads_again: bool = False
+    """Whether a text that was just read took as long the second time: no prefix is kept."""
 
     def learn(self, *, prefill: float | None = None, decode: float | None = None, prompt_tokens: float = 0) -> None:
         """The latest measurement counts: a longer prompt is the better witness for a longer one."""
@@ -56,7 +61,7 @@ class Rates:
     def seconds(self, cost: ProbeCost) -> float | None:
         """None if a rate that is needed is not known yet."""
         total = cost.seconds
-        for tokens, rate in ((cost.prompt_tokens, self.prefill), (cost.answer_tokens, self.decode)):
+        for tokens, rate in ((self._read(cost), self.prefill), (cost.answer_tokens, self.decode)):
             if tokens and not rate:
                 return None
             total += tokens / rate if rate else 0
@@ -68,9 +73,12 @@ class Rates:
         seconds = self.seconds(cost)
         if seconds is None or seconds == 0:
             return seconds
-        reading = cost.prompt_tokens / self.prefill if self.prefill else 0.0
+        reading = self._read(cost) / self.prefill if self.prefill else 0.0
         far = cost.prompt_tokens > _FARTHEST * self.prompt_tokens
         return None if far or reading < _READING_SHARE * seconds else seconds
+
+    def _read(self, cost: ProbeCost) -> int:
+        return cost.prompt_tokens + (cost.shared_tokens if self.reads_again else 0)
 
 
 @dataclass(frozen=True)

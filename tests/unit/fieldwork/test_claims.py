@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from upright.fieldwork.claims import checks, claims
+from upright.fieldwork.figures import climbed_words
+from upright.fieldwork.wrong import wrong_lines
 from upright.records.first_hour import Ending, FieldAction, FieldFigure, FieldOutcome, FieldStep, FieldTest
 
 README = Path(__file__).parents[3] / "README.md"
@@ -100,3 +102,14 @@ def test_weights_and_clients() -> None:
     assert verdict(field_test(ended("fetch")), "weights of hundreds of gigabytes")[0] == "not judged"
     assert verdict(field_test(ended("prove", "vllm", answers={"clients": "passed"})), "clients")[0] == "held"
     assert verdict(field_test(ended("prove", "vllm", answers={"clients": "failed"})), "clients")[0] == "wrong"
+
+
+def test_a_rung_that_the_time_left_out_was_not_climbed() -> None:
+    answers = {"boot": "passed", "context": "passed", "task": "skipped", "clients": "skipped"}
+    assert climbed_words(answers) == "climbed boot, context; skipped: task, clients"
+    test = field_test(ended("prove", "vllm", answers=answers, why=climbed_words(answers)))
+    lines = list(wrong_lines(test))
+    told = lines[lines.index("Not all of it was proved") + 1]
+    assert told == "  prove vllm: climbed boot, context; skipped: task, clients"
+    whole = field_test(ended("prove", "vllm", answers={"boot": "passed"}, why="climbed boot"))
+    assert "Not all of it was proved" not in list(wrong_lines(whole))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from upright.proving.estimating import Group, ProbeCost, Rates, Timed, choose, told_total
 from upright.proving.ladder import planned
 from upright.proving.power import rate_ruled_out, samples_to_see
 from upright.proving.prompts import prompt_set
+from upright.proving.rungs.context import notice_reading
 
 
 def test_the_two_gpu_box_of_the_seeds_in_half_an_hour() -> None:
@@ -89,3 +92,28 @@ def test_a_prompt_is_told_up_to_four_times_the_one_that_was_measured() -> None:
     assert rates.witnessed(ProbeCost(prompt_tokens=4000)) == 40
     assert rates.witnessed(ProbeCost(prompt_tokens=4001)) is None
     assert rates.witnessed(ProbeCost(prompt_tokens=1000, answer_tokens=100)) is None, "mostly an answer"
+
+
+def test_where_no_prefix_is_kept_a_text_is_read_for_every_question() -> None:
+    """vLLM on a CPU took 217 s of a proof's 115: four questions on 8,192 tokens were counted as one reading."""
+    rates = Rates()
+    rates.learn(prefill=400, decode=40, prompt_tokens=4096)
+    first = ProbeCost(prompt_tokens=4096, answer_tokens=8, shared_tokens=4096)
+    walk = sum((ProbeCost(prompt_tokens=64, answer_tokens=8, shared_tokens=8192) for _ in range(3)), first)
+    assert rates.seconds(walk) == pytest.approx(11.5, abs=0.1)
+    rates.reads_again = True
+    assert rates.seconds(walk) == pytest.approx(83.2, abs=0.1)
+    assert rates.witnessed(walk) is not None
+
+
+@pytest.mark.parametrize(
+    ("second", "cached", "again"), [(4.1, None, True), (2.5, 0.0, True), (0.3, None, False), (4.1, 2000.0, False)]
+)
+def test_the_second_question_on_a_text_tells(second: float, cached: float | None, again: bool) -> None:
+    rates, notes = Rates(), dict[str, object]()
+    stand = SimpleNamespace(rates=rates, notes=notes)
+    for seconds in (4.0, second):
+        measured = {"first_seconds": seconds} | ({"cached_tokens": cached} if cached is not None else {})
+        seen = SimpleNamespace(measured=measured, response={})
+        notice_reading(stand, seen, 2048)  # type: ignore[arg-type]
+    assert rates.reads_again is again

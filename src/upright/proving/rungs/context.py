@@ -26,6 +26,8 @@ _ASIDE_TOKENS = 40
 _SENTENCE_TOKENS = 14.0
 """Until it is measured (assumed)."""
 _ANSWER_TOKENS = 8
+_READ_AGAIN = 0.5
+"""Of the time to the first token on a new text: what was read anew takes about as long, what was kept a small part."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ def _walk(needles: Needles, length: int, new_tokens: int) -> list[Probe]:
     probes: list[Probe] = []
     for depth in needles.depths:
         place = _Place(f"needle {length} depth {depth}", "needle", length)
-        cost = ProbeCost(prompt_tokens=32 if probes else new_tokens, answer_tokens=_ANSWER_TOKENS)
+        new = 32 if probes else new_tokens
+        cost = ProbeCost(prompt_tokens=new, answer_tokens=_ANSWER_TOKENS, shared_tokens=max(0, length - new))
         probes.append(_needle(place, depth, cost, f"{length:,} tokens"))
     for number, question in enumerate(needles.follow_ups, start=1):
         place = _Place(f"{question.check} {number} after {length}", question.check, length)
@@ -68,7 +71,7 @@ def _walk(needles: Needles, length: int, new_tokens: int) -> list[Probe]:
 def _full(needles: Needles, context: int, users: int) -> list[Probe]:
     """Questions while other requests keep the rest of the cache full."""
     place = _Place("full cache needle", "full cache", context, full=True)
-    cost = ProbeCost(prompt_tokens=context * max(users - 1, 0) + 32, answer_tokens=_ANSWER_TOKENS)
+    cost = ProbeCost(context * max(users - 1, 0) + 32, _ANSWER_TOKENS, shared_tokens=context)
     probes = [_needle(place, needles.depths[0], cost, "full cache")]
     for number, question in enumerate(needles.follow_ups, start=1):
         place = _Place(f"full cache {question.check} {number}", "full cache", context, full=True)
@@ -136,7 +139,7 @@ def _follow_up(place: _Place, question: Question | Dialogue, group: str) -> Prob
 
         return _ask(stand, place, question.ask, question.max_tokens, judge)
 
-    cost = ProbeCost(prompt_tokens=64, answer_tokens=question.about_tokens)
+    cost = ProbeCost(prompt_tokens=64, answer_tokens=question.about_tokens, shared_tokens=place.length)
     return Probe(place.check, place.name, ask, cost, group)
 
 
@@ -176,6 +179,7 @@ def _ask(
         stand.notes["shorter"] = True
         return _ask(stand, place, question, max_tokens, judge, before)
     _learn(stand, seen, needles, count)
+    notice_reading(stand, seen, place.length)
     made = {"seed": stand.seed, "sentences": len(text.sentences), "hidden": stand.notes["hidden"], "first": count}
     return seen.model_copy(update={"request": {**seen.request, "long_text": made}})
 
@@ -203,6 +207,17 @@ def _learn(stand: Stand, seen: Observation, needles: Needles, count: int) -> Non
     if tokens and seen.guard is None and seen.verdict != "failed" and count > stand.notes.get("witness", 0):
         stand.notes["witness"] = count
         stand.notes["per_sentence"] = (tokens - _ASIDE_TOKENS - _declared_tokens(stand, needles)) / count
+
+
+def notice_reading(stand: Stand, seen: Observation, length: int) -> None:
+    """The second question on a text is answered sooner, unless the server keeps no prefixes and reads it all again."""
+    first = seen.measured.get("first_seconds")
+    if first is None or seen.response is None:
+        return
+    before = stand.notes.setdefault("first seconds", {}).setdefault(length, first)
+    if before is not first:
+        kept = seen.measured.get("cached_tokens", 0) > 0
+        stand.rates.reads_again = not kept and first > _READ_AGAIN * before
 
 
 def _with_full_cache(stand: Stand, slot: Slot, asked: SentQuestion, judge: Judge) -> Observation:
