@@ -31,7 +31,7 @@ _LONGEST_SENTENCE = 1000
 _SHOWN_CHARACTERS = 2000
 _END_LINES = 100
 """They are looked at whatever came before them."""
-_STEPS_AT_FIRST = 10_000_000
+_STEPS_AT_FIRST = 12_000_000
 """What looking may cost, counted in characters that a pattern goes over; each byte of the log adds some more."""
 _STEPS_A_BYTE, _STEPS_A_LINE, _STEPS_A_SENTENCE, _STEPS_A_NEEDLE = 3, 4, 60, 40
 _STEPS_A_LOOK, _STEPS_A_PATTERN = 3000, 1000
