@@ -84,7 +84,8 @@ def _line(one: StepFigure) -> str:
         return f"{one.step}, {figure.what}: {measured} measured, nothing planned"
     band = ""
     if figure.low is not None and figure.high is not None and figure.low != figure.high:
-        band = f" ({_amount(figure.low, figure.unit)} to {_amount(figure.high, figure.unit)})"
+        low = f"{_amount(figure.low, figure.unit)} to " if figure.low else "at most "
+        band = f" ({low}{_amount(figure.high, figure.unit)})"
     off = f", {figure.error:+.0%}" if figure.error is not None else ""
     return f"{one.step}, {figure.what}: {measured} measured, {_amount(figure.planned, figure.unit)} planned{band}{off}"
 
