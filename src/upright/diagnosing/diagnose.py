@@ -82,10 +82,10 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     if not known and (cut := cut_short(seen, catalog.failures())):
         cause, known, failed, pieces = cut, True, True, (cut.first,)
         hits.insert(0, cut)
-    report = told(seen, hits, catalog.failures()) if stood is None else None
-    if report is not None and (cause is None or not known or TELLING[report.row.tells] < TELLING[cause.row.tells]):
-        cause, known, failed, pieces = report, True, True, (report.first,)
-        hits = [report, *(hit for hit in hits if hit.row is not report.row)]
+    report = told(seen, hits, catalog.failures()) if stood is None else []
+    if report and (cause is None or not known or TELLING[report[0].row.tells] < TELLING[cause.row.tells]):
+        cause, known, failed, pieces = report[0], True, True, (report[0].first,)
+        hits = [*report, *(hit for hit in hits if hit.row not in [spoken.row for spoken in report])]
     return Diagnosis(
         subject=subject,
         engine=engine,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from upright.catalog.rows.failure import TELLING, FailureRow
 from upright.diagnosing import lines, marks
+from upright.diagnosing.complaints import read_report
 from upright.diagnosing.scan import HEAD_BYTES, Hit, Scan
 from upright.records.diagnosis import Sighting
 
@@ -19,6 +20,7 @@ LONGEST_REPORT = 6_000
 _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2,}")
 _FEWEST_WORDS = 3
+_MOST_LIKELY = 3
 _MODEL_NAME = re.compile(
     r"(?i)\b((?:kimi|qwen|glm|deepseek|minimax|nemotron|gemma|mistral|ernie|step-?\d|gpt-oss)[\w.]*(?:-[\w.]+)*?)"
     r"-(?:thinking|reasoning|flash|vision|vl|omni|audio|draft|chat|speculator)\b"
@@ -32,21 +34,39 @@ _PROGRAMS = re.compile(
 """How programs begin a line and people do not."""
 
 
-def told(seen: Scan, hits: Sequence[Hit], rows: Iterable[FailureRow]) -> Hit | None:
-    """None if it is too long for a report, mostly a program's, or tells of nothing that a row knows."""
+def told(seen: Scan, hits: Sequence[Hit], rows: Iterable[FailureRow]) -> list[Hit]:
+    """The likeliest first, then what is told as plainly. Nothing if it is too long for a report, mostly a program's, or
+    tells of nothing that a row knows."""
     if not seen.head.strip() or seen.bytes > HEAD_BYTES:
-        return None
+        return []
     written = [line for line in seen.head[:LONGEST_REPORT].splitlines() if line.strip()]
     own = [line for line in written if _is_a_persons(line)]
     report = _MODEL_NAME.sub(r"\1", _SPACES.sub(" ", " ".join(own)).strip())
     if 2 * len(own) < len(written) or len(_WORD.findall(report)) < _FEWEST_WORDS:
-        return None
-    speaking = [row for row in rows if row.where == "words" and row.matches(report)]
+        return []
+    speaking = _speaking([row for row in rows if row.where == "words"], own)
     slow = [hit for hit in hits if hit.row.severity == "slow"]
     if slow and all(TELLING[row.tells] >= TELLING[slow[0].row.tells] for row in speaking):
-        return slow[0]
-    row = min(speaking, key=lambda row: TELLING[row.tells], default=None)
-    return Hit(row, _sighting(row, seen), {}, 1) if row is not None else None
+        return slow[:1]
+    likely = [row for row in speaking if row.tells == speaking[0].tells][:_MOST_LIKELY]
+    return [Hit(row, _sighting(row, seen), {}, 1) for row in likely]
+
+
+def _speaking(rows: Sequence[FailureRow], own: Sequence[str]) -> list[FailureRow]:
+    """The most telling first; a row that one sentence bears out goes before one that takes several."""
+    report = read_report([_MODEL_NAME.sub(r"\1", line) for line in own])
+    complaints = [_SPACES.sub(" ", sentence) for sentence in report.complaints]
+    together, everything = " ".join(complaints), " ".join((*complaints, *report.setting))
+    ranked: list[tuple[tuple[int, int, int], FailureRow]] = []
+    for row in rows:
+        at = next((number for number, sentence in enumerate(complaints) if row.matches(sentence)), None)
+        if at is not None:
+            ranked.append(((0, TELLING[row.tells], 0), row))
+        elif row.matches(together):
+            ranked.append(((0, TELLING[row.tells], 1), row))
+        elif row.matches(everything):
+            ranked.append(((1, TELLING[row.tells], 0), row))
+    return [row for _, row in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def _is_a_persons(line: str) -> bool:

@@ -1,0 +1,161 @@
+"""What somebody wrote -> the sentences that complain, apart from those that only tell of the machine.
+
+A report names its command, its machine, what was tried in vain and what works, beside what went wrong. A word there is
+no symptom: who writes that it "also happens without MTP" does not say that MTP breaks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+_LABEL = re.compile(
+    r"^\W{0,4}(?:(?:my|our|the|your) )?(?:current |full |exact |test )?(?:OS|operating system|GPUs?|CPU|driver|nvidia\W?smi|cuda|rocm"
+    r"|python|py ?torch|torch|vllm|sglang|llama\.cpp|ollama|transformers|flash-?infer|triton|versions?|name and version|models?"
+    r"|model name|hardware|environment|env|config(?:uration)?|settings?|platform|images?|containers?|kernel|RAM|memory|runtime"
+    r"|backends?|commands?(?: line)?|launch(?:ed)?(?: with| command)?|engine|client|quanti[sz]ation|deployment|set-?up|nodes?"
+    r"|system(?: info)?|docker image|machine|topology|network|software|parameters|flags|args|arguments|compute)"
+    r"\W{0,3} ?[:=：](?!//)",
+    re.IGNORECASE,
+)
+"""How people begin a line that tells what they have."""
+_COMMAND = re.compile(
+    r"^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ +)*(?:\$ |sudo |\./|(?:/[\w.-]+)+/[\w.-]+ |vllm serve|sglang serve|python3? |docker |podman "
+    r"|llama-(?:server|cli|bench)(?:\.exe)? +-|numactl |torchrun |ray start|pip3? install|uv |trtllm-serve |curl |export |ktransformers )"
+    r"|^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ *){2,}$|^\s*-{1,2}[a-z][\w-]*(?:[ =]\S+)?(?: +-{1,2}[a-z][\w-]*(?:[ =]\S+)?)+\s*\\?$"
+)
+_ONE_FLAG = re.compile(r"(?<![\w-])-{1,2}[a-zA-Z][\w.-]*(?:[ =](?!-)(?:'[^']*'|\"[^\"]*\"|[\w./:,{}\[\]=*|()-]+))?")
+_ENDS = re.compile(r"(?<=[.!?;])[)\"'*`]{0,2}\s+(?=[\"'`*(\[]{0,2}[A-Z0-9\u4e00-\u9fff]|[-–—] )|(?<=[。！？；])\s*|\n+")
+_PLAINT = (
+    r"crash\w*|fail\w*|errors?\b|broken?|breaks?|dies\b|died|abort\w*|assert\w*|seg\w*fault\w*|exception|exhaust\w*|collaps\w*"
+    r"|illegal|refus\w+|unable|impossible|hang\w*|hung|stuck|stick\w*|freez\w+|froze\w*|dead-?lock\w*|unresponsive|wedge\w*|stall\w*"
+    r"|slow\w*|regress\w*|degrad\w*|drop\w*|decays?|poor|worse|bad\b|low\b|lower\b|high\b|unusabl\w+|leak\w*|grow\w*|balloon\w*|OOM\w*"
+    r"|out of|not enough|exceed\w*|overflow\w*|insufficient|killed?|restart\w*|reboot\w*|reset\w*|lost|lose\w*|missing|empty|blank|null\b"
+    r"|wrong\w*|incorrect\w*|garbage|garbled|gibberish|nonsens\w*|corrupt\w*|incoherent|repeat\w*|repetit\w+|loop\w*|endless\w*|infinit\w+"
+    r"|meaningless|unreadable|nan\b|!!!|\?\?\?|truncat\w*|malformed|invalid|ignor\w*|silent\w*|unexpected\w*|unstable|mismatch\w*"
+    r"|diverg\w+|differ\w*|inconsisten\w+|duplicat\w*|reject\w*|time[ds]?[ -]?out\w*|disconnect\w*|unreachable|denied|forbidden"
+    r"|problems?\b|issues?\b|bugs?\b|trouble|fault\w*|instead of|falls? back|fell|never|nothing|cannot|can't|can not|could not|couldn't"
+    r"|does ?n[o']t|do not|don't|did ?n[o']t|is ?n[o']t|are ?n[o']t|was ?n[o']t|won't|not\b|no longer|no (?!\w+ing)\w+|without any"
+    r"|only|but\b|however|unsupported|undefined|panic|stops?\b|stopped|too (?:long|large|many|small)|takes? \d|half|halves|spik\w+|throttl\w*|raises?"
+    r"|throws?|\b[45]\d\d\b|[ĠĊ]|</?\w*think|<\|?tool|leaves?|cut\b|raw\b|exclud\w+|inability|inaccura\w+|accura\w+|hallucinat\w*"
+    r"|报错|失败|崩溃|卡|慢|乱码|不|无法|错误|重复|异常|溢出|泄漏|为啥|为什么"
+)
+_COMPLAINS = re.compile(rf"(?:(?<![A-Za-z])(?:{_PLAINT}))", re.IGNORECASE)
+_IN_VAIN = re.compile(
+    r"\b(?:no|zero|little) (?:effect|change|difference|luck|success|avail|improvement|help)\b|\b(?:did|does|do|has|have|had|was|were|is|are)"
+    r"(?:n't| not) (?:\w+ )?(?:help\w*|resolv\w+|fix\w*|solv\w+|chang\w+|matter|improv\w+|work around|make (?:any |a )?difference)"
+    r"|\bnone of (?:it|them|these|those|this|that|which)\b|\bnothing (?:helps?|helped|works|worked|changed|changes)\b|\bto no avail\b"
+    r"|\b(?:same|identical) (?:issue|problem|error|result|behaviou?r|crash|output|thing|failure)s?\b.{0,40}\b(?:with|without|on|if|when|after|using)\b"
+    r"|\b(?:also|still) (?:happen|occur|reproduc|fail|crash|hang|persist|present)\w*,? (?:with|without|on|if|when|after|in|even)\b"
+    r"|\b(?:issue|problem|error|bug|crash|hang|it) (?:still )?(?:persists|remains)\b|\b(?:can be|is|was|were|are|been) ruled out\b|\bruling out\b"
+    r"|\b(?:is|was|are|were|it's|it is)(?:n't| not) (?:\w+ ){0,2}(?:related|caused|due|specific|limited|because|an? (?:\w+ ){0,3}(?:problem|issue|error|matter)"
+    r"|the (?:issue|cause|problem|reason|culprit))|\bunrelated to\b|\bnot (?:an? )?(?:\w+ ){0,3}(?:issue|problem)\b|\bso that wasn't\b",
+    re.IGNORECASE,
+)
+"""What was tried, or looked at, and is not the reason."""
+_TRIED = re.compile(
+    r"^\W{0,4}(?:so |then |and |but )?(?:(?:I|we)(?:'ve| have)? )?(?:also |already |even )*(?:tried|tested with|experimented with)\b", re.IGNORECASE
+)
+_FALLS = re.compile(
+    r"\b(?:crash\w*|fail\w*|hang\w*|hung|stuck|freez\w+|slow\w*|garbage|gibberish|wrong|OOM\w*|unusabl\w+|unable|can ?not|can't|broken?|breaks?|errors?"
+    r"|not working|does ?n[o']t)\b",
+    re.IGNORECASE,
+)
+_WORKS = re.compile(
+    r"\b(?:works?|working|worked|runs?|running|is|are|was|were|behaves?|loads?|stays?|performs?) (?:\w+ )?(?:fine|well|correctly|perfectly|normally|great|ok|okay|healthy|expected"
+    r"|properly|without (?:any )?(?:issues?|problems?|errors?|trouble))\b|\b(?:does|do|did)(?:n't| not) (?:show|have|exhibit|suffer|crash|hang|reproduce)\b"
+    r"|\b(?:is|are|was|were|looks?|appears?|seems?|remains?|stays?) (?:\w+ )?(?:healthy|plenty|idle and fine)\b|\bplenty of free\b|: stable\b",
+    re.IGNORECASE,
+)
+_TELLS_BY_WORKING = re.compile(
+    r"\b(?:without|disabl\w+|off\b|remov\w+|revert\w*|roll\w*|downgrad\w*|older|previous|earlier|last|until|before|prior|since|instead|single|one|1|first"
+    r"|small\w*|short\w*|but|only|if|when|fix\w*|after|once|initial\w*|v?\d+\.\d+|b\d{4}|low\w*|unquanti[sz]ed|bf16|bfloat16)\b",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(
+    r"[,(]?\s*\b(?:even (?:with|when|after|without|on)|regardless of|no matter|with (?:and|or) without|irrespective of|whether or not|unlike"
+    r"|in contrast to|as opposed to|(?:reads|looks|behaves) (?:exactly|just) like|(?:both )?with or without|either with)\b[^.;)]*",
+    re.IGNORECASE,
+)
+_ABSENT = re.compile(
+    r"\b(?:no|w/o|not using(?: any)?|without(?! (?:it|this|that|the flag|any)\b)|disabled?|(?:is|are|was|were) (?:off|disabled)) "
+    r"(?:MTP|EAGLE\d?|specul\w+(?: decoding)?|LM ?Cache|hi-?cache|prefix[- ]cach\w+|NV ?Link|docker|ray|cuda ?graphs?|tensor parallel\w*"
+    r"|RDMA|Infini[Bb]and|quanti[sz]ation|LoRA|off-?load\w*|P2P|flash[- ]?attention|custom all-?reduce|expert parallel\w*|MCP|thinking)\b",
+    re.IGNORECASE,
+)
+_COLON = re.compile(r"(?<=\w): ")
+_WRAPPED_FROM = 60
+"""A line as long as that, and without an end, goes on in the next one."""
+_FEWEST_WORDS = 4
+
+
+class Report(NamedTuple):
+    """What somebody wrote, by what it is for."""
+
+    complaints: tuple[str, ...]
+    """Sentences in which something goes wrong."""
+    setting: tuple[str, ...]
+    """Sentences that tell what they have and do."""
+
+
+def read_report(lines: Sequence[str]) -> Report:
+    """What was tried in vain, what works and what was only typed is left out."""
+    complaints, setting = [], []
+    for line in _paragraphs(lines):
+        if _COMMAND.search(line) and not _speaks(line):
+            continue
+        for sentence in filter(None, map(str.strip, _ENDS.split(line))):
+            kept = _kept(_without_asides(sentence))
+            if kept:
+                (complaints if _is_complaint(kept) else setting).append(kept)
+    return Report(tuple(complaints), tuple(setting))
+
+
+def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
+    """Lines, put together where one was broken because it was long."""
+    pending = ""
+    for line in lines:
+        if pending and not (_goes_on(pending) and line.strip()[:1].islower() and not _COMMAND.match(line)):
+            yield pending
+            pending = ""
+        pending = f"{pending} {line.strip()}".strip()
+    if pending:
+        yield pending
+
+
+def _goes_on(line: str) -> bool:
+    return len(line) >= _WRAPPED_FROM and line.rstrip()[-1:] not in ".!?:;。！？；\\"
+
+
+def _speaks(line: str) -> bool:
+    """Whether a person says something of a command that stands in the same line."""
+    rest = _ONE_FLAG.sub(" ", line)
+    return bool(_FALLS.search(rest)) and len(re.findall(r"[A-Za-z]{2,}", rest)) > _FEWEST_WORDS
+
+
+def _kept(sentence: str) -> str:
+    """Of what stands before and after a colon, that which is no context."""
+    if not _is_context(sentence):
+        return sentence
+    parts = _COLON.split(sentence)
+    return ": ".join(part for part in parts if not _is_context(part)) if len(parts) > 1 else ""
+
+
+def _is_complaint(sentence: str) -> bool:
+    """What works only without a part complains of that part."""
+    if _LABEL.match(sentence) and not _FALLS.search(sentence):
+        return False
+    return bool(_COMPLAINS.search(sentence) or _WORKS.search(sentence))
+
+
+def _is_context(sentence: str) -> bool:
+    if _IN_VAIN.search(sentence):
+        return True
+    if _TRIED.match(sentence) and not _FALLS.search(sentence):
+        return True
+    return bool(_WORKS.search(sentence)) and not _TELLS_BY_WORKING.search(sentence) and not _FALLS.search(sentence)
+
+
+def _without_asides(sentence: str) -> str:
+    return _ABSENT.sub(" ", _ASIDE.sub(" ", sentence)).strip()
