@@ -59,7 +59,7 @@ _TRIED = re.compile(
 )
 _FALLS = re.compile(
     r"\b(?:crash\w*|fail\w*|hang\w*|hung|stuck|freez\w+|slow\w*|garbage|gibberish|wrong|OOM\w*|unusabl\w+|unable|can ?not|can't|broken?|breaks?|errors?"
-    r"|not working|does ?n[o']t)\b",
+    r"|garbled|leak\w*|killed|missing|empty|los(?:es?|t)|not working|does ?n[o']t)\b",
     re.IGNORECASE,
 )
 _WORKS = re.compile(
@@ -75,7 +75,7 @@ _TELLS_BY_WORKING = re.compile(
 )
 _ASIDE = re.compile(
     r"[,(]?\s*\b(?:even (?:with|when|after|without|on)|regardless of|no matter|with (?:and|or) without|irrespective of|whether or not|unlike"
-    r"|in contrast to|as opposed to|(?:reads|looks|behaves) (?:exactly|just) like|(?:both )?with or without|either with)\b[^.;)]*",
+    r"|only (?:SIGKILL|kill -9|a (?:hard )?reboot|restarting) (?:works|helps)|in contrast to|as opposed to|(?:reads|looks|behaves) (?:exactly|just) like|(?:both )?with or without|either with)\b[^.;)]*",
     re.IGNORECASE,
 )
 _ABSENT = re.compile(
@@ -84,7 +84,7 @@ _ABSENT = re.compile(
     r"|RDMA|Infini[Bb]and|quanti[sz]ation|LoRA|off-?load\w*|P2P|flash[- ]?attention|custom all-?reduce|expert parallel\w*|MCP|thinking)\b",
     re.IGNORECASE,
 )
-_COLON = re.compile(r"(?<=\w): ")
+_CLAUSES = re.compile(r"(?<=\w): |, (?:and|but|so|which|while|yet) |; | [—–-] ")
 _WRAPPED_FROM = 60
 """A line as long as that, and without an end, goes on in the next one."""
 _FEWEST_WORDS = 4
@@ -97,19 +97,23 @@ class Report(NamedTuple):
     """Sentences in which something goes wrong."""
     setting: tuple[str, ...]
     """Sentences that tell what they have and do."""
+    context: tuple[str, ...]
+    """Commands, what was tried in vain, what works, what is only said for comparison."""
 
 
 def read_report(lines: Sequence[str]) -> Report:
     """What was tried in vain, what works and what was only typed is left out."""
-    complaints, setting = [], []
+    complaints, setting, context = [], [], []
     for line in _paragraphs(lines):
         if _COMMAND.search(line) and not _speaks(line):
+            context.append(line)
             continue
         for sentence in filter(None, map(str.strip, _ENDS.split(line))):
             kept = _kept(_without_asides(sentence))
+            context += [aside[0] for aside in _ASIDE.finditer(sentence)] if kept else [sentence]
             if kept:
                 (complaints if _is_complaint(kept) else setting).append(kept)
-    return Report(tuple(complaints), tuple(setting))
+    return Report(tuple(complaints), tuple(setting), tuple(context))
 
 
 def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
@@ -135,11 +139,13 @@ def _speaks(line: str) -> bool:
 
 
 def _kept(sentence: str) -> str:
-    """Of what stands before and after a colon, that which is no context."""
+    """Of a sentence that is context, the clauses in which something falls all the same."""
     if not _is_context(sentence):
         return sentence
-    parts = _COLON.split(sentence)
-    return ": ".join(part for part in parts if not _is_context(part)) if len(parts) > 1 else ""
+    clauses = _CLAUSES.split(sentence)
+    falling = [clause for clause in clauses if _FALLS.search(clause) and not _is_context(clause)]
+    works = [clause for clause in clauses if _WORKS.search(clause) and not _is_context(clause)]
+    return ": ".join((*falling, *works)) if len(clauses) > 1 else ""
 
 
 def _is_complaint(sentence: str) -> bool:

@@ -15,7 +15,7 @@ from upright.diagnosing.excerpt import excerpt, last_words, offered_row
 from upright.diagnosing.places import cut_short, placed
 from upright.diagnosing.remedies import filled, for_this_line, has_already
 from upright.diagnosing.scan import Hit, Scan, scan
-from upright.diagnosing.words import told
+from upright.diagnosing.words import told, without_context
 from upright.records.diagnosis import Diagnosis, Finding, RankedCause, Sighting
 from upright.records.recipe import Recipe
 
@@ -63,6 +63,7 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     seen = scan(log, rows)
     engine = around.engine or marks.engine_of(seen.head) or _engine_by_rows(seen)
     hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
+    hits = without_context(seen, hits) if around.stood is None and _stood(seen) is None else hits
     hits += _machine_hits(around.machine)
     hits += _ended(around, rows) if not any(map(_is_failure, hits)) else []
     hits += _hang(seen, rows, around)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from upright.catalog.rows.failure import TELLING, FailureRow
 from upright.diagnosing import lines, marks
-from upright.diagnosing.complaints import read_report
+from upright.diagnosing.complaints import Report, read_report
 from upright.diagnosing.scan import HEAD_BYTES, Hit, Scan
 from upright.records.diagnosis import Sighting
 
@@ -21,6 +21,12 @@ _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2,}")
 _FEWEST_WORDS = 3
 _MOST_LIKELY = 3
+_WIDE = ("class", "family", "topic")
+_HEADING = re.compile(
+    r"^\W{0,4}(?:\[(?:bug|usage|feature|question|performance|installation|misc|help|rfc|doc)[^\]]*\]\W{0,2}|(?:misc\.?|eval|server|research) bug: )\s*",
+    re.IGNORECASE,
+)
+"""How a project's form has the title of a report begin."""
 _MODEL_NAME = re.compile(
     r"(?i)\b((?:kimi|qwen|glm|deepseek|minimax|nemotron|gemma|mistral|ernie|step-?\d|gpt-oss)[\w.]*(?:-[\w.]+)*?)"
     r"-(?:thinking|reasoning|flash|vision|vl|omni|audio|draft|chat|speculator)\b"
@@ -35,16 +41,11 @@ _PROGRAMS = re.compile(
 
 
 def told(seen: Scan, hits: Sequence[Hit], rows: Iterable[FailureRow]) -> list[Hit]:
-    """The likeliest first, then what is told as plainly. Nothing if it is too long for a report, mostly a program's, or
-    tells of nothing that a row knows."""
-    if not seen.head.strip() or seen.bytes > HEAD_BYTES:
+    """The likeliest first, then what is told as plainly. Nothing if it tells of nothing that a row knows."""
+    report = _report(seen)
+    if report is None:
         return []
-    written = [line for line in seen.head[:LONGEST_REPORT].splitlines() if line.strip()]
-    own = [line for line in written if _is_a_persons(line)]
-    report = _MODEL_NAME.sub(r"\1", _SPACES.sub(" ", " ".join(own)).strip())
-    if 2 * len(own) < len(written) or len(_WORD.findall(report)) < _FEWEST_WORDS:
-        return []
-    speaking = _speaking([row for row in rows if row.where == "words"], own)
+    speaking = _speaking([row for row in rows if row.where == "words"], report)
     slow = [hit for hit in hits if hit.row.severity == "slow"]
     if slow and all(TELLING[row.tells] >= TELLING[slow[0].row.tells] for row in speaking):
         return slow[:1]
@@ -52,11 +53,36 @@ def told(seen: Scan, hits: Sequence[Hit], rows: Iterable[FailureRow]) -> list[Hi
     return [Hit(row, _sighting(row, seen), {}, 1) for row in likely]
 
 
-def _speaking(rows: Sequence[FailureRow], own: Sequence[str]) -> list[FailureRow]:
+def without_context(seen: Scan, hits: Sequence[Hit]) -> list[Hit]:
+    """Of a report, the rows that are borne out by more than a command, or what was tried in vain or works."""
+    report = _report(seen)
+    if report is None:
+        return list(hits)
+    said = (*report.complaints, *report.setting, " ".join(report.complaints))
+    return [
+        hit
+        for hit in hits
+        if hit.row.tells not in _WIDE
+        or any(map(hit.row.matches, said))
+        or not any(map(hit.row.matches, report.context))
+    ]
+
+
+def _report(seen: Scan) -> Report | None:
+    """None if it is too long for a report, or mostly a program's."""
+    if not seen.head.strip() or seen.bytes > HEAD_BYTES:
+        return None
+    written = [_HEADING.sub("", line) for line in seen.head[:LONGEST_REPORT].splitlines() if line.strip()]
+    own = [_SPACES.sub(" ", _MODEL_NAME.sub(r"\1", line)).strip() for line in written if _is_a_persons(line)]
+    if 2 * len(own) < len(written) or len(_WORD.findall(" ".join(own))) < _FEWEST_WORDS:
+        return None
+    return read_report(own)
+
+
+def _speaking(rows: Sequence[FailureRow], report: Report) -> list[FailureRow]:
     """The most telling first; a row that one sentence bears out goes before one that takes several."""
-    report = read_report([_MODEL_NAME.sub(r"\1", line) for line in own])
-    complaints = [_SPACES.sub(" ", sentence) for sentence in report.complaints]
-    together, everything = " ".join(complaints), " ".join((*complaints, *report.setting))
+    complaints, together = report.complaints, " ".join(report.complaints)
+    everything = " ".join((*complaints, *report.setting))
     ranked: list[tuple[tuple[int, int, int], FailureRow]] = []
     for row in rows:
         at = next((number for number, sentence in enumerate(complaints) if row.matches(sentence)), None)
