@@ -26,14 +26,14 @@ _COMMAND = re.compile(
     r"|^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ *){2,}$|^\s*-{1,2}[a-z][\w-]*(?:[ =]\S+)?(?: +-{1,2}[a-z][\w-]*(?:[ =]\S+)?)+\s*\\?$"
 )
 _ONE_FLAG = re.compile(r"(?<![\w-])-{1,2}[a-zA-Z][\w.-]*(?:[ =](?!-)(?:'[^']*'|\"[^\"]*\"|[\w./:,{}\[\]=*|()-]+))?")
-_ENDS = re.compile(r"(?<=[.!?;])[)\"'*`]{0,2}\s+(?=[\"'`*(\[]{0,2}[A-Z0-9\u4e00-\u9fff]|[-–—] )|(?<=[。！？；])\s*|\n+")
+_ENDS = re.compile(r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)(?<!etc\.)[)\"'*`]{0,2}\s+(?=[\"'`*(\[]{0,2}[A-Z0-9\u4e00-\u9fff]|[-–—] )|(?<=[。！？；])\s*|\n+")
 _PLAINT = (
     r"crash\w*|fail\w*|errors?\b|broken?|breaks?|dies\b|died|abort\w*|assert\w*|seg\w*fault\w*|exception|exhaust\w*|collaps\w*"
     r"|illegal|refus\w+|unable|impossible|hang\w*|hung|stuck|stick\w*|freez\w+|froze\w*|dead-?lock\w*|unresponsive|wedge\w*|stall\w*"
     r"|slow\w*|regress\w*|degrad\w*|drop\w*|decays?|poor|worse|bad\b|low\b|lower\b|high\b|unusabl\w+|leak\w*|grow\w*|balloon\w*|OOM\w*"
     r"|out of|not enough|exceed\w*|overflow\w*|insufficient|killed?|restart\w*|reboot\w*|reset\w*|lost|lose\w*|missing|empty|blank|null\b"
     r"|wrong\w*|incorrect\w*|garbage|garbled|gibberish|nonsens\w*|corrupt\w*|incoherent|repeat\w*|repetit\w+|loop\w*|endless\w*|infinit\w+"
-    r"|meaningless|unreadable|nan\b|!!!|\?\?\?|truncat\w*|malformed|invalid|ignor\w*|silent\w*|unexpected\w*|unstable|mismatch\w*"
+    r"|meaningless|unreadable|nan\b|!!!|\?\?\?|truncat\w*|malformed|invalid|ignor\w*|silent\w*|unexpected\w*|unstable|ineffective|useless|mismatch\w*"
     r"|diverg\w+|differ\w*|inconsisten\w+|duplicat\w*|reject\w*|time[ds]?[ -]?out\w*|disconnect\w*|unreachable|denied|forbidden"
     r"|problems?\b|issues?\b|bugs?\b|trouble|fault\w*|instead of|falls? back|fell|never|nothing|cannot|can't|can not|could not|couldn't"
     r"|does ?n[o']t|do not|don't|did ?n[o']t|is ?n[o']t|are ?n[o']t|was ?n[o']t|won't|not\b|no longer|no (?!\w+ing)\w+|without any"

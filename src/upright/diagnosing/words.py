@@ -85,14 +85,21 @@ def _speaking(rows: Sequence[FailureRow], report: Report) -> list[FailureRow]:
     everything = " ".join((*complaints, *report.setting))
     ranked: list[tuple[tuple[int, int, int], FailureRow]] = []
     for row in rows:
-        at = next((number for number, sentence in enumerate(complaints) if row.matches(sentence)), None)
-        if at is not None:
-            ranked.append(((0, TELLING[row.tells], 0), row))
+        telling = TELLING[row.tells]
+        if any(map(row.matches, complaints)):
+            ranked.append(((0, telling, 0), row))
+        elif not _takes_sentences(row):
+            ranked += [((0, telling, 1), row)] if any(map(row.matches, report.setting)) else []
         elif row.matches(together):
-            ranked.append(((0, TELLING[row.tells], 1), row))
+            ranked.append(((0, telling, 1), row))
         elif row.matches(everything):
-            ranked.append(((1, TELLING[row.tells], 0), row))
+            ranked.append(((1, telling, 0), row))
     return [row for _, row in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _takes_sentences(row: FailureRow) -> bool:
+    """Whether its words may stand in different sentences: a gap between two words ends where a sentence does."""
+    return "^(?=" in row.pattern
 
 
 def _is_a_persons(line: str) -> bool:
