@@ -22,6 +22,9 @@ _WORD = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2,}")
 _FEWEST_WORDS = 3
 _MOST_LIKELY = 3
 _WIDE = ("class", "family", "topic")
+_IN_ONE_SENTENCE = r"\A"
+"""Begins the pattern of a part (a backend, a way to share work) that is blamed only together with what goes wrong; a part
+that is named after the symptom was told is most often the setting."""
 _HEADING = re.compile(
     r"^\W{0,4}(?:\[(?:bug|usage|feature|question|performance|installation|misc|help|rfc|doc)[^\]]*\]\W{0,2}|(?:misc\.?|eval|server|research) bug: )\s*",
     re.IGNORECASE,
@@ -83,11 +86,13 @@ def _speaking(rows: Sequence[FailureRow], report: Report) -> list[FailureRow]:
     """The most telling first; a row that one sentence bears out goes before one that takes several."""
     complaints, together = report.complaints, " ".join(report.complaints)
     everything = " ".join((*complaints, *report.setting))
+    symptom = min((at for row in rows if row.tells == "family" if (at := _first(row, complaints)) is not None), default=0)
     ranked: list[tuple[tuple[int, int, int], FailureRow]] = []
     for row in rows:
-        telling = TELLING[row.tells]
-        if any(map(row.matches, complaints)):
-            ranked.append(((0, telling, 0), row))
+        telling, at = TELLING[row.tells], _first(row, complaints)
+        if at is not None:
+            late = _IN_ONE_SENTENCE in row.pattern and at > symptom
+            ranked.append(((0, TELLING["topic"] if late else telling, 0), row))
         elif not _takes_sentences(row):
             ranked += [((0, telling, 1), row)] if any(map(row.matches, report.setting)) else []
         elif row.matches(together):
@@ -95,6 +100,10 @@ def _speaking(rows: Sequence[FailureRow], report: Report) -> list[FailureRow]:
         elif row.matches(everything):
             ranked.append(((1, telling, 0), row))
     return [row for _, row in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _first(row: FailureRow, sentences: Sequence[str]) -> int | None:
+    return next((number for number, sentence in enumerate(sentences) if row.matches(sentence)), None)
 
 
 def _takes_sentences(row: FailureRow) -> bool:
