@@ -22,7 +22,7 @@ _WORD = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2,}")
 _FEWEST_WORDS = 3
 _MOST_LIKELY = 3
 _WIDE = ("class", "family", "topic")
-_IN_ONE_SENTENCE = r"\A"
+_PART = r"(?i:\A("
 """Begins the pattern of a part (a backend, a way to share work) that is blamed only together with what goes wrong; a part
 that is named after the symptom was told is most often the setting."""
 _HEADING = re.compile(
@@ -91,7 +91,7 @@ def _speaking(rows: Sequence[FailureRow], report: Report) -> list[FailureRow]:
     for row in rows:
         telling, at = TELLING[row.tells], _first(row, complaints)
         if at is not None:
-            late = _IN_ONE_SENTENCE in row.pattern and at > symptom
+            late = row.pattern.startswith(_PART) and at > symptom
             ranked.append(((0, TELLING["topic"] if late else telling, 0), row))
         elif not _takes_sentences(row):
             ranked += [((0, telling, 1), row)] if any(map(row.matches, report.setting)) else []
