@@ -26,7 +26,9 @@ _COMMAND = re.compile(
     r"|^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ *){2,}$|^\s*-{1,2}[a-z][\w-]*(?:[ =]\S+)?(?: +-{1,2}[a-z][\w-]*(?:[ =]\S+)?)+\s*\\?$"
 )
 _ONE_FLAG = re.compile(r"(?<![\w-])-{1,2}[a-zA-Z][\w.-]*(?:[ =](?!-)(?:'[^']*'|\"[^\"]*\"|[\w./:,{}\[\]=*|()-]+))?")
-_ENDS = re.compile(r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)(?<!etc\.)[)\"'*`]{0,2}\s+(?=[\"'`*(\[]{0,2}[A-Z0-9\u4e00-\u9fff]|[-–—] )|(?<=[。！？；])\s*|\n+")
+_ENDS = re.compile(
+    r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)(?<!etc\.)[)\"'*`]{0,2}\s+(?=[\"'`*(\[]{0,2}[A-Z0-9\u4e00-\u9fff]|[-–—] )|(?<=[。！？；])\s*|\n+"
+)
 _PLAINT = (
     r"crash\w*|fail\w*|errors?\b|broken?|breaks?|dies\b|died|abort\w*|assert\w*|seg\w*fault\w*|exception|exhaust\w*|collaps\w*"
     r"|illegal|refus\w+|unable|impossible|hang\w*|hung|stuck|stick\w*|freez\w+|froze\w*|dead-?lock\w*|unresponsive|wedge\w*|stall\w*"
@@ -55,7 +57,8 @@ _IN_VAIN = re.compile(
 )
 """What was tried, or looked at, and is not the reason."""
 _TRIED = re.compile(
-    r"^\W{0,4}(?:so |then |and |but )?(?:(?:I|we)(?:'ve| have)? )?(?:also |already |even )*(?:tried|tested with|experimented with)\b", re.IGNORECASE
+    r"^\W{0,4}(?:so |then |and |but )?(?:(?:I|we)(?:'ve| have)? )?(?:also |already |even )*(?:tried|tested with|experimented with)\b",
+    re.IGNORECASE,
 )
 _FALLS = re.compile(
     r"\b(?:crash\w*|fail\w*|hang\w*|hung|stuck|freez\w+|slow\w*|garbage|gibberish|wrong|OOM\w*|unusabl\w+|unable|can ?not|can't|broken?|breaks?|errors?"

@@ -86,7 +86,9 @@ def _speaking(rows: Sequence[FailureRow], report: Report) -> list[FailureRow]:
     """The most telling first; a row that one sentence bears out goes before one that takes several."""
     complaints, together = report.complaints, " ".join(report.complaints)
     everything = " ".join((*complaints, *report.setting))
-    symptom = min((at for row in rows if row.tells == "family" if (at := _first(row, complaints)) is not None), default=0)
+    symptom = min(
+        (at for row in rows if row.tells == "family" if (at := _first(row, complaints)) is not None), default=0
+    )
     ranked: list[tuple[tuple[int, int, int], FailureRow]] = []
     for row in rows:
         telling, at = TELLING[row.tells], _first(row, complaints)
