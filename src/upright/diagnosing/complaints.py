@@ -11,80 +11,119 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _LABEL = re.compile(
-    r"^\W{0,4}(?:(?:my|our|the|your) )?(?:current |full |exact |test )?(?:OS|operating system|GPUs?|CPU|driver|nvidia\W?smi|cuda|rocm"
-    r"|python|py ?torch|torch|vllm|sglang|llama\.cpp|ollama|transformers|flash-?infer|triton|versions?|name and version|models?"
-    r"|model name|hardware|environment|env|config(?:uration)?|settings?|platform|images?|containers?|kernel|RAM|memory|runtime"
-    r"|backends?|commands?(?: line)?|launch(?:ed)?(?: with| command)?|engine|client|quanti[sz]ation|deployment|set-?up|nodes?"
+    r"^\W{0,4}(?:(?:my|our|the|your) )?(?:current |full |exact |test )?(?:OS|operating system|GPUs?|CPU|driver"
+    r"|nvidia\W?smi|cuda|rocm"
+    r"|python|py ?torch|torch|vllm|sglang|llama\.cpp|ollama|transformers|flash-?infer|triton|versions?"
+    r"|name and version|models?"
+    r"|model name|hardware|environment|env|config(?:uration)?|settings?|platform|images?|containers?|kernel|RAM"
+    r"|memory|runtime"
+    r"|backends?|commands?(?: line)?|launch(?:ed)?(?: with| command)?|engine|client|quanti[sz]ation|deployment"
+    r"|set-?up|nodes?"
     r"|system(?: info)?|docker image|machine|topology|network|software|parameters|flags|args|arguments|compute)"
     r"\W{0,3} ?[:=：](?!//)",
     re.IGNORECASE,
 )
 """How people begin a line that tells what they have."""
 _COMMAND = re.compile(
-    r"^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ +)*(?:\$ |sudo |\./|(?:/[\w.-]+)+/[\w.-]+ |vllm serve|sglang serve|python3? |docker |podman "
-    r"|llama-(?:server|cli|bench)(?:\.exe)? +-|numactl |torchrun |ray start|pip3? install|uv |trtllm-serve |curl |export |ktransformers )"
-    r"|^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ *){2,}$|^\s*-{1,2}[a-z][\w-]*(?:[ =]\S+)?(?: +-{1,2}[a-z][\w-]*(?:[ =]\S+)?)+\s*\\?$"
+    r"^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ +)*(?:\$ |sudo |\./|(?:/[\w.-]+)+/[\w.-]+ |vllm serve|sglang serve"
+    r"|python3? |docker |podman "
+    r"|llama-(?:server|cli|bench)(?:\.exe)? +-|numactl |torchrun |ray start|pip3? install|uv |trtllm-serve |curl "
+    r"|export |ktransformers )"
+    r"|^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ *){2,}$"
+    r"|^\s*-{1,2}[a-z][\w-]*(?:[ =]\S+)?(?: +-{1,2}[a-z][\w-]*(?:[ =]\S+)?)+\s*\\?$"
 )
 _ONE_FLAG = re.compile(r"(?<![\w-])-{1,2}[a-zA-Z][\w.-]*(?:[ =](?!-)(?:'[^']*'|\"[^\"]*\"|[\w./:,{}\[\]=*|()-]+))?")
 _ENDS = re.compile(
-    r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)(?<!etc\.)[)\"'*`]{0,2}\s+(?=[\"'`*(\[]{0,2}[A-Z0-9\u4e00-\u9fff]|[-–—] )|(?<=[。！？；])\s*|\n+"
+    r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)(?<!etc\.)[)\"'*`]{0,2}\s+(?=[\"'`*(\[]{0,2}[A-Z0-9\u4e00-\u9fff]"
+    r"|[-–—] )|(?<=[。！？；])\s*|\n+"
 )
 _PLAINT = (
-    r"crash\w*|fail\w*|errors?\b|broken?|breaks?|dies\b|died|abort\w*|assert\w*|seg\w*fault\w*|exception|exhaust\w*|collaps\w*"
-    r"|illegal|refus\w+|unable|impossible|hang\w*|hung|stuck|stick\w*|freez\w+|froze\w*|dead-?lock\w*|unresponsive|wedge\w*|stall\w*"
-    r"|slow\w*|regress\w*|degrad\w*|drop\w*|decays?|poor|worse|bad\b|low\b|lower\b|high\b|unusabl\w+|leak\w*|grow\w*|balloon\w*|OOM\w*"
-    r"|out of|not enough|exceed\w*|overflow\w*|insufficient|killed?|restart\w*|reboot\w*|reset\w*|lost|lose\w*|missing|empty|blank|null\b"
-    r"|wrong\w*|incorrect\w*|garbage|garbled|gibberish|nonsens\w*|corrupt\w*|incoherent|repeat\w*|repetit\w+|loop\w*|endless\w*|infinit\w+"
-    r"|meaningless|unreadable|nan\b|!!!|\?\?\?|truncat\w*|malformed|invalid|ignor\w*|silent\w*|unexpected\w*|unstable|ineffective|useless|mismatch\w*"
-    r"|diverg\w+|differ\w*|inconsisten\w+|duplicat\w*|reject\w*|time[ds]?[ -]?out\w*|disconnect\w*|unreachable|denied|forbidden"
-    r"|problems?\b|issues?\b|bugs?\b|trouble|fault\w*|instead of|falls? back|fell|never|nothing|cannot|can't|can not|could not|couldn't"
-    r"|does ?n[o']t|do not|don't|did ?n[o']t|is ?n[o']t|are ?n[o']t|was ?n[o']t|won't|not\b|no longer|no (?!\w+ing)\w+|without any"
-    r"|only|but\b|however|unsupported|undefined|panic|stops?\b|stopped|too (?:long|large|many|small)|takes? \d|half|halves|spik\w+|throttl\w*|raises?"
-    r"|throws?|\b[45]\d\d\b|[ĠĊ]|</?\w*think|<\|?tool|leaves?|cut\b|raw\b|exclud\w+|inability|inaccura\w+|accura\w+|hallucinat\w*"
+    r"crash\w*|fail\w*|errors?\b|broken?|breaks?|dies\b|died|abort\w*|assert\w*|seg\w*fault\w*|exception"
+    r"|exhaust\w*|collaps\w*"
+    r"|illegal|refus\w+|unable|impossible|hang\w*|hung|stuck|stick\w*|freez\w+|froze\w*|dead-?lock\w*|unresponsive"
+    r"|wedge\w*|stall\w*"
+    r"|slow\w*|regress\w*|degrad\w*|drop\w*|decays?|poor|worse|bad\b|low\b|lower\b|high\b|unusabl\w+|leak\w*"
+    r"|grow\w*|balloon\w*|OOM\w*"
+    r"|out of|not enough|exceed\w*|overflow\w*|insufficient|killed?|restart\w*|reboot\w*|reset\w*|lost|lose\w*"
+    r"|missing|empty|blank|null\b"
+    r"|wrong\w*|incorrect\w*|garbage|garbled|gibberish|nonsens\w*|corrupt\w*|incoherent|repeat\w*|repetit\w+"
+    r"|loop\w*|endless\w*|infinit\w+"
+    r"|meaningless|unreadable|nan\b|!!!|\?\?\?|truncat\w*|malformed|invalid|ignor\w*|silent\w*|unexpected\w*"
+    r"|unstable|ineffective|useless|mismatch\w*"
+    r"|diverg\w+|differ\w*|inconsisten\w+|duplicat\w*|reject\w*|time[ds]?[ -]?out\w*|disconnect\w*|unreachable"
+    r"|denied|forbidden"
+    r"|problems?\b|issues?\b|bugs?\b|trouble|fault\w*|instead of|falls? back|fell|never|nothing|cannot|can't"
+    r"|can not|could not|couldn't"
+    r"|does ?n[o']t|do not|don't|did ?n[o']t|is ?n[o']t|are ?n[o']t|was ?n[o']t|won't|not\b|no longer"
+    r"|no (?!\w+ing)\w+|without any"
+    r"|only|but\b|however|unsupported|undefined|panic|stops?\b|stopped|too (?:long|large|many|small)|takes? \d"
+    r"|half|halves|spik\w+|throttl\w*|raises?"
+    r"|throws?|\b[45]\d\d\b|[ĠĊ]|</?\w*think|<\|?tool|leaves?|cut\b|raw\b|exclud\w+|inability|inaccura\w+"
+    r"|accura\w+|hallucinat\w*"
     r"|报错|失败|崩溃|卡|慢|乱码|不|无法|错误|重复|异常|溢出|泄漏|为啥|为什么"
 )
 _COMPLAINS = re.compile(rf"(?:(?<![A-Za-z])(?:{_PLAINT}))", re.IGNORECASE)
 _IN_VAIN = re.compile(
-    r"\b(?:no|zero|little) (?:effect|change|difference|luck|success|avail|improvement|help)\b|\b(?:did|does|do|has|have|had|was|were|is|are)"
-    r"(?:n't| not) (?:\w+ )?(?:help\w*|resolv\w+|fix\w*|solv\w+|chang\w+|matter|improv\w+|work around|make (?:any |a )?difference)"
-    r"|\bnone of (?:it|them|these|those|this|that|which)\b|\bnothing (?:helps?|helped|works|worked|changed|changes)\b|\bto no avail\b"
-    r"|\b(?:same|identical) (?:issue|problem|error|result|behaviou?r|crash|output|thing|failure)s?\b.{0,40}\b(?:with|without|on|if|when|after|using)\b"
-    r"|\b(?:also|still) (?:happen|occur|reproduc|fail|crash|hang|persist|present)\w*,? (?:with|without|on|if|when|after|in|even)\b"
-    r"|\b(?:issue|problem|error|bug|crash|hang|it) (?:still )?(?:persists|remains)\b|\b(?:can be|is|was|were|are|been) ruled out\b|\bruling out\b"
-    r"|\b(?:is|was|are|were|it's|it is)(?:n't| not) (?:\w+ ){0,2}(?:related|caused|due|specific|limited|because|an? (?:\w+ ){0,3}(?:problem|issue|error|matter)"
-    r"|the (?:issue|cause|problem|reason|culprit))|\bunrelated to\b|\bnot (?:an? )?(?:\w+ ){0,3}(?:issue|problem)\b|\bso that wasn't\b",
+    r"\b(?:no|zero|little) (?:effect|change|difference|luck|success|avail|improvement|help)\b|\b(?:did|does|do|has"
+    r"|have|had|was|were|is|are)"
+    r"(?:n't| not) (?:\w+ )?(?:help\w*|resolv\w+|fix\w*|solv\w+|chang\w+|matter|improv\w+|work around|make (?:any "
+    r"|a )?difference)"
+    r"|\bnone of (?:it|them|these|those|this|that|which)\b|\bnothing (?:helps?|helped|works|worked|changed"
+    r"|changes)\b|\bto no avail\b"
+    r"|\b(?:same|identical) (?:issue|problem|error|result|behaviou?r|crash|output|thing"
+    r"|failure)s?\b.{0,40}\b(?:with|without|on|if|when|after|using)\b"
+    r"|\b(?:also|still) (?:happen|occur|reproduc|fail|crash|hang|persist|present)\w*,? (?:with|without|on|if|when"
+    r"|after|in|even)\b"
+    r"|\b(?:issue|problem|error|bug|crash|hang|it) (?:still )?(?:persists|remains)\b|\b(?:can be|is|was|were|are"
+    r"|been) ruled out\b|\bruling out\b"
+    r"|\b(?:is|was|are|were|it's|it is)(?:n't| not) (?:\w+ ){0,2}(?:related|caused|due|specific|limited|because"
+    r"|an? (?:\w+ ){0,3}(?:problem|issue|error|matter)"
+    r"|the (?:issue|cause|problem|reason|culprit))|\bunrelated to\b|\bnot (?:an? )?(?:\w+ ){0,3}(?:issue"
+    r"|problem)\b|\bso that wasn't\b",
     re.IGNORECASE,
 )
 """What was tried, or looked at, and is not the reason."""
 _TRIED = re.compile(
-    r"^\W{0,4}(?:so |then |and |but )?(?:(?:I|we)(?:'ve| have)? )?(?:also |already |even )*(?:tried|tested with|experimented with)\b",
+    r"^\W{0,4}(?:so |then |and |but )?(?:(?:I|we)(?:'ve| have)? )?(?:also |already |even )*(?:tried|tested with"
+    r"|experimented with)\b",
     re.IGNORECASE,
 )
 _FALLS = re.compile(
-    r"\b(?:crash\w*|fail\w*|hang\w*|hung|stuck|freez\w+|slow\w*|garbage|gibberish|wrong|OOM\w*|unusabl\w+|unable|can ?not|can't|broken?|breaks?|errors?"
+    r"\b(?:crash\w*|fail\w*|hang\w*|hung|stuck|freez\w+|slow\w*|garbage|gibberish|wrong|OOM\w*|unusabl\w+|unable"
+    r"|can ?not|can't|broken?|breaks?|errors?"
     r"|garbled|leak\w*|killed|missing|empty|los(?:es?|t)|not working|does ?n[o']t)\b",
     re.IGNORECASE,
 )
 _WORKS = re.compile(
-    r"\b(?:works?|working|worked|runs?|running|is|are|was|were|behaves?|loads?|stays?|performs?) (?:\w+ )?(?:fine|well|correctly|perfectly|normally|great|ok|okay|healthy|expected"
-    r"|properly|without (?:any )?(?:issues?|problems?|errors?|trouble))\b|\b(?:does|do|did)(?:n't| not) (?:show|have|exhibit|suffer|crash|hang|reproduce)\b"
-    r"|\b(?:is|are|was|were|looks?|appears?|seems?|remains?|stays?) (?:\w+ )?(?:healthy|plenty|idle and fine)\b|\bplenty of free\b|: stable\b",
+    r"\b(?:works?|working|worked|runs?|running|is|are|was|were|behaves?|loads?|stays?|performs?) (?:\w+ )?(?:fine"
+    r"|well|correctly|perfectly|normally|great|ok|okay|healthy|expected"
+    r"|properly|without (?:any )?(?:issues?|problems?|errors?|trouble))\b|\b(?:does|do|did)(?:n't| not) (?:show"
+    r"|have|exhibit|suffer|crash|hang|reproduce)\b"
+    r"|\b(?:is|are|was|were|looks?|appears?|seems?|remains?|stays?) (?:\w+ )?(?:healthy|plenty|idle and fine)\b"
+    r"|\bplenty of free\b|: stable\b",
     re.IGNORECASE,
 )
 _TELLS_BY_WORKING = re.compile(
-    r"\b(?:without|disabl\w+|off\b|remov\w+|revert\w*|roll\w*|downgrad\w*|older|previous|earlier|last|until|before|prior|since|instead|single|one|1|first"
-    r"|small\w*|short\w*|but|only|if|when|fix\w*|after|once|initial\w*|v?\d+\.\d+|b\d{4}|low\w*|unquanti[sz]ed|bf16|bfloat16)\b",
+    r"\b(?:without|disabl\w+|off\b|remov\w+|revert\w*|roll\w*|downgrad\w*|older|previous|earlier|last|until|before"
+    r"|prior|since|instead|single|one|1|first"
+    r"|small\w*|short\w*|but|only|if|when|fix\w*|after|once|initial\w*|v?\d+\.\d+|b\d{4}|low\w*|unquanti[sz]ed"
+    r"|bf16|bfloat16)\b",
     re.IGNORECASE,
 )
 _ASIDE = re.compile(
-    r"[,(]?\s*\b(?:even (?:with|when|after|without|on)|regardless of|no matter|with (?:and|or) without|irrespective of|whether or not|unlike"
-    r"|only (?:SIGKILL|kill -9|a (?:hard )?reboot|restarting) (?:works|helps)|in contrast to|as opposed to|(?:reads|looks|behaves) (?:exactly|just) like|(?:both )?with or without|either with)\b[^.;)]*",
+    r"[,(]?\s*\b(?:even (?:with|when|after|without|on)|regardless of|no matter|with (?:and|or) without"
+    r"|irrespective of|whether or not|unlike"
+    r"|only (?:SIGKILL|kill -9|a (?:hard )?reboot|restarting) (?:works|helps)|in contrast to|as opposed to"
+    r"|(?:reads|looks|behaves) (?:exactly|just) like|(?:both )?with or without|either with)\b[^.;)]*",
     re.IGNORECASE,
 )
 _ABSENT = re.compile(
-    r"\b(?:no|w/o|not using(?: any)?|without(?! (?:it|this|that|the flag|any)\b)|disabled?|(?:is|are|was|were) (?:off|disabled)) "
-    r"(?:MTP|EAGLE\d?|specul\w+(?: decoding)?|LM ?Cache|hi-?cache|prefix[- ]cach\w+|NV ?Link|docker|ray|cuda ?graphs?|tensor parallel\w*"
-    r"|RDMA|Infini[Bb]and|quanti[sz]ation|LoRA|off-?load\w*|P2P|flash[- ]?attention|custom all-?reduce|expert parallel\w*|MCP|thinking)\b",
+    r"\b(?:no|w/o|not using(?: any)?|without(?! (?:it|this|that|the flag|any)\b)|disabled?|(?:is|are|was"
+    r"|were) (?:off|disabled)) "
+    r"(?:MTP|EAGLE\d?|specul\w+(?: decoding)?|LM ?Cache|hi-?cache|prefix[- ]cach\w+|NV ?Link|docker|ray"
+    r"|cuda ?graphs?|tensor parallel\w*"
+    r"|RDMA|Infini[Bb]and|quanti[sz]ation|LoRA|off-?load\w*|P2P|flash[- ]?attention|custom all-?reduce"
+    r"|expert parallel\w*|MCP|thinking)\b",
     re.IGNORECASE,
 )
 _CLAUSES = re.compile(r"(?<=\w): |, (?:and|but|so|which|while|yet) |; | [—–-] ")

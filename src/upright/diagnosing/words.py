@@ -23,10 +23,11 @@ _FEWEST_WORDS = 3
 _MOST_LIKELY = 3
 _WIDE = ("class", "family", "topic")
 _PART = r"(?i:\A("
-"""Begins the pattern of a part (a backend, a way to share work) that is blamed only together with what goes wrong; a part
+"""Begins the pattern of a part (a backend, a way to share work) that is blamed only together with what goes wrong. One
 that is named after the symptom was told is most often the setting."""
 _HEADING = re.compile(
-    r"^\W{0,4}(?:\[(?:bug|usage|feature|question|performance|installation|misc|help|rfc|doc)[^\]]*\]\W{0,2}|(?:misc\.?|eval|server|research) bug: )\s*",
+    r"^\W{0,4}(?:\[(?:bug|usage|feature|question|performance|installation|misc|help|rfc|doc)[^\]]*\]\W{0,2}"
+    r"|(?:misc\.?|eval|server|research) bug: )\s*",
     re.IGNORECASE,
 )
 """How a project's form has the title of a report begin."""
