@@ -145,7 +145,9 @@ class Report(NamedTuple):
 
 def read_report(lines: Sequence[str]) -> Report:
     """What was tried in vain, what works and what was only typed is left out."""
-    complaints, setting, context = [], [], []
+    complaints: list[str] = []
+    setting: list[str] = []
+    context: list[str] = []
     for line in _paragraphs(lines):
         if _COMMAND.search(line) and not _speaks(line):
             context.append(line)
