@@ -10,10 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from upright.engines import ENGINES
+
+_ENGINES = "|".join(map(re.escape, ENGINES))
 _LABEL = re.compile(
     r"^\W{0,4}(?:(?:my|our|the|your) )?(?:current |full |exact |test )?(?:OS|operating system|GPUs?|CPU|driver"
     r"|nvidia\W?smi|cuda|rocm"
-    r"|python|py ?torch|torch|vllm|sglang|llama\.cpp|ollama|transformers|flash-?infer|triton|versions?"
+    rf"|python|py ?torch|torch|{_ENGINES}|ollama|transformers|flash-?infer|triton|versions?"
     r"|name and version|models?"
     r"|model name|hardware|environment|env|config(?:uration)?|settings?|platform|images?|containers?|kernel|RAM"
     r"|memory|runtime"
@@ -25,10 +28,10 @@ _LABEL = re.compile(
 )
 """How people begin a line that tells what they have."""
 _COMMAND = re.compile(
-    r"^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ +)*(?:\$ |sudo |\./|(?:/[\w.-]+)+/[\w.-]+ |vllm serve|sglang serve"
+    r"^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ +)*(?:\$ |sudo |\./|(?:/[\w.-]+)+/[\w.-]+ |[\w.]+ serve "
     r"|python3? |docker |podman "
-    r"|llama-(?:server|cli|bench)(?:\.exe)? +-|numactl |torchrun |ray start|pip3? install|uv |trtllm-serve |curl "
-    r"|export |ktransformers )"
+    r"|[\w.]+-(?:server|cli|bench|serve)(?:\.exe)? +-|numactl |torchrun |ray start|pip3? install|uv |curl "
+    r"|export )"
     r"|^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ *){2,}$"
     r"|^\s*-{1,2}[a-z][\w-]*(?:[ =]\S+)?(?: +-{1,2}[a-z][\w-]*(?:[ =]\S+)?)+\s*\\?$"
 )
@@ -132,7 +135,7 @@ _WRAPPED_FROM = 60
 _FEWEST_WORDS = 4
 
 
-class Report(NamedTuple):
+class Told(NamedTuple):
     """What somebody wrote, by what it is for."""
 
     complaints: tuple[str, ...]
@@ -143,7 +146,7 @@ class Report(NamedTuple):
     """Commands, what was tried in vain, what works, what is only said for comparison."""
 
 
-def read_report(lines: Sequence[str]) -> Report:
+def read_report(lines: Sequence[str]) -> Told:
     """What was tried in vain, what works and what was only typed is left out."""
     complaints: list[str] = []
     setting: list[str] = []
@@ -157,7 +160,7 @@ def read_report(lines: Sequence[str]) -> Report:
             context += [aside[0] for aside in _ASIDE.finditer(sentence)] if kept else [sentence]
             if kept:
                 (complaints if _is_complaint(kept) else setting).append(kept)
-    return Report(tuple(complaints), tuple(setting), tuple(context))
+    return Told(tuple(complaints), tuple(setting), tuple(context))
 
 
 def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
