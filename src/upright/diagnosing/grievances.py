@@ -135,7 +135,7 @@ _WRAPPED_FROM = 60
 _FEWEST_WORDS = 4
 
 
-class Told(NamedTuple):
+class Grievances(NamedTuple):
     """What somebody wrote, by what it is for."""
 
     complaints: tuple[str, ...]
@@ -146,7 +146,7 @@ class Told(NamedTuple):
     """Commands, what was tried in vain, what works, what is only said for comparison."""
 
 
-def read_report(lines: Sequence[str]) -> Told:
+def read_report(lines: Sequence[str]) -> Grievances:
     """What was tried in vain, what works and what was only typed is left out."""
     complaints: list[str] = []
     setting: list[str] = []
@@ -160,7 +160,7 @@ def read_report(lines: Sequence[str]) -> Told:
             context += [aside[0] for aside in _ASIDE.finditer(sentence)] if kept else [sentence]
             if kept:
                 (complaints if _is_complaint(kept) else setting).append(kept)
-    return Told(tuple(complaints), tuple(setting), tuple(context))
+    return Grievances(tuple(complaints), tuple(setting), tuple(context))
 
 
 def _paragraphs(lines: Sequence[str]) -> Iterator[str]:

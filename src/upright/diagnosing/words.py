@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from upright.catalog.rows.failure import TELLING, FailureRow
 from upright.diagnosing import lines, marks
-from upright.diagnosing.grievances import Told, read_report
+from upright.diagnosing.grievances import Grievances, read_report
 from upright.diagnosing.scan import HEAD_BYTES, Hit, Scan
 from upright.records.diagnosis import Sighting
 
@@ -72,7 +72,7 @@ def without_context(seen: Scan, hits: Sequence[Hit]) -> list[Hit]:
     ]
 
 
-def _report(seen: Scan) -> Told | None:
+def _report(seen: Scan) -> Grievances | None:
     """None if it is too long for a report, or mostly a program's."""
     if not seen.head.strip() or seen.bytes > HEAD_BYTES:
         return None
@@ -83,7 +83,7 @@ def _report(seen: Scan) -> Told | None:
     return read_report(own)
 
 
-def _speaking(rows: Sequence[FailureRow], report: Told) -> list[FailureRow]:
+def _speaking(rows: Sequence[FailureRow], report: Grievances) -> list[FailureRow]:
     """The most telling first; a row that one sentence bears out goes before one that takes several."""
     complaints, together = report.complaints, " ".join(report.complaints)
     everything = " ".join((*complaints, *report.setting))
