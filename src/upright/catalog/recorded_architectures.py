@@ -63,6 +63,12 @@ def lacked_architecture(engine: str, version: str | None, architecture: str | No
     return LackedArchitecture(sentence, since)
 
 
+def has(engine: str, architecture: str | None) -> bool:
+    """Whether any recorded version of the engine has the class."""
+    known = registry(engine)
+    return known is not None and architecture in known.spans
+
+
 @cache
 def registry(engine: str) -> Registry | None:
     """None for an engine whose registry nobody recorded."""

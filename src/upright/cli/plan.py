@@ -89,7 +89,8 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     if output.path is not None:
         Output(False, output.path).answer(best)  # a file is the best plan's record, which `render` takes
     offers, instead, unasked = planned.offers(), planned.instead(), planned.ram_unknown
-    details = {"why": wanted["why"], "everything": wanted["everything"], "ram_unknown": unasked}
+    own = planned.of_own_type()
+    details = {"own": own, "why": wanted["why"], "everything": wanted["everything"], "ram_unknown": unasked}
     output.show(plan_page(plans, choice, page_width(), instead, **details))
     for sentence in others_lines((model, best.model), planned.request.box):
         note(sentence)
@@ -108,8 +109,8 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     elif remedies := planned.remedies():
         told = {remedy.split()[0].lstrip("-").replace("-", "_") for remedy in remedies}
         output.next("plan", model, *given(*(name for name in WISHES if name not in told)), *" ".join(remedies).split())
-    elif instead:
-        output.next("plan", instead[0].model, *given(*MACHINE, *FOR_ANY_MODEL))
+    elif first := [*([own] if own else ()), *instead]:
+        output.next("plan", first[0].model, *given(*MACHINE, *FOR_ANY_MODEL))
     elif offers:
         output.next("plan", offers[0].artifact or model, *_kept(offers[0], planned), *offers[0].options)
     else:

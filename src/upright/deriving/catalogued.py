@@ -13,11 +13,12 @@ from typing import Any, cast
 from upright import catalog
 from upright.catalog import model_records
 from upright.catalog.model_records import artifact_name
-from upright.catalog.rows.model import Artifact, ModelRow, SchemeRow
+from upright.catalog.rows.base import Fact
+from upright.catalog.rows.model import Artifact, ModelRow, ModelShape, SchemeRow
 from upright.deriving import uneven_rows
 from upright.deriving.configuration import configured
 from upright.deriving.model import model_of
-from upright.records.model import Architecture, Group, Model, WeightLine
+from upright.records.model import Architecture, Group, LinearAttention, Model, WeightLine
 
 _F32: frozenset[Group] = frozenset({"norm", "router"})
 _F32_BITS, _NO_TOWER = 32, frozenset({"vision"})
@@ -31,13 +32,17 @@ def records(row: ModelRow) -> tuple[Model, ...]:
 
 def record(row: ModelRow, artifact: Artifact) -> Model | None:
     """None if neither the row nor a configuration tells the artifact's size."""
-    if row.configuration is None or (row.shape is not None and _sized(artifact)):
+    if row.configuration is None or (row.shape is not None and _told_by(row.shape, artifact)):
         return model_records.record(row, artifact)
     return _derived(row.model_copy(update={"file": ""}).model_dump_json(), artifact.model_dump_json())
 
 
-def _sized(artifact: Artifact) -> bool:
-    return artifact.size_bytes.value is not None or artifact.expert_bits is not None
+def _told_by(shape: ModelShape, artifact: Artifact) -> bool:
+    """Whether the row's shape and the artifact's size tell its tensors; of recurrent layers a shape has no weights."""
+    if artifact.size_bytes.value is None and artifact.expert_bits is None:
+        return False
+    recurrent = any(isinstance(kind, LinearAttention) for kind in shape.attention)
+    return not (artifact.format == "gguf" and (recurrent or artifact.configuration is not None))
 
 
 def architecture(row: ModelRow) -> Architecture | None:
@@ -70,7 +75,8 @@ def _derived(row_text: str, artifact_text: str) -> Model | None:
         if bits is None:
             return None
         told = scheme is not None and bits[0] in (scheme.expert_bits, scheme.dense_bits)
-        update["weights"] = _packed(model, *bits, (artifact.quant or "") if told else "")
+        packed = _packed(model, *bits, (artifact.quant or "") if told else "")
+        update |= {"weights": packed} if artifact.size_bytes.value is None else _of_size(packed, artifact.size_bytes)
     if limit := artifact.context_limit_tokens or row.context_limit_tokens:
         update["architecture"] = model.architecture.model_copy(update={"context_limit_tokens": limit})
     return model.model_copy(update=update)
@@ -101,6 +107,24 @@ def _bits(artifact: Artifact, scheme: SchemeRow | None, *, dense: bool) -> tuple
     if scheme is None or scheme.expert_bits is None or scheme.other_bits is None:
         return None
     return scheme.expert_bits, scheme.other_bits
+
+
+def _of_size(packed: tuple[WeightLine, ...], published: Fact) -> dict[str, Any]:
+    """The same tensors in a file of this size: what the type does not tell is in the experts, or in all if dense."""
+    size, routed = cast("int", published.value), any(line.group == "routed_experts" for line in packed)
+    scaled = [line.group == "routed_experts" or (not routed and line.group not in _F32) for line in packed]
+    rest = sum(line.bytes for line, one in zip(packed, scaled, strict=True) if not one)
+    derived = sum(line.bytes for line in packed) - rest
+    if size <= rest or not derived:
+        return {"weights": packed}
+    share = (size - rest) / derived
+    lines = (_scaled(line, share) if one else line for line, one in zip(packed, scaled, strict=True))
+    return {"weights": tuple(lines), "basis": "catalog"}
+
+
+def _scaled(line: WeightLine, share: float) -> WeightLine:
+    size = ceil(line.bytes * share)
+    return line.model_copy(update={"dtype": f"{8 * size / line.parameters:.3g} bits", "bytes": size})
 
 
 def _packed(model: Model, expert_bits: float, other_bits: float, quant: str) -> tuple[WeightLine, ...]:

@@ -33,7 +33,7 @@ def of_type(row: ModelRow, text: str) -> Model | None:
         scheme=f"GGUF {quant.upper()}",
         size_bytes=_fact(None, scheme),
         engines=(),
-        expert_bits=_fact(_MXFP4_BITS if _trained_in_mxfp4(row) else scheme.expert_bits, scheme),
+        expert_bits=_fact(_expert_bits(row, scheme), scheme),
         other_bits=_fact(scheme.other_bits, scheme),
     )
     fork_only = scheme.fork_only or _REPACKED.search(quant) is not None
@@ -41,12 +41,14 @@ def of_type(row: ModelRow, text: str) -> Model | None:
     return model.model_copy(update={"basis": "derived", "ik_only": fork_only}) if model is not None else None
 
 
-def _trained_in_mxfp4(row: ModelRow) -> bool:
-    """Such experts stay as they are, whatever a file is called: files of gpt-oss called Q4_K_M and Q8_0 share them."""
-    if row.configuration is None:
-        return False
-    declared = catalog.configuration(row.configuration).get("quantization_config") or {}
-    return declared.get("quant_method") == "mxfp4"
+def _expert_bits(row: ModelRow, scheme: SchemeRow) -> float | None:
+    """Files of gpt-oss called Q4_K_M and Q8_0 share its MXFP4 experts; of other experts in four bits none gets more."""
+    config = catalog.configuration(row.configuration) if row.configuration is not None else {}
+    declared = config.get("quantization_config") or (config.get("text_config") or {}).get("quantization_config") or {}
+    if declared.get("quant_method") == "mxfp4":
+        return _MXFP4_BITS
+    native = config.get("expert_dtype") == "fp4" or "mxfp4" in (declared.get("format") or "")
+    return min(scheme.expert_bits or _MXFP4_BITS, _MXFP4_BITS) if native else scheme.expert_bits
 
 
 def _scheme(gguf_type: str) -> SchemeRow | None:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from upright import catalog
+from upright.catalog.model_records import row_of
 from upright.catalog.rows.model import Artifact, ModelRow
 from upright.catalog.sister_releases import artifacts_of, release_named
 from upright.deriving.catalogued import record
 from upright.deriving.named_builds import named_build
 from upright.deriving.typed_gguf import of_type
 from upright.errors import UnreachedError, UsageError
+from upright.planning.offering import known_to_serve
 from upright.planning.search import best_way
 from upright.records.box import Box
 from upright.records.model import Model
@@ -93,6 +95,30 @@ def _of_artifact(text: str, row: ModelRow, named: Sequence[Artifact], read: Call
     return ArtifactChoice(model, others=others)
 
 
+_OWN_TYPES = ("Q4_K_M", "Q3_K_M", "Q2_K")
+"""Types that every builder of GGUFs makes, more bits first."""
+
+
+def own_type(box: Box, goal: Goal, than: Model) -> Plan | None:
+    """The plan of this model as a GGUF of a usual type, the first that fits and is as fast as is asked.
+
+    None also where no engine is known to serve its architecture so. No file is named: sizes follow from the type.
+    """
+    row = row_of(than)
+    if row is None or not known_to_serve("gguf", than.architecture.name):
+        return None
+    room = sum(figure.value or 0 for figure in (box.memory_bytes, *(gpu.memory_bytes for gpu in box.gpus)))
+    wanted = _for_any_model(goal)
+    for gguf_type in _OWN_TYPES:
+        typed = of_type(row, f"{row.id}:{gguf_type}")
+        if typed is None or not typed.tensor_bytes < min(than.tensor_bytes, room):
+            continue
+        best = best_way(box, typed.model_copy(update={"name": f"{row.id}:{gguf_type}"}), wanted)
+        if best.fits and (goal.minimum_tokens_per_second is None or best.speed is not None):
+            return best
+    return None
+
+
 _TRIED_FOR_SPEED = 10
 """The smallest models of the catalogue: where these are too slow, larger ones are, and each takes a while to plan."""
 
@@ -101,8 +127,7 @@ def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
     """Plans of the largest other models of the catalogue that fit the box, as fast as is asked."""
     plans: list[Plan] = []
     known = [row for row in catalog.models() if (row.parameters.value or 0) < 0.9 * than.parameters]
-    speed = goal.minimum_tokens_per_second
-    wanted = Goal(context_tokens=goal.context_tokens, users=goal.users, use=goal.use, minimum_tokens_per_second=speed)
+    speed, wanted = goal.minimum_tokens_per_second, _for_any_model(goal)
     largest = sorted(known, key=lambda row: -(row.parameters.value or 0))
     for row in largest if speed is None else largest[-_TRIED_FOR_SPEED:]:
         models = tuple(LazyRecords(row, row.artifacts))
@@ -113,6 +138,12 @@ def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
         if len(plans) == most:
             break
     return plans
+
+
+def _for_any_model(goal: Goal) -> Goal:
+    """What was asked, but for what belongs to one artifact."""
+    speed = goal.minimum_tokens_per_second
+    return Goal(context_tokens=goal.context_tokens, users=goal.users, use=goal.use, minimum_tokens_per_second=speed)
 
 
 def _names(artifact: Artifact) -> set[str]:

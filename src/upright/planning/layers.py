@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from upright.catalog import recorded_architectures
 from upright.catalog.rows.memory import End, OverheadRow
 from upright.engines.facets.budget import Margin
 from upright.engines.tensor_types import loading_fork_types
 from upright.planning.answer import exact, finish, rounded_down
 from upright.planning.buffers import COMPUTE_BAND, compute_buffer, padded_context
 from upright.planning.devices import HOST, HOST_RESERVE, LEAST_HOST_BYTES, gpus, host_bytes, not_specified
+from upright.planning.file_sizes import largest_size, smallest_size
 from upright.planning.kvcache import cache_shape
 from upright.planning.layouts import Storage
 from upright.planning.offering import refuses_types, silicon_names
@@ -47,9 +49,6 @@ OFFLOADED_SHARE = 5
 EXPERT_UBATCH_TOKENS = (2048, 1024)
 # Its scratch may be a fortieth of a GPU: more would be taken from users.
 UBATCH_SHARE = 40
-# Of files whose size is derived from their type: the smallest and the largest of 23 published ones. Of models without
-# experts the mix of types weighs more. Files that only the fork loads are mixed by hand, and one was larger still.
-SMALLEST, LARGEST, LARGEST_DENSE, LARGEST_OF_FORK = 0.88, 1.015, 1.03, 1.055
 # Far above any context, so that the search ends.
 MOST_TOKENS = 2**26
 
@@ -84,7 +83,7 @@ class LayerCase:
         """How large the file may be, in times of what is planned."""
         if not self.size_by_type:
             return 1.0, 1.0
-        return SMALLEST, largest_size(self.model)
+        return smallest_size(self.model), largest_size(self.model)
 
     @cached_property
     def learned(self) -> Learned | None:
@@ -117,13 +116,6 @@ class _Bands:
     low: Overheads
     best: Overheads
     high: Overheads
-
-
-def largest_size(model: Model) -> float:
-    """Of builds of one type, in times of what is planned."""
-    if model.ik_only:
-        return LARGEST_OF_FORK
-    return LARGEST if model.architecture.experts else LARGEST_DENSE
 
 
 def plan_in_layers(case: LayerCase) -> Plan:
@@ -361,10 +353,14 @@ def _objections(
             )
         )
     if refuses_types(case.engine, case.model):
+        architecture = case.model.architecture.name
+        what = f"has tensor types that mainline {case.engine} refuses"
+        if not recorded_architectures.has(case.engine, architecture):
+            what = f"is a {architecture}, which no {case.engine} that was recorded has"
         objections.append(
             Objection(
                 code="ik-only-types",
-                message=f"{case.model.name} has tensor types that mainline {case.engine} refuses",
+                message=f"{case.model.name} {what}",
                 remedy=f"--engine {other}" if (other := loading_fork_types()) else None,
             )
         )
@@ -385,10 +381,10 @@ def _notes(case: LayerCase, job: PlacementJob, loads: tuple[DeviceLoad, ...]) ->
             )
         )
     if case.size_by_type:
-        larger = case.sizes[1] - 1
+        smaller, larger = 1 - case.sizes[0], case.sizes[1] - 1
         message = (
-            "sizes follow from the type and the model's shapes: builds of one type were 12 % smaller to "
-            f"{100 * larger:.2g} % larger, which is left room for"
+            f"sizes follow from the type and the model's shapes: builds of one type were {100 * smaller:.2g} % smaller "
+            f"to {100 * larger:.2g} % larger, which is left room for"
         )
         notes.append(Note(code="size-by-type", message=message, remedy="name the file, and its header is read"))
     if job.shape.unknown:

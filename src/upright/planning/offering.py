@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from upright import catalog
+from upright.catalog import recorded_architectures
 from upright.catalog.rows.hardware import GpuRow
 from upright.engines import ENGINES, engine_named
 from upright.engines.facets.spread import Layers, Ranks
@@ -16,6 +17,11 @@ from upright.records.plan import Goal, Objection
 def loading(artifact_format: str) -> tuple[str, ...]:
     """Engines that load such an artifact."""
     return tuple(name for name, engine in ENGINES.items() if artifact_format in engine.loads)
+
+
+def known_to_serve(artifact_format: str, architecture: str | None) -> bool:
+    """Whether an engine that loads such an artifact has the class in a recorded registry."""
+    return any(recorded_architectures.has(engine, architecture) for engine in loading(artifact_format))
 
 
 def ranks_of(engine: str) -> Ranks | None:

@@ -13,7 +13,7 @@ from upright import catalog
 from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.model import Artifact, ModelRow, SchemeRow
 from upright.deriving.catalogued import record
-from upright.planning.ranking import FAITHFUL_BITS, NATIVE_BITS
+from upright.planning.ranking import FAITHFUL_BITS, NATIVE_BITS, faithful
 from upright.recommending.quality import Standing, Standings
 from upright.records.box import Box
 from upright.records.model import Model
@@ -44,9 +44,13 @@ class Contender:
     def model(self) -> Model | None:
         return record(self.row, self.artifact)
 
-    @property
+    @cached_property
     def faithful(self) -> bool:
-        return self.bits is None or self.bits >= FAITHFUL_BITS
+        """By the experts of a GGUF alone: what else is in the file has more bits."""
+        if self.bits is not None and self.bits < FAITHFUL_BITS:
+            return False
+        sized = self.artifact.format == "gguf" and self.artifact.size_bytes.value is not None
+        return not sized or self.model is None or faithful(self.model)
 
     @property
     def order(self) -> tuple[float, ...]:

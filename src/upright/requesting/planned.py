@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from upright.errors import EngineError
 from upright.planning import plan
 from upright.planning.artifacts import ArtifactChoice as ArtifactChoice
-from upright.planning.artifacts import smaller
+from upright.planning.artifacts import own_type, smaller
 from upright.planning.constrained import FORBIDDEN
 from upright.planning.host_tier import TOO_LARGE, TOO_SMALL, with_host_cache
 from upright.planning.nearest import ARTIFACT_WISHES, RANK_WISHES
@@ -103,11 +103,18 @@ class PlannedRequest:
 
     def instead(self) -> list[Plan]:
         """Smaller models that fit, where this one does not and no offer or option keeps what was asked."""
+        return smaller(self.request.box, self.request.goal, self.request.choice.model) if self._lost else []
+
+    def of_own_type(self) -> Plan | None:
+        """This model as a GGUF of a type of fewer bits, where smaller models would be offered and it fits."""
+        return own_type(self.request.box, self.request.goal, self.request.choice.model) if self._lost else None
+
+    @property
+    def _lost(self) -> bool:
         if self.best.fits or self.remedies():
-            return []
+            return False
         offers = self.offers()
-        keeps_what_was_asked = bool(offers) and offers[0].options[:1] != ("--min-speed",)
-        return [] if keeps_what_was_asked else smaller(self.request.box, self.request.goal, self.request.choice.model)
+        return not offers or offers[0].options[:1] == ("--min-speed",)
 
 
 def plan_request(request: PlanRequest) -> PlannedRequest:

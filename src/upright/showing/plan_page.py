@@ -15,6 +15,7 @@ from upright.planning.beside import BEST
 from upright.planning.constrained import FORBIDDEN
 from upright.planning.devices import NOT_SPECIFIED
 from upright.planning.host_tier import TOO_LARGE, TOO_SMALL
+from upright.planning.offering import known_to_serve
 from upright.planning.ranking import runner_up_words
 from upright.planning.words import choice_words, expert_words
 from upright.records.plan import Plan
@@ -51,15 +52,20 @@ def plan_page(
     width: int,
     instead: Sequence[Plan] | None = (),
     *,
+    own: Plan | None = None,
     why: bool = False,
     everything: bool = False,
     ram_unknown: bool = False,
 ) -> str:
     """`instead`: plans of other models, where nothing of this one fits; None if nobody looked.
 
-    `ram_unknown`: with system RAM it may fit.
+    `own`: of this one as a GGUF of another type. `ram_unknown`: with system RAM it may fit.
     """
-    lines = [*_lines(plans, chosen, width, ram_unknown), *_instead(plans[0], chosen, instead, width, ram_unknown)]
+    lines = [*_lines(plans, chosen, width, ram_unknown)]
+    if own is not None:
+        lines += _of_own_type(own, instead or (), plans[0], width)
+    else:
+        lines += _instead(plans[0], chosen, instead, width, ram_unknown)
     if why:
         lines += ["", *why_lines(plans[0], width)]
     if everything:
@@ -248,7 +254,11 @@ def _instead(
     short = any(objection.short_bytes for objection in plan.objections)
     if short and all(artifact.format != "gguf" for artifact in (chosen.model, *chosen.choose_from, *chosen.others)):
         advice = "Experts of a GGUF can be offloaded to CPU, and the catalogue has no GGUF of this model: "
-        yield from _wrapped(advice + "name one, as OWNER/REPO:QUANT, or plan a type, as MODEL:Q4_K_M.", width)
+        if known_to_serve("gguf", architecture := chosen.model.architecture.name):
+            advice += "name one, as OWNER/REPO:QUANT, or plan a type, as MODEL:Q4_K_M."
+        else:
+            advice += f"no engine that loads one is known to have {architecture}."
+        yield from _wrapped(advice, width)
     if others is None:
         return
     if others:
@@ -258,11 +268,25 @@ def _instead(
     else:
         yield from _wrapped("Nothing that the catalogue has of this model, or of smaller ones, fits this box.", width)
     for other in others:
-        speed = f"{rate(other.speed.decode)} tok/s, " if plan.goal.minimum_tokens_per_second and other.speed else ""
-        cache = (
-            f"{speed}{tokens(other.context_tokens)} tokens of context, KV cache at least {tokens(other.kv.low_tokens)}"
-        )
-        yield from _wrapped(f"{other.model} with {other.engine}: {cache}", width, "  - ")
+        yield from _brief(other, plan, width)
+
+
+def _of_own_type(own: Plan, others: Sequence[Plan], plan: Plan, width: int) -> Iterator[str]:
+    words = (
+        "No artifact that the catalogue has of this model can be served like this. A GGUF of this type can, its size "
+    )
+    yield from _wrapped(f"{words}by the model's shapes:", width)
+    yield from _brief(own, plan, width)
+    if others:
+        yield from _wrapped("Other models that can:", width)
+    for other in others:
+        yield from _brief(other, plan, width)
+
+
+def _brief(other: Plan, plan: Plan, width: int) -> Iterator[str]:
+    speed = f"{rate(other.speed.decode)} tok/s, " if plan.goal.minimum_tokens_per_second and other.speed else ""
+    cache = f"{speed}{tokens(other.context_tokens)} tokens of context, KV cache at least {tokens(other.kv.low_tokens)}"
+    yield from _wrapped(f"{other.model} with {other.engine}: {cache}", width, "  - ")
 
 
 def _none_of_this(plan: Plan, ram_unknown: bool) -> str:

@@ -83,7 +83,9 @@ def _speed(question: SpeedQuestion) -> Answer:
 def _instead(question: InsteadQuestion) -> Answer:
     from upright.showing.plan_page import configuration
 
-    others = _planned(question).instead()
+    planned = _planned(question)
+    own = planned.of_own_type()
+    others = [*([own] if own else ()), *planned.instead()]
     return {
         "others": [{"model": other.model, "configuration": configuration(other), **_brief(other)} for other in others]
     }

@@ -9,7 +9,7 @@ from upright.deriving.catalogued import records
 from upright.deriving.named_builds import named_build, told_by_name
 from upright.errors import ReadError, UnreachedError, UsageError
 from upright.planning.artifacts import choice
-from upright.planning.layers import SMALLEST, largest_size
+from upright.planning.file_sizes import SMALLEST, largest_size
 from upright.records.model import Model
 from upright.units import GIB
 

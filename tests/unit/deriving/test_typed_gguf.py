@@ -6,12 +6,13 @@ import pytest
 
 from upright import catalog
 from upright.catalog.rows.model import Artifact, ModelRow
+from upright.deriving.catalogued import record
 from upright.deriving.typed_gguf import of_type
-from upright.planning.layers import SMALLEST, largest_size
+from upright.planning.file_sizes import SMALLEST, largest_size, smallest_size
 
 
 def _published() -> list[tuple[ModelRow, Artifact]]:
-    """But for a file that keeps the native experts as they are, whatever its type: its row has its size."""
+    """But for a file that is not what its type says, as its row tells: experts as they were trained, other weights."""
     return [
         (row, artifact)
         for row in catalog.models()
@@ -19,12 +20,13 @@ def _published() -> list[tuple[ModelRow, Artifact]]:
         if artifact.format == "gguf"
         and artifact.size_bytes.value
         and "lossless" not in artifact.scheme
+        and artifact.other_bits is None
         and of_type(row, f"{row.id}:{artifact.quant}")
     ]
 
 
 def test_there_are_files_to_hold_it_against() -> None:
-    assert len(_published()) >= 11
+    assert len(_published()) >= 40
 
 
 @pytest.mark.parametrize(("row", "artifact"), _published(), ids=lambda part: getattr(part, "quant", None) or part.id)
@@ -34,7 +36,7 @@ def test_sizes_by_type_are_as_near_to_published_files_as_the_note_says(row: Mode
     published = artifact.size_bytes.value
     assert published
     ratio = published / sum(line.bytes for line in model.weights)
-    assert SMALLEST <= ratio <= largest_size(model)
+    assert smallest_size(model) <= ratio <= largest_size(model)
 
 
 def test_types_are_spelled_as_people_spell_them() -> None:
@@ -98,3 +100,29 @@ def test_bits_of_experts_by_the_length_of_their_rows(name: str, bits: str) -> No
     model = of_type(catalog.model(name.partition(":")[0]), name)
     assert model is not None
     assert {line.dtype for line in model.weights if line.group == "routed_experts"} == {bits}
+
+
+@pytest.mark.parametrize("quant", ["UD-Q4_K_XL", "UD-IQ2_XXS", "Q8_0"])
+def test_a_published_size_is_the_size_of_the_record_and_recurrent_layers_have_weights(quant: str) -> None:
+    row = catalog.model("qwen3.5-397b-a17b")
+    artifact = next(found for found in row.artifacts if found.quant == quant)
+    model = record(row, artifact)
+    assert model is not None
+    assert artifact.size_bytes.value
+    assert model.basis == "catalog"
+    assert model.tensor_bytes == pytest.approx(artifact.size_bytes.value, rel=1e-6)
+    assert all(any(line.group == "attention" and line.layer == layer for line in model.weights) for layer in range(60))
+
+
+def test_a_file_without_the_indexer_is_planned_dense() -> None:
+    row = catalog.model("deepseek-v3.2")
+    files = [record(row, artifact) for artifact in row.artifacts if artifact.format == "gguf"]
+    assert files
+    assert {model.architecture.name for model in files if model} == {"DeepseekV3ForCausalLM"}
+
+
+def test_an_architecture_that_mainline_lacks_is_for_the_fork_alone() -> None:
+    row = catalog.model("glm-5.3-flash")
+    files = [model for artifact in row.artifacts if artifact.format == "gguf" and (model := record(row, artifact))]
+    assert files
+    assert all(model.ik_only for model in files)

@@ -11,7 +11,8 @@ from upright.deriving.typed_gguf import of_type
 from upright.engines.facets.budget import Margin
 from upright.planning import plan
 from upright.planning.buffers import compute_buffer
-from upright.planning.layers import LARGEST_DENSE, SMALLEST, LayerCase, plan_in_layers
+from upright.planning.file_sizes import LARGEST_DENSE, SMALLEST
+from upright.planning.layers import LayerCase, plan_in_layers
 from upright.planning.words import expert_words, spans
 from upright.records.base import Figure
 from upright.records.model import Model

@@ -36,7 +36,7 @@ def test_a_point_of_a_curve_is_of_the_same_configuration(request_: Request):
 
 
 def test_smaller_models_are_not_denied_where_nobody_looked():
-    answered = asked(ask="plan", model="glm-4.7", box="2x-rtx-5090", memory_gib=512)
+    answered = asked(ask="plan", model="deepseek-v4.1-flash", box="2x-rtx-5090", memory_gib=512)
     assert answered["view"]["more"]
     assert "smaller ones" not in answered["words"]
 
