@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from upright.records.model import Model
+from upright.records.model import LinearAttention, Model
 
-# Of files whose size is derived from their type: the smallest and the largest of 43 published ones. Of models without
-# experts the mix of types weighs more. Files that only the fork loads are mixed by hand, and one was larger still.
+# Of files whose size is derived from their type: the smallest and the largest of 45 published ones. Of models without
+# experts the mix of types weighs more; with recurrent layers builders leave more of them in wider types, and one file
+# has its draft layer too. Files that only the fork loads are mixed by hand, and one was larger still.
 # Unsloth's dynamic types are mixed anew for every model: UD-Q2_K_XL has 2.3 bits an expert weight here and 2.9 there.
-# Not within it: bartowski's Q4_K_M of Nemotron 3.5 Lightning and of Qwen3.8-Flash-Next, each 2.9 % larger.
-SMALLEST, LARGEST, LARGEST_DENSE, LARGEST_OF_FORK = 0.88, 1.015, 1.03, 1.055
+SMALLEST, LARGEST, LARGEST_DENSE, LARGEST_RECURRENT, LARGEST_OF_FORK = 0.88, 1.015, 1.03, 1.031, 1.055
 SMALLEST_DYNAMIC, LARGEST_DYNAMIC = 0.8, 1.021
 
 
@@ -18,6 +18,8 @@ def largest_size(model: Model) -> float:
         return LARGEST_OF_FORK
     if model.architecture.experts is None:
         return LARGEST_DENSE
+    if any(isinstance(kind, LinearAttention) for kind in model.architecture.attention):
+        return LARGEST_RECURRENT
     return LARGEST_DYNAMIC if _dynamic(model) else LARGEST
 
 

@@ -22,6 +22,7 @@ _LAYER_GROUPS: tuple[Group, ...] = (
     "attention", "indexer", "dense_ffn", "router", "shared_experts", "norm", "other",
 )  # fmt: skip
 _LAST: tuple[Group, ...] = ("output", "norm", "other")
+_LOOKED_UP: tuple[Group, ...] = ("embedding", "tables")
 EXACT_SIZES = 3
 QUICK_STATES = 500
 
@@ -156,7 +157,8 @@ def _on_gpus(
     layers = job.model.architecture.layers
     # An embedding that is the output matrix too lies in system RAM for the one use, and beside the last layer for the
     # other (llama.cpp llama-model.cpp: TENSOR_DUPLICATED).
-    outer = (*_LAST, "embedding") if job.unified or tied(job.model) else _LAST
+    # Lookup tables (n-grams) are inputs as the embedding is, and lie with it.
+    outer = (*_LAST, *_LOOKED_UP) if job.unified else (*_LAST, "embedding") if tied(job.model) else _LAST
     parts = stage_layers(layers, len(job.gpus))
     bases = [
         DeviceLoad(
@@ -180,8 +182,8 @@ def _on_gpus(
     kept = keep(parts, experts, rooms)
     loads = [_with_experts(base, layers_here, experts) for base, layers_here in zip(bases, kept, strict=True)]
     left = tuple(sorted(experts.keys() - {layer for layers_here in kept for layer in layers_here}))
-    embedding = 0 if job.unified else int(factor * outside.get("embedding", 0))
-    return (*loads, _with_experts(DeviceLoad(HOST, weights=embedding, process=overheads.process), left, experts))
+    inputs = 0 if job.unified else int(factor * sum(outside.get(group, 0) for group in _LOOKED_UP))
+    return (*loads, _with_experts(DeviceLoad(HOST, weights=inputs, process=overheads.process), left, experts))
 
 
 def keep(parts: Sequence[range], experts: Mapping[int, int], rooms: Sequence[int]) -> tuple[tuple[int, ...], ...]:

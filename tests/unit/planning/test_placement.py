@@ -10,11 +10,12 @@ import pytest
 from tests.unit.planning.planning_examples import box, model
 from upright import Goal, catalog
 from upright.catalog.model_records import records
+from upright.deriving.catalogued import record
 from upright.engines.facets.budget import Margin
 from upright.planning import plan
 from upright.planning.layers import LayerCase, plan_in_layers
 from upright.planning.placement import keep
-from upright.planning.weights import stage_layers
+from upright.planning.weights import stage_layers, tied
 from upright.records.base import Figure
 from upright.units import GIB
 
@@ -55,6 +56,26 @@ def test_random_boxes_and_artifacts(seed):
         assert spare >= 0, budget.device
         if budget.device != "host" and waiting:
             assert spare < min(sizes[layer] for layer in waiting), budget.device
+
+
+@pytest.mark.parametrize("name", ["1x-rtx-5090", "dgx-spark"])
+@pytest.mark.parametrize(
+    "row", [row for row in catalog.models() if any(a.format == "gguf" for a in row.artifacts)], ids=lambda row: row.id
+)
+def test_every_byte_of_a_file_lies_somewhere(row, name):
+    """But for drafts, which are not loaded unless they are asked for."""
+    room = Figure(value=4000 * GIB, basis="assumed", source="more than enough")
+    on = catalog.box_record(name).model_copy(update={"memory_bytes": room, "memory_available_bytes": room})
+    artifact = next(made for a in row.artifacts if a.format == "gguf" and (made := record(row, a)) is not None)
+    found = plan_in_layers(LayerCase(on, artifact, Goal(), "llama.cpp", Margin(GIB), None, 4096, "f16", ()))
+    placed = sum(line.bytes for line in found.ledger if line.term in ("weights", "experts"))
+    twice = (
+        sum(line.bytes for line in artifact.weights if line.group == "embedding")
+        if name == "1x-rtx-5090" and tied(artifact)
+        else 0
+    )
+    read = sum(line.bytes for line in artifact.weights if line.group not in ("draft", "vision"))
+    assert placed == pytest.approx(read + twice, rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(200))
