@@ -46,7 +46,7 @@ def test_what_everything_stands_on_comes_first_then_the_smallest_then_the_larges
 
 
 def test_the_rest_goes_by_what_is_known_least() -> None:
-    rest = [step for step in scheduled().steps if step.action == "start"][2:]
+    rest = [step for step in scheduled().steps if step.action == "start" and "known least" in step.why]
     assert len(rest) >= 2
     for before, after in pairwise(rest):
         unknown, known = before.band is None, after.band is None
