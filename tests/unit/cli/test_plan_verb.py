@@ -115,7 +115,7 @@ def test_the_capacity_is_of_the_placement_that_is_shown_and_what_can_be_had_fits
 
 
 def test_a_model_without_a_gguf_asks_for_one_by_its_name(upright):
-    done = upright("plan", "glm-4.6", "--box", "1x-rtx-4090", "--host-memory", "256")
+    done = upright("plan", "deepseek-v4-pro", "--box", "1x-rtx-4090", "--host-memory", "256")
     assert done.returncode == 1
     said = " ".join(done.stdout.split())
     assert (

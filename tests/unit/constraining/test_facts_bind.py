@@ -57,12 +57,12 @@ def changed(made: Recipe, name: str, text: str) -> Recipe:
 
 
 def test_a_million_tokens_of_sparse_mla_are_not_promised_by_sharing_a_cache(monkeypatch):
-    shown = page(monkeypatch, "glm-5.2", "--box", SM120, "--context", "1024k")
+    asked = ("glm-5.2", "--box", SM120, "--context", "1024k", "--engine", "vllm")
+    shown = page(monkeypatch, *asked)
     assert "does not fit" in shown
     assert "DCP 2, 4, 8 not offered" in shown
     assert "constraints/vllm-sm12-sparse-mla-no-dcp" in shown
-    words = ["glm-5.2", "--box", SM120, "--context", "1024k", "--json"]
-    told = json.loads(CliRunner().invoke(command, words).stdout)
+    told = json.loads(CliRunner().invoke(command, [*asked, "--json"]).stdout)
     assert told["fits"] is False
     assert {each["parallel"]["decode_context"] for each in told["plans"]} == {1}
     assert all(each["objections"] for each in told["plans"])
