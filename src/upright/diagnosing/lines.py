@@ -31,8 +31,9 @@ _ENVELOPES = re.compile(
     r"|[>▎│┃] ?)"  # quoted
 )
 _RANKS = (
-    re.compile(r"^\((?P<name>\w+)(?: \w+=\d+)* pid=(?P<pid>\d+)(?:, ip=[\d.]+)?\) ?"),
-    # vLLM: (Worker_TP3 pid=123), (VllmWorker rank=1 pid=123); Ray: (RayWorkerWrapper pid=356, ip=10.0.0.1)
+    re.compile(r"^\((?P<name>[\w-]+)(?: \w+=\d+)* pid=(?P<pid>\d+)(?:, ip=[\d.]+)?\) ?"),
+    # vLLM: (Worker_TP3 pid=123), (VllmWorker rank=1 pid=123), (VllmWorker-0 pid=123)
+    # Ray: (RayWorkerWrapper pid=356, ip=10.0.0.1)
     re.compile(r"^(?P<rank>\[rank\d+\]):? ?"),  # torch
     re.compile(
         r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?P<words>(?: [A-Z]{2,3}\d+)+)\] ?"
@@ -52,6 +53,8 @@ _LOW_LEVEL = re.compile(
     r"|^(?!.{0,120}\b(?:ERROR|CRITICAL)\b).{0,80}?(?<!NCCL)[ \[:-](?:WARN(?:ING)?|INFO|DEBUG)[\]:, ]"
     r"|^(?:\S+:\d+: )?\S*[Ww]arning: |^(?:\[rank\d+\]: ?)?\[?W\d\d?-?\d\d[ T]"
 )
+_GLOG = re.compile(r"^(?:\[rank\d+\]:? ?)?\[?[IWEF]\d{4} \d\d:\d\d:\d\d[\d.]* ")
+"""torch's own: `[W1117 21:36:04.060152498 utils.cpp:68] `."""
 _FOR_INFORMATION = re.compile(
     r"^(?:\([^)]*\) ?)*(?:INFO|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d \[|^\d+\.\d\d\.\d{3}\.\d{3} [ID] "
 )
@@ -115,7 +118,7 @@ def said(text: str) -> str:
 
 def begins(text: str) -> bool:
     """Whether a program began a line here: of a line that was broken in two, the second half has no such beginning."""
-    return any(pattern.match(text) for pattern in (*_RANKS, _LEVEL)) or _ENVELOPES.match(text) is not None
+    return any(pattern.match(text) for pattern in (*_RANKS, _LEVEL, _GLOG)) or _ENVELOPES.match(text) is not None
 
 
 def is_harmless(text: str) -> bool:

@@ -29,6 +29,26 @@ def test_a_run_that_worked_is_no_failure(log: Path):
     assert found.engine == (log.stem if log.parent.name == "healthy" else _engine(log))
 
 
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
+def test_code_that_warned_is_no_half_of_the_line_after_it(log: Path):
+    """Python prints the line of code behind a warning, without a beginning of its own; what follows is another's."""
+    code = '  wrapper = lookup(vars(value).get("kernel"))'
+    text = "\n".join(f"{code}\n{line}" for line in log.read_text(errors="replace").splitlines())
+    assert not diagnose(io.BytesIO(text.encode()), subject="x").failed
+
+
+def test_processes_with_a_number_and_torchs_own_lines_have_a_beginning():
+    text = """\
+(APIServer pid=100) INFO 11-17 21:35:59 [utils.py:325] version 0.32.0
+module.py:12: UserWarning: there is no kernel
+  wrapper = lookup(vars(value).get("kernel"))
+[W1117 21:36:04.060152498 utils.cpp:68] Warning: NUMA binding: memory is bound to these nodes (0).
+(VllmWorker-0 pid=29710) WARNING 11-17 21:36:04 [vllm.py:725] Model Runner V2 requires Triton; using the V1 model runner instead.
+(APIServer pid=100) INFO 11-17 21:36:20 [launcher.py:38] Application startup complete.
+"""  # noqa: E501
+    assert not diagnose(io.BytesIO(text.encode()), subject="x").failed
+
+
 def _engine(log: Path) -> str:
     return log.stem.partition("-")[0].replace("llama", "llama.cpp")
 
