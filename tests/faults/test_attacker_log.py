@@ -20,7 +20,7 @@ import pytest
 
 from tests.unit.diagnosing.noise import vllm
 from upright import catalog
-from upright.diagnosing import diagnose, lines, marks, rejoining
+from upright.diagnosing import diagnose, grievances, lines, marks, rejoining, words
 from upright.diagnosing.literals import Sieve, ways_to_match
 from upright.engines import ENGINES, progress
 
@@ -50,7 +50,7 @@ def patterns() -> Iterator[tuple[str, str]]:
             if pattern := getattr(log, kind):
                 yield f"{name} {kind}", pattern
         yield from ((f"{name} phase {number}", pattern) for number, (pattern, _) in enumerate(log.phases))
-    for module in (marks, lines, rejoining, progress):
+    for module in (marks, lines, rejoining, grievances, words, progress):
         for name, constant in vars(module).items():
             for number, pattern in enumerate(constant if isinstance(constant, tuple) else [constant]):
                 if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
@@ -90,6 +90,15 @@ def least_seconds(pattern: re.Pattern[str], line: str) -> float:
         pattern.search(line)
         tries.append(time.process_time() - began)
     return min(tries)
+
+
+@pytest.mark.promise("a pattern's time on a line is bounded, whatever the line repeats")
+@pytest.mark.parametrize("unit", ["--flag value ", "--flag --flag ", "NAME=NAME=", "NAME=value "])
+def test_a_long_command_in_a_report_is_read_at_once(unit: str):
+    """What was typed, and then a word that ends it otherwise than a command ends."""
+    began = time.process_time()
+    grievances.read_report([unit * 300 + "two words\tand\ttabs"])
+    assert time.process_time() - began < SLOWEST_MATCH_SECONDS
 
 
 @pytest.mark.promise("a pattern's time on a line is bounded, whatever the line repeats")

@@ -32,8 +32,8 @@ _COMMAND = re.compile(
     r"|python3? |docker |podman "
     r"|[\w.]+-(?:server|cli|bench|serve)(?:\.exe)? +-|numactl |torchrun |ray start|pip3? install|uv |curl "
     r"|export )"
-    r"|^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ *){2,}$"
-    r"|^\s*-{1,2}[a-z][\w-]*(?:[ =]\S+)?(?: +-{1,2}[a-z][\w-]*(?:[ =]\S+)?)+\s*\\?$"
+    r"|^\W{0,3}(?:[A-Z][A-Z0-9_]{2,}=\S+ +)+[A-Z][A-Z0-9_]{2,}=\S+ *$"
+    r"|^\s*-{1,2}[a-z][\w-]*(?:[ =](?!-{1,2}[a-z])\S+)?(?: +-{1,2}[a-z][\w-]*(?:[ =](?!-{1,2}[a-z])\S+)?)+\s*\\?$"
 )
 _ONE_FLAG = re.compile(r"(?<![\w-])-{1,2}[a-zA-Z][\w.-]*(?:[ =](?!-)(?:'[^']*'|\"[^\"]*\"|[\w./:,{}\[\]=*|()-]+))?")
 _ENDS = re.compile(
@@ -114,7 +114,7 @@ _TELLS_BY_WORKING = re.compile(
     re.IGNORECASE,
 )
 _ASIDE = re.compile(
-    r"[,(]?\s*\b(?:even (?:with|when|after|without|on)|regardless of|no matter|with (?:and|or) without"
+    r"[,(]? ?\b(?:even (?:with|when|after|without|on)|regardless of|no matter|with (?:and|or) without"
     r"|irrespective of|whether or not|unlike"
     r"|only (?:SIGKILL|kill -9|a (?:hard )?reboot|restarting) (?:works|helps)|in contrast to|as opposed to"
     r"|(?:reads|looks|behaves) (?:exactly|just) like|(?:both )?with or without|either with)\b[^.;)]*",

@@ -37,7 +37,7 @@ _MODEL_NAME = re.compile(
 )
 """A part of a model's name says what it is called, not what happened."""
 _PROGRAMS = re.compile(
-    r"^\s*(?:\w+[_.]\w[\w.]*(?:\(\))?: |(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[: ]"
+    r"^\s*(?:(?=\w+?[_.]\w)[\w.]+(?:\(\))?: |(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[: ]"
     r"|[\w.]+ - (?:ERROR|WARNING|INFO)\b|(?:fatal )?error: |File \"|Traceback |\[[\w.:/ -]+\]|\w+\(\w+"
     r"|(?:srv|slot|que|main|cmn)\b[: ] *\w+|.{0,200}\b(?:Error|Exception): )"
 )
