@@ -16,7 +16,7 @@ from upright.planning.devices import HOST, HOST_RESERVE, LEAST_HOST_BYTES, gpus,
 from upright.planning.file_sizes import largest_size, smallest_size
 from upright.planning.kvcache import cache_shape
 from upright.planning.layouts import Storage
-from upright.planning.offering import refuses_types, silicon_names
+from upright.planning.offering import refuses_types, silicon_names, unrecorded_class
 from upright.planning.overhead import AGAIN, overheads
 from upright.planning.placement import (
     DeviceLoad,
@@ -387,6 +387,8 @@ def _notes(case: LayerCase, job: PlacementJob, loads: tuple[DeviceLoad, ...]) ->
             f"to {100 * larger:.2g} % larger, which is left room for"
         )
         notes.append(Note(code="size-by-type", message=message, remedy="name the file, and its header is read"))
+    if unrecorded := unrecorded_class(case.engine, case.model):
+        notes.append(unrecorded)
     if job.shape.unknown:
         notes.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(job.shape.unknown)}"))
     return tuple(notes)

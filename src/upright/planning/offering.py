@@ -11,7 +11,10 @@ from upright.engines import ENGINES, engine_named
 from upright.engines.facets.spread import Layers, Ranks
 from upright.records.box import Box
 from upright.records.model import Model
-from upright.records.plan import Goal, Objection
+from upright.records.plan import Goal, Note, Objection
+
+UNRECORDED = "architecture-not-recorded"
+_HUB_CLASSES = ("ForCausalLM", "ForConditionalGeneration")
 
 
 def loading(artifact_format: str) -> tuple[str, ...]:
@@ -22,6 +25,21 @@ def loading(artifact_format: str) -> tuple[str, ...]:
 def known_to_serve(artifact_format: str, architecture: str | None) -> bool:
     """Whether an engine that loads such an artifact has the class in a recorded registry."""
     return any(recorded_architectures.has(engine, architecture) for engine in loading(artifact_format))
+
+
+def unrecorded_class(engine: str, model: Model) -> Note | None:
+    """What to know before a file is started that no recorded version of the engine reads.
+
+    A header names its kind in the engine's own words; only a class of the hub can be held against a registry.
+    """
+    known, name = recorded_architectures.registry(engine), model.architecture.name
+    if known is None or not name.endswith(_HUB_CLASSES) or name in known.spans:
+        return None
+    return Note(
+        code=UNRECORDED,
+        message=f"no {engine} that was recorded, up to {known.versions[-1]}, has {name}: a newer build or a fork may",
+        remedy="the file's own page says which build it needs",
+    )
 
 
 def ranks_of(engine: str) -> Ranks | None:

@@ -14,6 +14,7 @@ from upright import catalog
 from upright.catalog.rows.model import ModelRow
 from upright.errors import UprightError
 from upright.planning.assumed_memory import CODE as RAM_ASSUMED
+from upright.planning.offering import UNRECORDED
 from upright.planning.ranking import counted_on, expert_bits, order
 from upright.planning.search import ways_on
 from upright.recommending.candidates import Contender, contenders, means_of, ruled_out
@@ -187,7 +188,7 @@ def _offer(candidate: Contender, plan: Plan) -> ModelOffer:
         prompt=plan.speed.prompt if plan.speed else None,
         speed_why=plan.speed.why if plan.speed else _note(plan, "speed-unknown") or "speed is not known",
         offloaded_layers=sum(len(place.layers) for place in plan.expert_places if place.device == "host"),
-        assumed=_note(plan, RAM_ASSUMED),
+        assumed="\n".join(filter(None, (_note(plan, code) for code in (RAM_ASSUMED, UNRECORDED)))) or None,
     )
 
 

@@ -88,7 +88,7 @@ class ModelOffer(Part):
     offloaded_layers: int
     """Layers whose experts are in system RAM; 0 if all are on the GPUs."""
     assumed: Reason | None
-    """What the speed assumes of system RAM; None if nothing."""
+    """What the speed assumes of system RAM, and what is assumed of the engine, a line each; None if nothing."""
 
 
 class ModelRefusal(Part):

@@ -109,7 +109,7 @@ def _run(recommendation: Recommendation) -> str:
 
 
 def _notes(recommendation: Recommendation, width: int) -> Iterator[str]:
-    assumed = dict.fromkeys(offer.assumed for offer in recommendation.offers if offer.assumed)
+    assumed = dict.fromkeys(line for offer in recommendation.offers for line in (offer.assumed or "").splitlines())
     for note in assumed:
         yield from _wrapped(note, width, "note ", "yellow")
     fastest = max(recommendation.offers, key=_decode)
