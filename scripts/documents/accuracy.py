@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import median, quantiles
 
 from upright import catalog
 from upright.catalog.rows.speed import SpeedRow, TransferRow
@@ -11,7 +12,7 @@ from upright.deriving.catalogued import architecture, record, records
 from upright.planning.fitting import Miss, by_image, by_setting, fit, leave_out, pools
 from upright.planning.kvcache import cache_shape
 from upright.planning.speed import fits, hybrids
-from upright.planning.speed.fitting import errors, miss, predict
+from upright.planning.speed.fitting import miss, predict
 from upright.planning.weights import rank_weights
 from upright.units import GIB
 
@@ -211,8 +212,12 @@ def _speed() -> str:
         "",
         _paragraph(
             "Every row of constants names the published runs that it was fitted on (`upright catalog list speeds`).",
-            "Its error is measured with each published configuration left out in turn; its 2.5th to 97.5th",
-            "percentile is the band that a plan prints for the models, formats, GPUs and loads among those runs.",
+            "Its error is measured with each published configuration left out in turn, and on what others measured",
+            "with the same models, formats and GPUs and nothing was fitted on. Each source (who measured, which model",
+            "in which format, on which GPU) weighs the same, since a laboratory's hundred cells say little of the next",
+            "machine, and the band that a plan prints is Student's prediction interval for one more source: nine in",
+            "ten shall lie inside. Rows with fewer than six sources take the spread of rows of their kind. A run that",
+            "is faster than its bytes can be read is of other bytes than its author says, and is not counted.",
         ),
         "",
         "| constants | of | runs | median error | p90 | band |",
@@ -238,8 +243,7 @@ def _families() -> Iterator[str]:
         misses = fits.held_out(fits.speed_row(name), lambda cell: cell.load.shape)
         for shape in dict.fromkeys(cell.load.shape for cell, _ in misses):
             ours = [off for cell, off in misses if cell.load.shape == shape]
-            found, worst = errors(ours, shape), max(ours, key=abs)
-            yield f"| {name} | {shape} | {found.rows} | {found.median:.1%} | {found.ninth:.1%} | {worst:+.0%} |"
+            yield f"| {name} | {shape} | {_sizes(ours)} |"
 
 
 def _transfer() -> str:
@@ -248,11 +252,12 @@ def _transfer() -> str:
         "",
         _paragraph(
             "A plan for another model, weight format, GPU or engine version, a higher concurrency or a longer context",
-            "than were fitted is widened by the error that was measured across such a step. Beyond 2.5 times a band",
-            "is not printed: then the speed is not known, and `upright calibrate` measures it.",
+            "than were fitted is widened by what the error across such a step was measured to have beyond that at",
+            "home, each source compared with itself. Wider than 2.5 times a band is not printed: then the speed is not",
+            "known, and `upright calibrate` measures it.",
         ),
         "",
-        "| step | of | runs | median error | p90 | band | measured by |",
+        "| step | of | runs | median error | p90 | adds alone | measured by |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in catalog.rows("transfers").values():
@@ -260,7 +265,7 @@ def _transfer() -> str:
         found = row.errors
         rows.append(
             f"| {row.about} | {row.of} | {found.rows} | {found.median:.1%} | {found.ninth:.1%} "
-            f"| {found.low:.2f} to {found.high:.2f} times | {found.how} |"
+            f"| {1 / row.beyond:.2f} to {row.beyond:.2f} times | {found.how} |"
         )
     return "\n".join(rows)
 
@@ -308,8 +313,14 @@ def _machines() -> Iterator[str]:
         for machine in dict.fromkeys(run.machine for run in runs):
             constants = hybrids.host_constants(name, machine)
             offs = [miss(run.sample, constants) for run in runs if run.machine == machine]
-            found, worst = errors(offs, machine), max(offs, key=abs)
-            yield f"| {name} | {machine} | {found.rows} | {found.median:.1%} | {found.ninth:.1%} | {worst:+.0%} |"
+            yield f"| {name} | {machine} | {_sizes(offs)} |"
+
+
+def _sizes(offs: Sequence[float]) -> str:
+    """Runs, median error, p90, worst."""
+    sizes = sorted(map(abs, offs))
+    ninth = quantiles(sizes, n=10, method="inclusive")[8] if len(sizes) > 1 else sizes[0]
+    return f"{len(sizes)} | {median(sizes):.1%} | {ninth:.1%} | {max(offs, key=abs):+.0%}"
 
 
 def _layer_words() -> list[str]:

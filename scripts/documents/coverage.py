@@ -43,6 +43,11 @@ is its output matrix, and was not counted as read; each expert that answers cost
 on a processor and the bandwidth of two sockets were taken for known. What is left are machines and builds: llama.cpp of
 2025, or on a slow host, does two thirds of what newer builds do on the same GPU.
 
+So bands were too narrow for another person's machine, since they were quantiles over cells, and a laboratory's hundred
+cells are one machine. Now each source weighs the same, and a band is where one more source will lie nine times in ten
+([how accurate is it](accuracy.md)). These runs' errors are among those that the bands are made of; of sources left out
+in turn nine in ten lie inside (`pytest tests/accuracy/test_speed.py -k one_more_source`).
+
 ## Families left out whole
 
 What the command would print if nobody had measured a family: constants, bands and the cost of a step away fitted on the
@@ -64,15 +69,15 @@ them (GLM-5 in AWQ on SGLang) only because its own report is a row (`tests/accur
 Do not believe: the rate at the end of a long prompt (printed is the mean over a prompt; llama-bench at a depth is up to
 30 % below), a pool of a model that vLLM starts with its own 1,024 sequences (up to 5 GiB a GPU less than expected,
 inside the band), two sockets to none of which the engine is bound (0.5 to 0.8 of what is planned), AMD's Instinct
-GPUs (not known), more than one user of llama.cpp on a GPU other than a DGX Spark (the band says how little is known).
+GPUs (not known), more than one user of llama.cpp on a GPU other than a DGX Spark (the band says how little is known),
+gpt-oss by vLLM on a DGX Spark (a fork with MXFP4 kernels of its own is faster than the published bytes can be read).
 """
 
 
 _LIMITS = """\
-Below nine tenths: Qwen3 (Qwen3MoeForCausalLM), by two sockets to none of which the engine was bound (0.6 of what
-is planned), by two hybrids with an RTX A6000 that were a little faster than the band allows, and by SGLang on NVLink,
-where a layer's fixed time differs by model. MiniMax-M2, of nine runs: one serves 64 users, and a step's share of
-others' prompts over PCIe is not in a plan for these GPUs, since no published run tells it apart.
+GPUs left out whole miss nine tenths: of B200 and B300 two runs of SGLang, of Hopper two of vLLM, all faster than
+planned by constants of the other GPUs; a layer's fixed time follows the GPU's clock and the host, which no row tells.
+Without its own runs nothing is known of an RTX PRO 6000, and next to nothing of a DGX Spark.
 """
 
 

@@ -24,6 +24,7 @@ from upright.planning.speed import fits
 from upright.planning.speed.fits import FittedCell
 from upright.planning.speed.fitting import errors, fit, miss
 from upright.planning.speed.published import gpu_of, load_of
+from upright.planning.speed.spread import SpeedMiss, beyond, spread
 
 STATED = Path(__file__).with_name("held_out_families_stated.csv")
 MOST_RUNS = 40
@@ -106,80 +107,106 @@ def fitted_without(family: HeldOutFamily) -> tuple[list[SpeedRow], list[Transfer
             row = row.model_copy(update={name: getattr(like, name) for name in _MEASURED})
         speeds.append(row)
     rest = {row.id: row for row in speeds}
+    speeds = [row.model_copy(update=_bands(row, rest, family)) for row in speeds]
     steps = (_remeasured(transfer, rest, family) for transfer in fits.TRANSFERS)
     return speeds, [step for step in steps if step is not None]
 
 
-_MEASURED = ("constants", "errors", "prompt_errors", "home")
+_MEASURED = ("constants", "home")
 
 
 def _refitted(row: SpeedRow, family: HeldOutFamily) -> SpeedRow:
     steps, prompts = ([cell for cell in part if not family.holds(cell.row)] for part in _parts(row))
     constants = fit(steps, row.constants, row.fits) if steps else row.constants
     constants = fit(prompts, constants, row.prompt_fits) if prompts and row.prompt_fits else constants
-    return row.model_copy(
-        update={
-            "constants": constants,
-            "errors": _errors(_left_out(steps, constants, row.fits, _part(steps))),
-            "prompt_errors": _errors(_left_out(prompts, constants, row.prompt_fits, _part(prompts))),
-            "home": _home(row, steps),
-        }
-    )
+    return row.model_copy(update={"constants": constants, "home": _home(row, steps)})
+
+
+def _bands(row: SpeedRow, rows: dict[str, SpeedRow], family: HeldOutFamily) -> dict[str, Errors | None]:
+    """Of a row that the family touches, or that borrows the spread of one."""
+    if not row.fits:
+        return {}
+    known = {name: _home_errors(row, rows, family, name == "prompt_errors") for name in ("errors", "prompt_errors")}
+    return {name: _nobody(row, name) if figures is None else figures for name, figures in known.items()}
+
+
+def _nobody(row: SpeedRow, name: str) -> Errors | None:
+    return None if getattr(row, name) is None else UNMEASURED
+
+
+def _home_errors(row: SpeedRow, rows: dict[str, SpeedRow], family: HeldOutFamily, prompts: bool) -> Errors | None:
+    misses = _home_misses(row, family, prompts)
+    like = [part for other in fits.of_kind(row) if (part := _home_misses(rows[other.id], family, prompts))]
+    if len({missed.source for missed in misses}) + len(like) < 2:
+        return None
+    return errors(misses, "without the family", [spread(part) for part in like]) if misses else None
+
+
+def _home_misses(row: SpeedRow, family: HeldOutFamily, prompts: bool) -> list[SpeedMiss]:
+    """Each configuration left out in turn, and what others measured of other families at home."""
+    cells = [cell for cell in _parts(row)[int(prompts)] if not family.holds(cell.row)]
+    names = row.prompt_fits if prompts else row.fits
+    held = _left_out(cells, row.constants, names, _part(cells))
+    return held + [run.miss for run in _beside(row, family, prompts) if not run.steps]
+
+
+def _beside(row: SpeedRow, family: HeldOutFamily, prompts: bool) -> list[fits.RunBeside]:
+    """Steps away are those of the whole row: what is further without the family counts as nearer than it is."""
+    return [run for run in fits.beside(row, prompts=prompts) if not family.holds(run.row)]
 
 
 def _remeasured(transfer: fits.Transfer, rows: dict[str, SpeedRow], family: HeldOutFamily) -> TransferRow | None:
     known = catalog.get("transfers", transfer.id)
     assert isinstance(known, TransferRow)
-    touched = [name for name in transfer.speeds if any(family.holds(cell.row) for cell in _cells(rows[name]))]
-    if not touched:
-        return known
-    misses: list[float] = []
+    prompts = transfer.of == "prompt"
+    far: list[SpeedMiss] = []
+    near: list[SpeedMiss] = []
     for name in transfer.speeds:
-        row, prompts = rows[name], transfer.of == "prompt"
+        row = rows[name]
         cells = [cell for cell in _parts(row)[int(prompts)] if not family.holds(cell.row)]
         names = row.prompt_fits if prompts else row.fits
+        near += _home_misses(row, family, prompts)
+        far += [run.miss for run in _beside(row, family, prompts) if run.steps[-1:] == (transfer.step,)]
         if transfer.key is not None:
-            misses += _left_out(cells, row.constants, names, transfer.key)
+            far += _left_out(cells, row.constants, names, transfer.key)
         elif transfer.near is not None:
-            far = [*cells, *(cell for cell in fits.cells(transfer.beside) if not family.holds(cell.row))]
-            misses += _across(far, row.constants, names, transfer.near)
-    if (measured := _errors(misses)) is None and transfer.where:
-        # Nobody measured it on these rows alone: then what was measured on others holds, as in the catalogue.
-        (wider,) = (
-            other for other in fits.TRANSFERS if (other.step, other.of, other.where) == (transfer.step, transfer.of, "")
-        )
-        general = _remeasured(wider, rows, family)
-        measured = general.errors if general else None
-    return known.model_copy(update={"errors": measured or UNMEASURED})
+            both = [*cells, *(cell for cell in fits.cells(transfer.beside) if not family.holds(cell.row))]
+            far += _across(both, row.constants, names, transfer.near)
+    if far and near:
+        return known.model_copy(update={"beyond": beyond(far, near)})
+    if not transfer.where:
+        return known.model_copy(update={"beyond": UNMEASURED.high})
+    # Nobody measured it on these rows alone: then what was measured on others holds, as in the catalogue.
+    (wider,) = (
+        other for other in fits.TRANSFERS if (other.step, other.of, other.where) == (transfer.step, transfer.of, "")
+    )
+    general = _remeasured(wider, rows, family)
+    return known.model_copy(update={"beyond": general.beyond if general else UNMEASURED.high})
 
 
 def _left_out(
     cells: Sequence[FittedCell], constants: Constants, names: Sequence[str], key: Callable[[FittedCell], str]
-) -> list[float]:
+) -> list[SpeedMiss]:
     """Errors of each group by a fit on the others; of a single group there are none."""
     groups = dict.fromkeys(key(cell) for cell in cells)
-    misses: list[float] = []
+    misses: list[SpeedMiss] = []
     for group in groups if len(groups) > 1 else ():
         misses += _across(cells, constants, names, lambda cell, group=group: key(cell) != group)  # type: ignore[misc]
     return misses
 
 
-def _across(cells: Sequence[FittedCell], constants: Constants, names: Sequence[str], near: Belongs) -> list[float]:
+def _across(cells: Sequence[FittedCell], constants: Constants, names: Sequence[str], near: Belongs) -> list[SpeedMiss]:
     known = [cell for cell in cells if near(cell)]
     if not known:
         return []
     fitted = fit(known, constants, [name for name in names if name != "expert_skew"])
-    return [miss(cell, fitted) for cell in cells if not near(cell)]
+    return [SpeedMiss(miss(cell, fitted), cell.source) for cell in cells if not near(cell)]
 
 
 def _part(cells: Sequence[FittedCell]) -> Callable[[FittedCell], str]:
     """What is left out at home: each configuration, or each load of a single one."""
     alone = len({cell.group for cell in cells}) == 1
     return lambda cell: f"{cell.load.users} {cell.load.context_tokens}" if alone else cell.group
-
-
-def _errors(misses: Sequence[float]) -> Errors | None:
-    return errors(misses, "without the family") if misses else None
 
 
 def _home(row: SpeedRow, cells: Sequence[FittedCell]) -> Home | None:

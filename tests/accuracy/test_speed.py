@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 
 import pytest
@@ -12,6 +13,7 @@ from upright.planning.speed import fits, hybrids
 from upright.planning.speed.decode import coefficient
 from upright.planning.speed.fitting import errors, miss, predict
 from upright.planning.speed.provenance import WIDEST, SpeedQuery, band
+from upright.planning.speed.spread import SpeedMiss, interval, spread
 
 EFFICIENCIES = ("weight_efficiency", "fp4_efficiency", "cache_efficiency", "compute_efficiency", "attention_efficiency")
 FITTED = [row.id for row in catalog.rows("speeds").values() if isinstance(row, SpeedRow) and row.fits]
@@ -34,6 +36,28 @@ def test_a_steps_cost_is_what_is_measured_today(transfer: fits.Transfer):
     row = catalog.get("transfers", transfer.id)
     assert isinstance(row, TransferRow)
     assert row.errors == transfer.errors()
+    assert row.beyond == transfer.beyond()
+
+
+def test_one_more_source_lies_inside_nine_times_in_ten():
+    """What a band promises, tried on every source in turn: the others' errors, and is it inside?"""
+    shares: dict[str, list[float]] = {}
+    rows = {row.fitted_on: row for row in map(fits.speed_row, FITTED)}.values()
+    for row in rows:
+        misses = fits.home_misses(row)
+        like = [spread(fits.home_misses(other)) for other in fits.of_kind(row)]
+        for source in {missed.source for missed in misses}:
+            others = [missed for missed in misses if missed.source != source]
+            if not others:
+                continue
+            low, high = interval(spread(others), like)
+            own = [math.exp(missed.log) for missed in misses if missed.source == source]
+            shares.setdefault(row.id, []).append(sum(low <= ratio <= high for ratio in own) / len(own))
+    for name, of_row in shares.items():
+        print(f"\n{name}: {len(of_row)} sources, {statistics.mean(of_row):.0%} inside bands of the others")
+    everyone = [share for of_row in shares.values() for share in of_row]
+    assert len(everyone) >= 48
+    assert statistics.mean(everyone) == pytest.approx(0.9, abs=0.02)
 
 
 def test_families_left_out_whole_are_predicted_by_what_is_physical():
@@ -42,7 +66,7 @@ def test_families_left_out_whole_are_predicted_by_what_is_physical():
     for shape in dict.fromkeys(cell.load.shape for cell, _ in misses):
         sizes = [abs(off) for cell, off in misses if cell.load.shape == shape]
         print(f"\n{shape}: {len(sizes)} cells, median {statistics.median(sizes):.1%}")
-    total = errors([off for _, off in misses], "families")
+    total = errors([SpeedMiss(off, cell.source) for cell, off in misses], "families")
     assert total.rows >= 240
     assert total.median <= 0.15
     assert total.ninth <= 0.40

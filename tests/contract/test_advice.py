@@ -117,9 +117,9 @@ EXAMPLES = {
         plan={"fits": False},
         refused="system RAM",
     ),
-    "users belong to the placement that is shown, and to a least speed": Example(
+    "users belong to the placement that is shown, and their speed is not known where nobody measured it": Example(
         "kimi-k2.6 --box 4x-rtx-pro-6000-workstation --host-memory 512 --host-bandwidth 300",
-        page=("2 users x 65,536", "10 tok/s or more: --users 1", "thinking is turned off"),
+        page=("2 users x 65,536", "2 concurrent users is not known", "thinking is turned off"),
         absent=("63 users",),
         plan={"fits": True, "users_at_context": 2, "goal.users": 1},
         recipe={"--parallel": "1"},

@@ -40,14 +40,14 @@ def test_the_page_fits_in_80_columns(upright):
 
 def test_a_box_is_planned_for_as_many_at_once_as_need_the_fewest_boxes(upright, tmp_path):
     box = ("--box", "8x-rtx-pro-6000-server")
-    done = upright("fleet", "size", "kimi-k2.6", *box, "--users", "20")
-    assert "1 box (1 to 2) and no spares" in done.stdout, "planned for one at once it would be three"
+    done = upright("fleet", "size", "kimi-k2.6", *box, "--users", "14")
+    assert "1 box (1 to 2) and no spares" in done.stdout, "planned for one at once it would be two"
     assert "131,072 tokens of context" in done.stdout.splitlines()[0]
     assert done.stderr.splitlines()[-1] == f"next: upright plan kimi-k2.6 {' '.join(box)} --context 131072 --users 8"
     file = tmp_path / "plan.json"
     assert upright("plan", "kimi-k2.6", *box, "-o", file).returncode == 0
-    sized = upright("fleet", "size", file, "--users", "20")
-    assert "3 boxes (2 to 5) and 1 spare" in sized.stdout, "a plan is sized as it is, on its own box"
+    sized = upright("fleet", "size", file, "--users", "14")
+    assert "2 boxes (2 to 4) and no spares" in sized.stdout, "a plan is sized as it is, on its own box"
     assert sized.stderr.splitlines()[-1] == f"next: upright render {file}"
     assert upright("render", file).returncode == 0
 

@@ -119,9 +119,9 @@ class Errors(Part):
     ninth: float
     """The 90th percentile."""
     low: float
-    """Measured over predicted, the 2.5th percentile: the lower end of the band that plans show."""
+    """Measured over predicted: the lower end of the band that plans show, where nine in ten further sources lie."""
     high: float
-    """Measured over predicted, the 97.5th percentile: its upper end."""
+    """Measured over predicted: its upper end."""
     rows: int
     """How many rows."""
     how: Words
@@ -160,6 +160,8 @@ class TransferRow(Row):
     """Rows of speeds whose runs it was measured on."""
     errors: Errors
     """Of rows on the far side of the step, predicted by constants that were fitted on this side alone."""
+    beyond: Annotated[float, Field(ge=1)]
+    """What that is beyond the error at home, as the factor by which it alone would stretch a band to either side."""
     about: Words
     """What the step is, for a person."""
 
@@ -183,6 +185,8 @@ class SpeedRow(Row):
     """What was fitted."""
     sharing_measured: bool = False
     """Whether runs with a shared cache were among those that were fitted: only then is it shared for speed."""
+    drafts_measured: bool = False
+    """Whether runs with a draft were published of it: only then is a band printed for an acceptance nobody knows."""
     fitted_on: tuple[str, ...] = ()
     """Measurements that it was fitted on, as ids or spans of ids: a test fits it again."""
     answer_tokens: int | None = None

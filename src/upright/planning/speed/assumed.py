@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from upright.planning.assumed_memory import assumed_bandwidth, bandwidth_known, of_processor
 from upright.planning.speed.predict import Unknown, speed
 from upright.records.base import Figure
@@ -42,6 +44,11 @@ def _widened(expected: Speed, slow: Speed, fast: Speed) -> Speed:
 
 
 def _rate(expected: Rate | None, slow: Rate | None, fast: Rate | None) -> Rate | None:
+    """What is not known of the box and the error of the fit are independent."""
     if expected is None or slow is None or fast is None:
         return expected
-    return Rate(best=expected.best, low=min(expected.low, slow.low), high=max(expected.high, fast.high))
+    middle = expected.best or math.sqrt(expected.low * expected.high)
+    down = math.hypot(math.log(middle / expected.low), math.log(expected.low / slow.low))
+    up = math.hypot(math.log(expected.high / middle), math.log(fast.high / expected.high))
+    low, high = middle * math.exp(-down), middle * math.exp(up)
+    return Rate(best=expected.best, low=round(min(low, expected.low), 1), high=round(max(high, expected.high), 1))

@@ -13,6 +13,7 @@ from upright.errors import UprightError
 from upright.planning.speed.decode import Amount
 from upright.planning.speed.fitting import FITTED, PROMPT, Sample, errors, fit, leave_out, miss
 from upright.planning.speed.predict import GUESSES, SpeedCase, case_of, constants
+from upright.planning.speed.spread import SpeedMiss
 from upright.records.benchmark import Cell
 from upright.records.box import Box
 from upright.records.model import Model
@@ -84,8 +85,13 @@ def calibrate(samples: Sequence[Sample], start: SpeedRow) -> Calibration:
         constants=fit(samples, start.constants, fitted),
         fitted=fitted,
         rows=len(samples),
-        before=errors([miss(sample, start.constants) for sample in samples], "the catalogue's constants"),
-        held_out=errors([off for _, off in misses], f"a part of your measurements in {PARTS} left out in turn"),
+        before=errors(
+            [SpeedMiss(miss(sample, start.constants), sample.id) for sample in samples], "the catalogue's constants"
+        ),
+        held_out=errors(
+            [SpeedMiss(off, sample.id) for sample, off in misses],
+            f"a part of your measurements in {PARTS} left out in turn",
+        ),
     )
 
 

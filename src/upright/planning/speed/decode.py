@@ -14,6 +14,9 @@ from upright.planning.speed.work import BF16, Reader, Silicon, Work, busiest, di
 
 EXCHANGES = 3
 """Of DCP: gather queries, gather the logs of sums, scatter the outputs."""
+# A step is a sum of what is read and sent. In the runs that were fitted, multiplying takes up to an eighth of it; where
+# it would take twice that, no run tells how they add up.
+COMPUTE_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -117,3 +120,9 @@ def _cache_seconds(reader: Reader, work: Work, silicon: Silicon, kernels: Kernel
         blocks = rows * tiles * kernels.cache_splits / silicon.multiprocessors
         filled = math.ceil(blocks) / (kernels.cache_splits / silicon.multiprocessors)
     return reader.layers * filled * read / silicon.bandwidth
+
+
+def compute_bound(work: Work, silicon: Silicon, constants: Constants, rows: int, seconds: float) -> bool:
+    """Whether so many rows a step are more to multiply than constants of reading and sending know of."""
+    throughput = work.tensor * silicon.bf16_flops * constants.compute_efficiency
+    return rows * work.flops_per_token / throughput > COMPUTE_SHARE * seconds

@@ -1,24 +1,36 @@
 """A row of constants -> the same row as a fit on its published runs gives it today, and how far such fits are off.
 
-At home: each group of runs left out in turn. One step away: each model, format or GPU left out in turn, or only small
-batches and short contexts fitted and the others predicted.
+At home: each group of runs left out in turn, and what others measured there and nothing was fitted on. One step away:
+each model, format or GPU left out in turn, or only small batches and short contexts fitted and the others predicted,
+and what others measured so far away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
 from upright import catalog
 from upright.catalog.rows.speed import Constants, Errors, Home, SpeedRow, Step, TransferRow
 from upright.catalog.rows.words import MeasurementRow
-from upright.planning.speed.decode import Amount
-from upright.planning.speed.fitting import errors, fit, miss
-from upright.planning.speed.provenance import SpeedQuery
-from upright.planning.speed.published import load_of, measurements, sample, shares_a_prompt
+from upright.engines import ENGINES
+from upright.planning.offering import layers_of
+from upright.planning.speed.decode import Amount, compute_bound
+from upright.planning.speed.fitting import errors, fewest_seconds, fit, miss, seconds
+from upright.planning.speed.provenance import SpeedQuery, steps_away
+from upright.planning.speed.published import (
+    answering_row,
+    engine_of,
+    load_of,
+    measurements,
+    publisher,
+    sample,
+    shares_a_prompt,
+)
 from upright.planning.speed.samples import LayerSample, RankSample
+from upright.planning.speed.spread import SpeedMiss, beyond, spread
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,11 @@ class FittedCell:
     @property
     def group(self) -> str:
         return self.row.group or f"{self.row.parallelism} {self.row.engine_version}"
+
+    @property
+    def source(self) -> str:
+        """Who measured which model on what: its cells are alike."""
+        return f"{publisher(self.row)} {self.load.shape} {self.load.expert_format} {self.load.gpu}"
 
 
 def speed_row(name: str) -> SpeedRow:
@@ -113,11 +130,94 @@ def _fitted(known: Sequence[FittedCell], start: Constants, names: Sequence[str])
 
 
 def home_errors(row: SpeedRow, *, prompts: bool = False) -> Errors | None:
-    known = fitted_on(row.id, prompts=prompts)
-    alone = len({cell.group for cell in known}) == 1  # then the loads of that one are left out
-    misses = held_out(row, _load if alone else lambda cell: cell.group, prompts=prompts)
-    how = "each load of the one published configuration" if alone else "each published configuration"
-    return errors([off for _, off in misses], f"{how} left out in turn") if misses else None
+    misses = home_misses(row, prompts=prompts)
+    if not misses:
+        return None
+    how = "each load of the one published configuration" if _alone(row, prompts) else "each published configuration"
+    count = len({missed.source for missed in misses})
+    like = tuple(spread(there) for other in of_kind(row) if (there := home_misses(other, prompts=prompts)))
+    return errors(misses, f"{how} left out in turn, {count} source{'s' * (count > 1)}", like)
+
+
+@cache
+def _home_misses(name: str, prompts: bool) -> tuple[SpeedMiss, ...]:
+    row = speed_row(name)
+    key: Callable[[FittedCell], str] = _load if _alone(row, prompts) else lambda cell: cell.group
+    held = (SpeedMiss(off, cell.source) for cell, off in held_out(row, key, prompts=prompts))
+    return (*held, *(run.miss for run in beside(row, prompts=prompts) if not run.steps))
+
+
+def home_misses(row: SpeedRow, *, prompts: bool = False) -> tuple[SpeedMiss, ...]:
+    """Of a fit without the configuration, and on what others measured at home."""
+    return _home_misses(row.id, prompts)
+
+
+def _alone(row: SpeedRow, prompts: bool) -> bool:
+    """Then the loads of that one configuration are left out."""
+    return len({cell.group for cell in fitted_on(row.id, prompts=prompts)}) == 1
+
+
+def of_kind(row: SpeedRow) -> tuple[SpeedRow, ...]:
+    """Other fits on runs that divide their work alike: among ranks, or by whole layers."""
+    fitted = {known.fitted_on: known for known in map(speed_row, catalog.rows("speeds")) if known.fits}
+    layers = layers_of(row.engine) is None
+    return tuple(
+        known for runs, known in fitted.items() if runs != row.fitted_on and (layers_of(known.engine) is None) is layers
+    )
+
+
+@dataclass(frozen=True)
+class RunBeside:
+    """A published run that no constant was fitted on, as a plan would answer it."""
+
+    row: MeasurementRow
+    fitted_on: tuple[str, ...]
+    prompt: bool
+    steps: tuple[Step, ...]
+    miss: SpeedMiss
+
+
+def beside(row: SpeedRow, *, prompts: bool = False) -> tuple[RunBeside, ...]:
+    return tuple(run for run in _beside() if run.fitted_on == row.fitted_on and run.prompt is prompts)
+
+
+@cache
+def _beside() -> tuple[RunBeside, ...]:
+    return tuple(_runs_beside())
+
+
+def _runs_beside() -> Iterator[RunBeside]:
+    """Of the gathered runs, which say what kind of rate they are, those that a plan answers."""
+    gathered = [row.id for row in catalog.measurements() if row.kind and engine_of(row) in ENGINES]
+    for cell in cells(gathered):
+        row = answering_row(cell.row)
+        if row is None or not row.fits:
+            continue
+        planned = None if cell in fitted_on(row.id, prompts=cell.is_prompt) else _as_planned(cell.sample, row)
+        if planned is None:
+            continue
+        off = miss(planned, row.constants)
+        yield RunBeside(
+            cell.row, row.fitted_on, cell.is_prompt, steps_away(row, cell.load), SpeedMiss(off, cell.source)
+        )
+
+
+def _as_planned(made: RankSample | LayerSample, row: SpeedRow) -> RankSample | LayerSample | None:
+    """What a plan counts: decode steps alone, where the constants were not fitted on served loads.
+
+    None for what a plan does not answer, and for a run that is faster than its artifact's bytes can be read: it is of
+    other bytes than its author says.
+    """
+    if made.tokens / made.tokens_per_second < fewest_seconds(made, row.constants):
+        return None
+    if isinstance(made, LayerSample):
+        return made if made.case.silicon is not None and not made.case.host_layers else None
+    if made.kind == "prompt":
+        return made
+    if made.kind == "served" and row.answer_tokens is None:
+        made = replace(made, kind="decode")
+    step, rows = seconds(made, row.constants), made.batch * (1 + made.guesses)
+    return None if compute_bound(made.work, made.silicon, row.constants, rows, step) else made
 
 
 def _load(cell: FittedCell) -> str:
@@ -144,7 +244,7 @@ class Transfer:
     about: str
     how: str
     key: Callable[[FittedCell], str] | None = None
-    """Left out in turn; None where `near` says which side a run is on."""
+    """Left out in turn; None where `near` says which side a run is on, or runs beside are all there is."""
     near: Callable[[FittedCell], bool] | None = None
     beside: tuple[str, ...] = ()
     """Further runs, which no row was fitted on."""
@@ -163,19 +263,31 @@ class Transfer:
         return row.speeds
 
     def errors(self) -> Errors | None:
-        misses = [off for name in self.speeds for off in self._misses(speed_row(name))]
-        return errors(misses, self.how) if misses else None
+        misses = self.misses()
+        rows = (home_misses(speed_row(name), prompts=self.of == "prompt") for name in self.speeds)
+        return errors(misses, self.how, [spread(near) for near in rows if near]) if misses else None
 
-    def _misses(self, row: SpeedRow) -> Iterator[float]:
+    def beyond(self) -> float | None:
+        """Over the error of the same rows at home."""
+        far = self.misses()
+        near = [missed for name in self.speeds for missed in home_misses(speed_row(name), prompts=self.of == "prompt")]
+        return round(beyond(far, near), 3) if far and near else None
+
+    def misses(self) -> tuple[SpeedMiss, ...]:
+        return tuple(missed for name in self.speeds for missed in self._misses(speed_row(name)))
+
+    def _misses(self, row: SpeedRow) -> Iterator[SpeedMiss]:
         prompts = self.of == "prompt"
+        yield from (run.miss for run in beside(row, prompts=prompts) if run.steps[-1:] == (self.step,))
         if self.key is not None:
-            yield from (off for _, off in held_out(row, self.key, prompts=prompts))
+            yield from (SpeedMiss(off, cell.source) for cell, off in held_out(row, self.key, prompts=prompts))
+            return
+        if self.near is None:
             return
         known, names = fitted_on(row.id, prompts=prompts), row.prompt_fits if prompts else row.fits
         known += cells(self.beside)
-        assert self.near is not None
         constants = _fitted([cell for cell in known if self.near(cell)], row.constants, names)
-        yield from (miss(cell, constants) for cell in known if not self.near(cell))
+        yield from (SpeedMiss(miss(cell, constants), cell.source) for cell in known if not self.near(cell))
 
 
 # Kimi K2.5 by the builds of March 2026, before the kernels that every later build has.
@@ -204,15 +316,21 @@ TRANSFERS = (
              "each model left out in turn", key=lambda cell: cell.load.shape, where="-layers"),
     Transfer("format", "decode", "experts stored in another format than the constants were fitted on",
              "each format left out in turn", key=lambda cell: cell.load.expert_format),
+    Transfer("format", "decode", "another weight format, with other prompts read between steps without a graph",
+             "runs in other formats, which nothing was fitted on", where="-between-prompts"),
     Transfer("format", "prompt", "prompts with experts stored in another format",
              "each format left out in turn", key=lambda cell: cell.load.expert_format),
     Transfer("gpu", "decode", "another GPU of the same kind of architecture and interconnect",
              "each GPU left out in turn", key=lambda cell: cell.load.gpu or ""),
+    Transfer("gpu", "decode", "another GPU of the architecture, without NVLink",
+             "runs on other GPUs, which nothing was fitted on", where="-pcie"),
     Transfer("version", "decode", "another engine version than the measured ones",
              "builds of March 2026 by constants of the builds after", near=lambda cell: not _march(cell),
              beside=EARLIER_BUILDS),
     Transfer("users", "decode", "a higher concurrency than was fitted",
              f"fitted on at most {FEW_USERS} users, tested above", near=lambda cell: cell.load.users <= FEW_USERS),
+    Transfer("users", "decode", "a higher concurrency, with other prompts read between steps without a graph",
+             "runs of more users, which nothing was fitted on", where="-between-prompts"),
     Transfer("context", "decode", "a longer context than was fitted",
              f"fitted on at most {SHORT_CONTEXT} tokens, tested above",
              near=lambda cell: cell.load.context_tokens <= SHORT_CONTEXT),

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from upright.catalog.rows.speed import Constants, Errors
 from upright.errors import UprightError
 from upright.planning.speed.decode import Amount, coefficient
+from upright.planning.speed.spread import SourceSpread, SpeedMiss, interval, spread
 
 # No kernel reads memory faster than this share of its bandwidth: a fit that says so hides another term.
 MOST_EFFICIENCY = 0.87
@@ -25,9 +26,7 @@ FITTED = frozenset({
 PROMPT = frozenset(
     {"ubatch_layer_us", "compute_efficiency", "attention_efficiency", "prompt_gb_s", "prompt_socket_gb_s"}
 )
-# Of the runs that a fit has not seen, those that may lie outside its band. With a tenth, bands of families that were
-# left out whole held 56 to 100 % of their runs; with this nine tenths of nearly every family (docs/accuracy.md).
-OUTSIDE = 0.05
+_SHARES = frozenset(name for name in Constants.model_fields if name.endswith("_efficiency"))
 _ROUNDS = 6
 _FLOOR = 0.02
 
@@ -53,10 +52,18 @@ S = TypeVar("S", bound=Sample)
 
 def predict(sample: Sample, constants: Constants) -> float:
     """Tokens a second of all requests together."""
-    skew = constants.expert_skew
-    return sample.tokens / sum(
-        amount.amount * coefficient(constants, amount.constant) for amount in sample.amounts(skew)
-    )
+    return sample.tokens / seconds(sample, constants)
+
+
+def seconds(sample: Sample, constants: Constants) -> float:
+    """Of one step, or of a prompt."""
+    amounts = sample.amounts(constants.expert_skew)
+    return sum(amount.amount * coefficient(constants, amount.constant) for amount in amounts)
+
+
+def fewest_seconds(sample: Sample, constants: Constants) -> float:
+    """Of one step on perfect hardware: every share of a bandwidth is one, and nothing else takes time."""
+    return sum(amount.amount for amount in sample.amounts(constants.expert_skew) if amount.constant in _SHARES)
 
 
 def fit(samples: Sequence[Sample], start: Constants, only: Collection[str] = FITTED) -> Constants:
@@ -83,16 +90,15 @@ def miss(sample: Sample, constants: Constants) -> float:
     return predict(sample, constants) / sample.tokens_per_second - 1
 
 
-def errors(misses: Sequence[float], how: str) -> Errors:
-    sizes, ratios = (
-        sorted(abs(relative_error) for relative_error in misses),
-        sorted(1 / (1 + relative_error) for relative_error in misses),
-    )
+def errors(misses: Sequence[SpeedMiss], how: str, like: Sequence[SourceSpread] = ()) -> Errors:
+    """Of runs that a fit has not seen; `like` are the spreads of rows of the kind, for one with few sources."""
+    sizes = sorted(abs(missed.off) for missed in misses)
+    low, high = interval(spread(misses), like)
     return Errors(
         median=round(median(sizes), 3),
         ninth=round(_quantile(sizes, 0.9), 3),
-        low=round(_quantile(ratios, OUTSIDE / 2), 3),
-        high=round(_quantile(ratios, 1 - OUTSIDE / 2), 3),
+        low=round(low, 3),
+        high=round(high, 3),
         rows=len(sizes),
         how=how,
     )

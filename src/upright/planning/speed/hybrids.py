@@ -17,9 +17,9 @@ from upright.catalog.rows.words import MeasurementRow
 from upright.planning.speed.fits import cells, held_out, speed_row
 from upright.planning.speed.fitting import Sample, fit, miss
 from upright.planning.speed.layered import HostFigures, Layered
-from upright.planning.speed.provenance import FEW_ROWS
 from upright.planning.speed.published import measurements, model_record, row_of, silicon
 from upright.planning.speed.samples import LayerSample
+from upright.planning.speed.spread import FEW_SOURCES, SpeedMiss
 from upright.planning.speed.work import rank_work
 from upright.records.plan import Parallel
 
@@ -124,24 +124,24 @@ def host_constants(name: str, without: str = "") -> Constants:
     return fit(known, speed_row(name).constants, ("host_gb_s",))
 
 
-def unseen_misses(name: str) -> tuple[float, ...]:
+def unseen_misses(name: str) -> tuple[SpeedMiss, ...]:
     """Errors of decode on every published run of the kind, each machine predicted by the others.
 
-    Few runs tell no band: then those of the other engine of the family count as well, by constants of its own.
+    Few machines tell no band: then those of the other engine of the family count as well, by constants of its own.
     """
     own = _misses(name)
-    return (
-        own if len(own) >= FEW_ROWS else (*own, *(off for other in family() if other != name for off in _misses(other)))
-    )
+    if len({missed.source for missed in own}) >= FEW_SOURCES:
+        return own
+    return (*own, *(missed for other in family() if other != name for missed in _misses(other)))
 
 
-def _misses(name: str) -> tuple[float, ...]:
+def _misses(name: str) -> tuple[SpeedMiss, ...]:
     runs = host_runs(name)
     constants = {machine: host_constants(name, machine) for machine in {run.machine for run in runs}}
-    return tuple(miss(run.sample, constants[run.machine]) for run in runs)
+    return tuple(SpeedMiss(miss(run.sample, constants[run.machine]), run.machine) for run in runs)
 
 
-def gpu_misses(name: str) -> tuple[float, ...]:
+def gpu_misses(name: str) -> tuple[SpeedMiss, ...]:
     """Errors of decode where every layer is on GPUs, each run by the row that a plan for its GPU would take.
 
     With them those of the runs that the row was fitted on, each configuration left out in turn.
@@ -149,8 +149,10 @@ def gpu_misses(name: str) -> tuple[float, ...]:
     row = speed_row(name)
     at_home = held_out(row, lambda cell: cell.group) if row.fits else ()
     known = [(cell, of) for cell in cells(row.gpu_runs) if not cell.is_prompt and (of := row_of(cell.row)) is not None]
-    beside = (miss(cell.sample, of.constants) for cell, of in known if of.gpu_runs == row.gpu_runs and cell.load.gpu)
-    return (*(off for _, off in at_home), *beside)
+    elsewhere = [
+        (cell, miss(cell.sample, of.constants)) for cell, of in known if of.gpu_runs == row.gpu_runs and cell.load.gpu
+    ]
+    return tuple(SpeedMiss(off, cell.source) for cell, off in (*at_home, *elsewhere))
 
 
 def decoded(hybrid: Hybrid) -> LayerSample:

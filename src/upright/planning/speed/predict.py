@@ -11,25 +11,30 @@ from upright.catalog.rows.engine import ImageRow
 from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.speed import SpeedRow
 from upright.planning.offering import ranks_of
-from upright.planning.speed.decode import Amount, DecodeStep, step_amounts, total
+from upright.planning.speed.decode import Amount, DecodeStep, compute_bound, step_amounts, total
 from upright.planning.speed.layered import HostFigures, Layered, layered_prompt, layered_step
 from upright.planning.speed.prompt import CHUNK_TOKENS, others_prompts, prompt_amounts
-from upright.planning.speed.provenance import WIDEST, RateBand, SpeedQuery, band, expert_format, shape_name
+from upright.planning.speed.provenance import (
+    WIDEST,
+    RateBand,
+    SpeedQuery,
+    attention_known,
+    band,
+    expert_format,
+    shape_name,
+)
 from upright.planning.speed.rows import ChosenRow, choose, wires
 from upright.planning.speed.words import term_words
 from upright.planning.speed.work import Silicon, Work, rank_work
 from upright.records.base import Basis
 from upright.records.box import Box, Gpu
-from upright.records.model import CompressedAttention, Model, SharedAttention
+from upright.records.model import Model
 from upright.records.plan import Plan, Rate, Speed, SpeedTerm
 
 GUESSES = 3
 # What drafts of Kimi K2.6 and GLM-5.1 were accepted at in 236 published cells, 5th to 95th percentile; the ends of a
 # band, never a figure.
 ACCEPTED = (0.21, 0.56)
-# A step is a sum of what is read and sent. In the runs that were fitted, multiplying takes up to an eighth of it; where
-# it would take twice that, no run tells how they add up.
-COMPUTE_SHARE = 0.25
 # Tokens of a prompt for each of its answer, in the served loads that were fitted.
 PROMPT_PER_ANSWER = 8
 # Bytes a second and lane, one way.
@@ -90,8 +95,7 @@ class SpeedCase:
         if silicon is None:
             return False
         rows = self.plan.goal.users * (GUESSES + 1 if self.plan.goal.draft else 1)
-        throughput = self.work.tensor * silicon.bf16_flops * self.row.constants.compute_efficiency
-        return rows * self.work.flops_per_token / throughput > COMPUTE_SHARE * self.step(context).seconds
+        return compute_bound(self.work, silicon, self.row.constants, rows, self.step(context).seconds)
 
     def prompt(self, tokens: int) -> DecodeStep | None:
         found = self.prompt_amounts(tokens)
@@ -121,7 +125,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
             f"no measurement of {plan.engine} on {gpu}, or on its architecture and interconnect; measure it: upright "
             "bench, upright calibrate"
         )
-    if any(isinstance(kind, CompressedAttention | SharedAttention) for kind in model.architecture.attention):
+    if not attention_known(model.architecture):
         return Unknown("how fast a compressed or shared cache is read was not measured; upright bench measures it")
     if (case := case_of(plan, model, box, chosen.row)) is None:
         return Unknown(_missing_figure(plan, box))
@@ -138,6 +142,8 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
         return Unknown(_too_far(chosen.row, factors))
     if plan.goal.draft and plan.goal.acceptance is None:
         fewest, most = drafted_ends(factors.low, factors.high)
+        if not chosen.row.drafts_measured:
+            return Unknown("no run with a draft was measured on such GPUs by this engine: add --acceptance")
         if most > fewest * WIDEST:
             return Unknown(
                 "without the acceptance rate of the draft the band is too wide to plan with: add --acceptance"

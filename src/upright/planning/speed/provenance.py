@@ -1,8 +1,9 @@
 """Row of constants + what is planned -> how far from home it is, and the band that such a distance needs.
 
-At home the band is the row's own held-out error. Every step away (another model, another format of the experts, another
-GPU of the architecture, another version, more users or a longer context than were fitted) adds the error that was
-measured across such a step. A band that would be wider than people can plan with is not shown: the speed is not known.
+At home the band is where the row's own held-out errors say that one more source will lie. Every step away (another
+model, another format of the experts, another GPU of the architecture, another version, more users or a longer context
+than were fitted) adds what the error across such a step was measured to have beyond that at home. A band that would be
+wider than people can plan with is not shown: the speed is not known.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ from typing import Literal
 
 from upright import catalog
 from upright.catalog import versions
-from upright.catalog.rows.speed import Errors, SpeedRow, Step, TransferRow
-from upright.records.model import Architecture, Model
+from upright.catalog.rows.speed import SpeedRow, Step, TransferRow
+from upright.records.model import Architecture, CompressedAttention, Model, SharedAttention
 
 WIDEST = 2.5
 """Upper end over lower end of the widest band that is still an answer."""
-FEW_ROWS = 10
 _FORMATS = ("nvfp4", "mxfp4", "int4", "awq", "gptq", "fp8", "bf16")
 
 
@@ -51,6 +51,11 @@ class RateBand:
         return self.high <= self.low * WIDEST
 
 
+def attention_known(architecture: Architecture) -> bool:
+    """How fast a compressed or shared cache is read was not measured."""
+    return not any(isinstance(kind, CompressedAttention | SharedAttention) for kind in architecture.attention)
+
+
 def shape_name(architecture: Architecture) -> str:
     return f"{architecture.name} {architecture.layers}x{architecture.hidden_size}"
 
@@ -79,15 +84,12 @@ def band(row: SpeedRow, load: SpeedQuery, of: Literal["decode", "prompt"] = "dec
     if of == "decode" and load.on_gpus and row.gpu_errors is not None:
         at_home = row.gpu_errors
     steps = steps_away(row, load)
-    measured = [_transfer(step, of, row) for step in steps]
-    if at_home is None or any(errors is None for errors in measured):
+    added = [_beyond(step, of, row) for step in steps]
+    if at_home is None or None in added:
         return None
-    ends = [_ends(errors) for errors in (at_home, *measured) if errors is not None]
-    return RateBand(
-        low=math.exp(-math.hypot(*(math.log(low) for low, _ in ends))),
-        high=math.exp(math.hypot(*(math.log(high) for _, high in ends))),
-        steps=steps,
-    )
+    centre = math.log(at_home.low * at_home.high) / 2
+    reach = math.hypot(math.log(at_home.high / at_home.low) / 2, *(math.log(factor) for factor in added if factor))
+    return RateBand(min(1.0, math.exp(centre - reach)), max(1.0, math.exp(centre + reach)), steps)
 
 
 def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
@@ -107,11 +109,11 @@ def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
         yield "context"
 
 
-def _transfer(step: Step, of: Literal["decode", "prompt"], speeds: SpeedRow) -> Errors | None:
+def _beyond(step: Step, of: Literal["decode", "prompt"], speeds: SpeedRow) -> float | None:
     """As it was measured on this very row's runs, else on its engine's, else on any."""
     known = [row for row in _transfers() if (row.step, row.of) == (step, of)]
     nearest = max(known, key=lambda row: (row.speeds == (speeds.id,), speeds.engine in _engines(row)), default=None)
-    return nearest.errors if nearest else None
+    return nearest.beyond if nearest else None
 
 
 def _engines(transfer: TransferRow) -> set[str]:
@@ -121,9 +123,3 @@ def _engines(transfer: TransferRow) -> set[str]:
 
 def _transfers() -> Iterable[TransferRow]:
     return (row for row in catalog.rows("transfers").values() if isinstance(row, TransferRow))
-
-
-def _ends(errors: Errors) -> tuple[float, float]:
-    """Few rows tell no direction: then the band reaches as far down as up."""
-    low, high = min(1.0, errors.low), max(1.0, errors.high)
-    return (min(low, 1 / high), max(high, 1 / low)) if errors.rows < FEW_ROWS else (low, high)

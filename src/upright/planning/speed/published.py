@@ -20,8 +20,8 @@ from upright.deriving.named_builds import named_build
 from upright.errors import UsageError
 from upright.planning.offering import layers_of
 from upright.planning.speed.layered import HostFigures, Layered
-from upright.planning.speed.provenance import SpeedQuery, expert_format, shape_name
-from upright.planning.speed.rows import choose
+from upright.planning.speed.provenance import SpeedQuery, attention_known, expert_format, shape_name
+from upright.planning.speed.rows import ChosenRow, choose
 from upright.planning.speed.samples import LayerSample, RankSample
 from upright.planning.speed.work import Reader, Silicon, rank_work
 from upright.records.model import Model
@@ -36,6 +36,8 @@ _GUESSES = re.compile(r"\bk=(\d+)")
 _SCHEMES = (("nvfp4",), ("mxfp4",), ("fp8",), ("awq", "int4", "gptq"), ("bf16",))
 _RELEASE = re.compile(r"(?<![\d.])0\.\d+\.\d+(?:\.post\d+)?|(?<=v)0\.\d+")
 _PCIE5_X16 = 63.0e9
+_SITE = re.compile(r"https?://(?:www\.)?([^/]+)/?([^/]*)/?([^/]*)")
+_SHARED_SITES = ("github.com", "huggingface.co")
 
 
 def measurements(ids: Iterable[str]) -> Sequence[MeasurementRow]:
@@ -118,13 +120,31 @@ def gpu_of(row: MeasurementRow) -> str | None:
     return row.gpu if row.gpu in known else GPU_NAMES.get(row.gpu)
 
 
+def publisher(row: MeasurementRow) -> str:
+    """Who measured it: a repository, or a site."""
+    stated = row.sources[0]
+    site = _SITE.match(stated)
+    if site is None:
+        return re.split("[@: ]", stated)[0]
+    return f"{site[2]}/{site[3]}" if site[1] in _SHARED_SITES else site[1]
+
+
 def row_of(row: MeasurementRow, gpu: str | None = None) -> SpeedRow | None:
     """The row of constants that a plan for this run would take, on the GPU that the row names or on another name's."""
-    gpu = gpu or gpu_of(row)
+    chosen = _chosen(row, gpu or gpu_of(row))
+    return chosen.row if chosen else None
+
+
+def _chosen(row: MeasurementRow, gpu: str | None) -> ChosenRow | None:
     capability = catalog.gpu(gpu).compute_capability if gpu else None
     patches = ("pcie-allreduce",) if _one_shot(row) else ()
-    chosen = choose(engine_of(row), version_of(row), capability, _wires(row), patches)
-    return chosen.row if chosen else None
+    return choose(engine_of(row), version_of(row), capability, _wires(row), patches)
+
+
+def answering_row(row: MeasurementRow) -> SpeedRow | None:
+    """The same, where a plan would print a speed: made for this silicon and these wires, with attention it knows."""
+    chosen, model = _chosen(row, gpu_of(row)), model_of(row)
+    return chosen.row if chosen and chosen.at_home and model and attention_known(model.architecture) else None
 
 
 def version_of(row: MeasurementRow) -> str | None:
@@ -150,7 +170,7 @@ def model_of(row: MeasurementRow) -> Model | None:
     """The artifact that the author names, else one of the same format."""
     artifacts = _records(row.model)
     named = f"{row.artifact or ''} {row.quant or ''}".lower()
-    exact = next((model for model in artifacts if model.source.lower() in named), None)
+    exact = next((model for model in artifacts if model.source.lower() in named.split()), None)
     if exact is not None:
         return exact
     if layers_of(engine_of(row)) is not None:
@@ -159,7 +179,8 @@ def model_of(row: MeasurementRow) -> Model | None:
     native = row.artifact is None
     for scheme in _SCHEMES:
         if any(word in named for word in scheme):
-            return next((model for model in artifacts if _stored_as(model, scheme)), None)
+            stored = next((model for model in artifacts if _stored_as(model, scheme)), None)
+            return stored or named_build((row.artifact or "").partition(" ")[0])
     return artifacts[0] if native and artifacts else None
 
 
