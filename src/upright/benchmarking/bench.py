@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from upright.benchmarking.cell import BenchSubject
 from upright.benchmarking.known import KnownEndpoint
+from upright.benchmarking.planned_cells import planned_cells
 from upright.benchmarking.prompts import gauge
 from upright.benchmarking.replaying import longest_tokens, slo_finding, trace_shape
 from upright.benchmarking.search import search
@@ -52,7 +53,7 @@ def bench(
 ) -> Benchmark:
     """Measure one endpoint, or several in turns; every cell is on the disk before the next begins."""
     watch = watch or SweepWatch()
-    asked = _traced(asked, known)
+    asked = planned_cells(_traced(asked, known), directory)
     subjects = [subject(endpoint, letter, asked.question) for endpoint, letter in zip(known, LETTERS, strict=False)]
     asked, skipped = _within(asked, known, [_pool_tokens(endpoint) for endpoint in known])
     about = [

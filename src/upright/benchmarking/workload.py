@@ -43,6 +43,8 @@ class Workload(Part):
     """Tokens that all prompts share."""
     trace: bool = False
     """A trace of coding agents is replayed: generated from published statistics, unless one is given."""
+    planned: bool = False
+    """Cells are chosen by the plan of the deployment and the time there is; the row's own stand for none."""
     search: Literal["knee", "goodput"] | None = None
     """How the next cell follows from the last; None: all are measured."""
 

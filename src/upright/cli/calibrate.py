@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
+from upright.cli.options import SECONDS
 from upright.cli.output import Output, output_options, say
 
 
@@ -15,18 +17,25 @@ from upright.cli.output import Output, output_options, say
 @click.option("--model", help="Model of the CSV's rows, if they do not say it as the catalogue does.")
 @click.option("--gpu", help="GPU of the CSV's rows, likewise.")
 @click.option("--row", help="Constants to start from: a row of `upright catalog list speeds`.")
+@click.option("--plan", is_flag=True, help="Only say which cells to measure: those that tell most.")
+@click.option("--budget", type=SECONDS, default="10m", show_default=True, help="Time for those cells; with --plan.")
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
 @output_options
-def command(output: Output, sources: tuple[str, ...], dry_run: bool, **wanted: Any) -> None:
+def command(output: Output, sources: tuple[str, ...], plan: bool, budget: float, dry_run: bool, **wanted: Any) -> None:
     """Fit the constants of speed on your own measurements.
 
     SOURCES are one CSV with the columns of `upright catalog list measurements`, or deployments that `upright bench`
-    measured; without any, the last deployment.
+    measured; without any, the last deployment. Which loads to measure, --plan says.
     """
-    from upright.line.own_measurements import keep_speeds, own_runs
+    from upright.line.own_measurements import keep_speeds, own_runs, planned_measurements
     from upright.requesting.calibrating import calibrated
-    from upright.showing.calibration_page import calibration_page
+    from upright.showing.calibration_page import calibration_page, campaign_page
 
+    if plan:
+        name, cells = planned_measurements(sources, budget)
+        output.answer(asdict(cells), lambda console: console.print(campaign_page(cells), highlight=False))
+        output.next("bench", name, "--workload", "calibrate", "--repeats", "1", "--budget", f"{budget:.0f}s")
+        return
     measured = own_runs(sources, **wanted)
     for reason in measured.unused[:8]:
         say(f"not used: {reason}")
@@ -38,8 +47,8 @@ def command(output: Output, sources: tuple[str, ...], dry_run: bool, **wanted: A
             {"row": row.model_dump(mode="json", exclude={"owner", "file"}), "before": calibration.before.model_dump()}
         )
     output.show(calibration_page(calibration, row))
-    if calibration.held_out.median > calibration.before.median:
-        say("nothing was written: the catalogue's constants predict your measurements better than a fit on them")
+    if calibration.refusal:
+        say(f"nothing was written: {calibration.refusal}")
         output.next("bench")
         output.no()
     if dry_run:

@@ -15,7 +15,14 @@ from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Plan
 from upright.records.yaml12 import to_yaml
-from upright.requesting.calibrating import Benchmarked, OwnRuns, of_deployments, of_measurements
+from upright.requesting.calibrating import (
+    Benchmarked,
+    Campaign,
+    OwnRuns,
+    measurement_plan,
+    of_deployments,
+    of_measurements,
+)
 
 
 def own_runs(
@@ -29,6 +36,14 @@ def own_runs(
         Benchmarked(folder.name, tuple(folder.entries(Cell)), folder.read(Plan), folder.read(Model), folder.read(Box))
         for folder in directories
     )
+
+
+def planned_measurements(sources: Sequence[str], budget_seconds: float) -> tuple[str, Campaign]:
+    """The name of a deployment, and which of its cells to measure."""
+    if len(sources) > 1 or any(source.endswith(".csv") for source in sources):
+        raise UsageError("cells are planned for one deployment", hint="upright calibrate DEPLOYMENT --plan")
+    folder = store.running_or_last(sources[0] if sources else None)
+    return folder.name, measurement_plan(folder.read(Plan), folder.read(Model), folder.read(Box), budget_seconds)
 
 
 def keep_speeds(row: SpeedRow) -> Path:

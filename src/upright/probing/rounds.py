@@ -8,6 +8,7 @@ from upright.probing import bandwidth, engines, links, machine, modules, nvidia,
 from upright.probing.questions import Answers, ask
 from upright.records.base import Figure, unknown
 from upright.records.box import Box, EngineInstall, Gpu
+from upright.store.bandwidths import keep_bandwidth, kept_bandwidth
 from upright.units import GB, KIB
 
 _ROOMS = (machine, modules, nvidia, links, storage, software, settings)
@@ -21,7 +22,8 @@ HELP_SECONDS = 180
 def probe(host: Host, *, measure: bool = False, flags: bool = False) -> Box:
     """Never fails for what a machine does not tell: that becomes an unknown with its reason.
 
-    `measure` reads system RAM for a few seconds; `flags` asks Python engines for their help, which imports torch.
+    `measure` reads system RAM for a few seconds, and later looks at the same hardware have that figure; `flags` asks
+    Python engines for their help, which imports torch.
     """
     answers = ask(host, {**FIRST_ROUND, **engines.first_questions()})
     answers = {**answers, **ask(host, engines.engine_questions(answers))}
@@ -29,7 +31,7 @@ def probe(host: Host, *, measure: bool = False, flags: bool = False) -> Box:
     dimms, theoretical = modules.read_modules(answers)
     numa, pairs = machine.read_numa(answers), links.read_links(answers)
     gpus = _gpus(answers, total, available)
-    return Box(
+    box = Box(
         name=software.read_name(answers) or host.name,
         basis="probed",
         cpu=machine.read_cpu(answers),
@@ -37,7 +39,7 @@ def probe(host: Host, *, measure: bool = False, flags: bool = False) -> Box:
         memory_available_bytes=available,
         memory_modules=dimms,
         memory_bandwidth_bytes_per_second=theoretical,
-        memory_bandwidth_measured_bytes_per_second=bandwidth.measure(host, available) if measure else NOT_MEASURED,
+        memory_bandwidth_measured_bytes_per_second=NOT_MEASURED,
         numa=numa,
         gpus=gpus,
         links=pairs,
@@ -48,6 +50,10 @@ def probe(host: Host, *, measure: bool = False, flags: bool = False) -> Box:
         engines=_engines(host, answers, flags),
         settings=settings.read_settings(settings.ProbedHost(answers, gpus, pairs, numa)),
     )
+    figure = bandwidth.measure(host, available) if measure else kept_bandwidth(box.identity)
+    if measure and figure is not None:
+        keep_bandwidth(box.identity, figure)
+    return box if figure is None else box.model_copy(update={"memory_bandwidth_measured_bytes_per_second": figure})
 
 
 def _engines(host: Host, answers: Answers, flags: bool) -> tuple[EngineInstall, ...]:

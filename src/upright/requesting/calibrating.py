@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from upright import catalog
-from upright.catalog.rows.speed import SpeedRow
+from upright.catalog.rows.speed import Home, SpeedRow
 from upright.catalog.rows.words import MeasurementRow
 from upright.errors import UsageError
 from upright.planning.speed.calibration import Calibration as Calibration
-from upright.planning.speed.calibration import calibrate, cell_samples, own_row
+from upright.planning.speed.calibration import calibrate, cell_samples, measurable, own_home, own_row
+from upright.planning.speed.campaign import Campaign as Campaign
+from upright.planning.speed.campaign import campaign
 from upright.planning.speed.fits import speed_row
 from upright.planning.speed.fitting import Sample
 from upright.planning.speed.published import model_record, rank_sample, row_of
@@ -30,6 +32,8 @@ class OwnRuns:
     unused: tuple[str, ...]
     """Reasons, one a measurement."""
     capability: str | None
+    home: Home | None = None
+    """What they are of, where a plan tells."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,12 @@ def calibrated(measured: OwnRuns, sources: Sequence[str]) -> tuple[Calibration, 
     """The fit, and the row that a person's own catalogue would hold."""
     calibration = calibrate(measured.samples, measured.start)
     name = f"own-{measured.start.id.removeprefix('own-')}"
-    return calibration, own_row(calibration, name, measured.capability, sources)
+    return calibration, own_row(calibration, name, measured.capability, measured.home, sources)
+
+
+def measurement_plan(plan: Plan, model: Model, box: Box, budget_seconds: float) -> Campaign:
+    """Which cells of a running deployment to measure in that time."""
+    return campaign(measurable(plan, model, box), budget_seconds)
 
 
 def of_measurements(
@@ -97,7 +106,7 @@ def of_deployments(benchmarked: Iterable[Benchmarked]) -> OwnRuns:
     """All of one engine on one silicon."""
     samples: list[Sample] = []
     unused: list[str] = []
-    start, capability = None, None
+    start, capability, homes = None, None, list[Home]()
     for deployment in benchmarked:
         row, usable, left = cell_samples(deployment.cells, deployment.plan, deployment.model, deployment.box)
         if start is not None and row.id != start.id:
@@ -105,7 +114,19 @@ def of_deployments(benchmarked: Iterable[Benchmarked]) -> OwnRuns:
                 f"{deployment.name} is of another engine or silicon than the rest", hint="calibrate one by one"
             )
         start, capability = row, next((gpu.compute_capability for gpu in deployment.box.gpus), None)
+        if usable:
+            homes.append(own_home(usable, deployment.plan, deployment.model, deployment.box))
         samples += usable
         unused += left
     assert start is not None
-    return OwnRuns(start, tuple(samples), tuple(unused), capability)
+    return OwnRuns(start, tuple(samples), tuple(unused), capability, _joined(homes) if homes else None)
+
+
+def _joined(homes: Sequence[Home]) -> Home:
+    return Home(
+        shapes=tuple(sorted({shape for home in homes for shape in home.shapes})),
+        formats=tuple(sorted({name for home in homes for name in home.formats})),
+        gpus=tuple(sorted({gpu for home in homes for gpu in home.gpus})),
+        users=max(home.users for home in homes),
+        context_tokens=max(home.context_tokens for home in homes),
+    )

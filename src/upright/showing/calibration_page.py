@@ -1,9 +1,10 @@
-"""A fit on a person's own measurements -> the page: which constants moved, and whether they predict better."""
+"""A fit on a person's own measurements, or the cells to measure for one -> the page."""
 
 from __future__ import annotations
 
 from upright.catalog.rows.speed import SpeedRow
-from upright.requesting.calibrating import Calibration
+from upright.requesting.calibrating import Calibration, Campaign
+from upright.units import duration
 
 
 def calibration_page(calibration: Calibration, row: SpeedRow) -> str:
@@ -16,4 +17,20 @@ def calibration_page(calibration: Calibration, row: SpeedRow) -> str:
     lines += ["", f"  {'error':<34}{'median':>8}{'9 of 10':>9}"]
     fits = (("by the catalogue", calibration.before), ("fitted without the row itself", calibration.held_out))
     lines += [f"  {fit:<34}{errors.median:>8.1%}{errors.ninth:>9.1%}" for fit, errors in fits]
+    return "\n".join(lines)
+
+
+def campaign_page(campaign: Campaign) -> str:
+    """Which cells to measure, why, and what they are worth."""
+    lines = [f"{len(campaign.cells)} cells, about {duration(campaign.seconds)}; those that tell most are taken", ""]
+    lines.append(f"  {'users':>5}{'prompt':>10}{'answer':>8}{'about':>12}  tells most of")
+    for cell in campaign.cells:
+        tokens = f"{cell.prompt_tokens:>10,}{cell.output_tokens:>8,}"
+        lines.append(f"  {cell.users:>5}{tokens}{duration(cell.seconds):>12}  {cell.tells}")
+    lines += [
+        "",
+        f"  Decode over all such loads is uncertain by {campaign.uncertain_before:.0%}, with these by "
+        f"{campaign.uncertain_after:.0%}: one standard",
+        "  deviation, if a cell that is measured again lies within 5%.",
+    ]
     return "\n".join(lines)

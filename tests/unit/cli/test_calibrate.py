@@ -103,3 +103,29 @@ def test_without_a_row_it_starts_from_what_a_plan_for_such_runs_would_take(own):
 def test_runs_of_an_engine_without_constants_ask_for_a_row_to_start_from(own):
     with pytest.raises(UsageError, match="the catalogue has no constants of exllama"):
         CliRunner().invoke(command, [measured(own / "mine.csv", engine="exllama")], catch_exceptions=False)
+
+
+def test_cells_are_planned_for_one_deployment(own):
+    for sources in (("mine.csv",), ("one", "two")):
+        with pytest.raises(UsageError, match="planned for one deployment"):
+            command.main([*sources, "--plan"], standalone_mode=False)
+    with pytest.raises(UprightError, match="there is no deployment"):
+        command.main(["--plan"], standalone_mode=False)
+
+
+def test_measurements_that_lie_too_far_apart_are_refused(own):
+    """As on a machine that did other work meanwhile."""
+    file = own / "mine.csv"
+    measured(file, rows=24, slower=1.5)
+    lines = file.read_text().splitlines()
+    column = lines[0].split(",").index("decode_tokens_per_second")
+    with file.open(newline="") as opened:
+        rows = list(csv.reader(opened))
+    for number, row in enumerate(rows[1:]):
+        row[column] = str(float(row[column]) * (4 if number % 2 else 0.25))
+    with file.open("w", newline="") as opened:
+        csv.writer(opened, lineterminator="\n").writerows(rows)
+    done = run(str(file), *START)
+    assert done.exit_code == 1
+    assert "nothing was written" in done.stderr
+    assert not (own / "home/catalog").exists()

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from upright.catalog.rows.speed import Constants, Errors, SpeedRow
+from upright.catalog.rows.speed import Constants, Errors, Home, SpeedRow
 from upright.errors import UprightError
 from upright.planning.speed.decode import Amount
 from upright.planning.speed.fitting import FITTED, PROMPT, Sample, errors, fit, leave_out, miss
 from upright.planning.speed.predict import GUESSES, SpeedCase, case_of, constants
+from upright.planning.speed.provenance import WIDEST, expert_format, shape_name
 from upright.planning.speed.spread import SpeedMiss
 from upright.records.benchmark import Cell
 from upright.records.box import Box
@@ -22,12 +23,13 @@ from upright.records.plan import Plan
 # Rows from which so many constants can be told; each is the one that explains most of what is left.
 _TOLD = (
     (3, ("layer_us", "host_efficiency", "host_measured_efficiency", "host_layer_us")),
-    (6, ("weight_efficiency", "cache_efficiency", "grouped_efficiency")),
+    (6, ("weight_efficiency", "cache_efficiency", "grouped_efficiency", "host_gb_s", "host_alone_gb_s")),
     (12, ("hop_us", "one_shot_gb_s", "expert_skew")),
     (24, tuple(sorted(FITTED))),
 )
 FEWEST = _TOLD[0][0]
 PARTS = 6
+_FILLED = 0.875
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,16 @@ class Calibration:
     """Of the catalogue's constants on these rows."""
     held_out: Errors
     """Of constants that were fitted without the row they predict."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why plans had better not use it."""
+        if self.held_out.median > self.before.median:
+            return "the catalogue's constants predict your measurements better than a fit on them"
+        if self.held_out.high > WIDEST * self.held_out.low:
+            ends = f"{self.held_out.low:.2g} to {self.held_out.high:.2g} times"
+            return f"what was left out lies {ends} where it was predicted: measure while nothing else runs"
+        return None
 
 
 @dataclass(frozen=True)
@@ -95,10 +107,8 @@ def calibrate(samples: Sequence[Sample], start: SpeedRow) -> Calibration:
     )
 
 
-def cell_samples(
-    cells: Iterable[Cell], plan: Plan, model: Model, box: Box
-) -> tuple[SpeedRow, tuple[CellSample, ...], tuple[str, ...]]:
-    """The row to start from, the cells that can be used, and why others cannot."""
+def measurable(plan: Plan, model: Model, box: Box) -> SpeedCase:
+    """What is counted of a deployment, by the row to start from."""
     chosen = constants(
         box, plan.engine, plan.engine_version, plan.parallel.tensor * plan.parallel.pipeline, plan.goal.image
     )
@@ -106,8 +116,16 @@ def cell_samples(
     if chosen is None or case is None:
         raise UprightError(
             f"nothing to calibrate: bandwidths of {box.name} are not known, and constants are shares of them",
-            hint="upright probe --measure measures system RAM; a GPU needs a row in the catalogue",
+            hint="upright probe --measure measures system RAM, then up again; a GPU needs a row in the catalogue",
         )
+    return case
+
+
+def cell_samples(
+    cells: Iterable[Cell], plan: Plan, model: Model, box: Box
+) -> tuple[SpeedRow, tuple[CellSample, ...], tuple[str, ...]]:
+    """The row to start from, the cells that can be used, and why others cannot."""
+    case = measurable(plan, model, box)
     used, left = [], []
     for number, cell in enumerate(cells, 1):
         rate, name = cell.user_tokens_per_second, f"{cell.run} cell {number}"
@@ -122,22 +140,41 @@ def cell_samples(
         written = cell.output_tokens.mean if cell.output_tokens else float(cell.shape.output_tokens)
         context = (cell.prompt_tokens.mean if cell.prompt_tokens else cell.shape.prompt_tokens) + written / 2
         used.append(CellSample(name, case, batch, context, rate * batch, written, accepted))
-    return chosen.row, tuple(used), tuple(left)
+    return case.row, tuple(used), tuple(left)
 
 
-def own_row(found: Calibration, name: str, capability: str | None, sources: Sequence[str]) -> SpeedRow:
+def own_home(samples: Sequence[CellSample], plan: Plan, model: Model, box: Box) -> Home:
+    """What these cells are of: there a fit on them is at home."""
+    longest = max(sample.context + sample.output_tokens / 2 for sample in samples)
+    gpu = next((gpu.row or gpu.name for gpu in box.gpus), "none")
+    return Home(
+        shapes=(shape_name(model.architecture),),
+        formats=(expert_format(model),),
+        gpus=(gpu,),
+        users=max(sample.batch for sample in samples),
+        context_tokens=plan.context_tokens if longest >= _FILLED * plan.context_tokens else int(longest),
+    )
+
+
+def own_row(
+    calibration: Calibration, name: str, capability: str | None, home: Home | None, sources: Sequence[str]
+) -> SpeedRow:
     """As it is written into the person's own catalogue."""
-    rounded = {key: float(f"{constant:.4g}") for key, constant in found.constants.model_dump().items()}
-    return found.start.model_copy(
+    start = calibration.start
+    rounded = {key: float(f"{constant:.4g}") for key, constant in calibration.constants.model_dump().items()}
+    return start.model_copy(
         update={
             "id": name,
-            "capability": f"=={capability}" if capability else found.start.capability,
+            "capability": f"=={capability}" if capability else start.capability,
             "constants": Constants(**rounded),
             "fitted_on": (),
-            "errors": found.held_out,
+            "home": home or start.home,
+            "errors": calibration.held_out,
+            "gpu_errors": None,
+            "gpu_runs": (),
             "basis": "measured",
-            "why": f"fitted on {found.rows} measurements of your own: {', '.join(found.fitted)}; "
-            f"the rest as in speeds/{found.start.id}",
+            "why": f"fitted on {calibration.rows} measurements of your own: {', '.join(calibration.fitted)}; "
+            f"the rest as in speeds/{start.id}",
             "grade": "A",
             "sources": tuple(sources),
         }

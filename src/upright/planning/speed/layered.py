@@ -55,7 +55,8 @@ def layered_step(case: Layered, kernels: Kernels, *, batch: int, context: float,
     in_memory = woken * case.host_layers / case.expert_layers if case.expert_layers else 0.0
     if case.silicon is None:
         cached = batch * sum(_cached(reader, context) * _readings(reader) for reader in work.readers)
-        yield from _processor(case, work.always_bytes + woken, cached, work.layers)
+        multiplied = batch * (work.always_bytes + work.active * work.expert_bytes)
+        yield from _processor(case, work.always_bytes + woken, multiplied, cached, work.layers)
         return
     yield Amount("layers", "layer_us", work.layers)
     yield Amount("layers", "expert_layer_us", work.expert_layers)
@@ -68,7 +69,8 @@ def layered_step(case: Layered, kernels: Kernels, *, batch: int, context: float,
         efficiency = "cache_efficiency" if reader.latent else "grouped_efficiency"
         yield Amount("cache", efficiency, batch * _cached(reader, context) / case.silicon.bandwidth)
     if in_memory:
-        yield from _processor(case, in_memory, 0.0, case.host_layers)
+        multiplied = batch * work.active * work.expert_bytes * case.host_layers / case.expert_layers
+        yield from _processor(case, in_memory, multiplied, 0.0, case.host_layers)
 
 
 def _cached(reader: Reader, context: float) -> float:
@@ -80,10 +82,11 @@ def _readings(reader: Reader) -> int:
     return -(-reader.heads // HOST_HEADS) if reader.latent else 1
 
 
-def _processor(case: Layered, weights: float, cached: float, layers: int) -> Iterable[Amount]:
+def _processor(case: Layered, weights: float, multiplied: float, cached: float, layers: int) -> Iterable[Amount]:
+    """The channels bring a weight once for all tokens of a step, the cores multiply it for each."""
     efficiency = "host_measured_efficiency" if case.host.measured else "host_efficiency"
     yield Amount("memory", efficiency, (weights + cached) / case.host.bandwidth)
-    yield Amount("memory", "host_alone_gb_s" if case.silicon is None else "host_gb_s", weights)
+    yield Amount("memory", "host_alone_gb_s" if case.silicon is None else "host_gb_s", multiplied)
     yield Amount("memory", "host_layer_us", layers)
 
 

@@ -99,7 +99,7 @@ def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
         yield "model"
     if home.formats and load.expert_format not in home.formats:
         yield "format"
-    if home.gpus and load.gpu not in home.gpus:
+    if home.gpus and (load.gpu or "none") not in home.gpus:
         yield "gpu"
     if load.version is not None and not versions.inside(load.version, home.versions):
         yield "version"
