@@ -188,7 +188,8 @@ def _offer(candidate: Contender, plan: Plan) -> ModelOffer:
         prompt=plan.speed.prompt if plan.speed else None,
         speed_why=plan.speed.why if plan.speed else _note(plan, "speed-unknown") or "speed is not known",
         offloaded_layers=sum(len(place.layers) for place in plan.expert_places if place.device == "host"),
-        assumed="\n".join(filter(None, (_note(plan, code) for code in (RAM_ASSUMED, UNRECORDED)))) or None,
+        assumed=_note(plan, RAM_ASSUMED),
+        unrecorded=_note(plan, UNRECORDED),
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from upright.records.base import Basis, Part, Reason, Record
+from upright.records.base import Basis, Part, Reason, Record, Upgrade
 from upright.records.names import FitName
 from upright.records.plan import Goal, Rate
 
@@ -88,7 +89,9 @@ class ModelOffer(Part):
     offloaded_layers: int
     """Layers whose experts are in system RAM; 0 if all are on the GPUs."""
     assumed: Reason | None
-    """What the speed assumes of system RAM, and what is assumed of the engine, a line each; None if nothing."""
+    """What the speed assumes of system RAM; None if nothing."""
+    unrecorded: Reason | None
+    """That no recorded version of the engine has the model's class; None if one has, or nobody recorded them."""
 
 
 class ModelRefusal(Part):
@@ -102,10 +105,17 @@ class ModelRefusal(Part):
     """Whether it was planned; otherwise a bound was enough, or better ones had filled the table."""
 
 
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 did not ask which classes a version has."""
+    return {**content, "offers": [{**offer, "unrecorded": None} for offer in content["offers"]]}
+
+
 class Recommendation(Record):
     """What to run on this box."""
 
     kind: ClassVar[str] = "recommendation"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
     box: FitName
     """Which machine."""

@@ -109,8 +109,9 @@ def _run(recommendation: Recommendation) -> str:
 
 
 def _notes(recommendation: Recommendation, width: int) -> Iterator[str]:
-    assumed = dict.fromkeys(line for offer in recommendation.offers for line in (offer.assumed or "").splitlines())
-    for note in assumed:
+    offers = recommendation.offers
+    notes = [*(offer.assumed for offer in offers), *(offer.unrecorded for offer in offers)]
+    for note in dict.fromkeys(filter(None, notes)):
         yield from _wrapped(note, width, "note ", "yellow")
     fastest = max(recommendation.offers, key=_decode)
     wanted = recommendation.goal.minimum_tokens_per_second
