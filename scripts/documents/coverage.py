@@ -77,7 +77,9 @@ gpt-oss by vLLM on a DGX Spark (a fork with MXFP4 kernels of its own is faster t
 _LIMITS = """\
 GPUs left out whole miss nine tenths: of B200 and B300 two runs of SGLang, of Hopper two of vLLM, all faster than
 planned by constants of the other GPUs; a layer's fixed time follows the GPU's clock and the host, which no row tells.
-Without its own runs nothing is known of an RTX PRO 6000, and next to nothing of a DGX Spark.
+Without its own runs nothing is known of an RTX PRO 6000, and next to nothing of a DGX Spark. MiniMax-M2 misses by
+one run of 29: 16 users of SGLang over NVLink, and 64 of vLLM over PCIe, wait for prompts of others, and without
+MiniMax's own runs no published one tells how long.
 """
 
 

@@ -1,4 +1,9 @@
-"""Plan what to measure, measure it, fit, and hold other cells against the band: on a real llama-server."""
+"""Plan what to measure, measure it, fit, and hold other cells against the band: on a real llama-server.
+
+The engine computes with one thread, so that the load has a core of its own where there are two. A step is the median
+gap between two tokens, as for the fit: the mean has the prompts of others in it, which a plan for a processor does not
+count.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +19,11 @@ import pytest
 from tests.conftest import Upright
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.engine, pytest.mark.timing]
-SETTING = ("--context", "2k", "--users", "2")
+pytestmark = [pytest.mark.engine, pytest.mark.timing, pytest.mark.slow]
 # Neither the lengths nor the pairs that are fitted on.
-HELD_OUT = ((1, 500), (1, 900), (1, 1400), (2, 400), (2, 700), (2, 1200))
+HELD_OUT = (500, 1500, 3000)
+USERS = (1, 2, 4)
+ONE_THREAD = {"LLAMA_ARG_THREADS": "1", "LLAMA_ARG_THREADS_BATCH": "1"}
 
 
 @pytest.fixture
@@ -37,27 +43,29 @@ def answer(done: subprocess.CompletedProcess[str], code: int = 0) -> Any:
 
 def test_cells_that_were_not_measured_lie_in_the_band_of_those_that_were(box: Upright, tiny_model: Path):
     answer(box("probe", "--measure", "--json"))
-    up = answer(box("up", tiny_model, *SETTING, "--port", str(free_port()), "--json"))
-    cells = answer(box("calibrate", "--plan", "--budget", "30s", "--json"))["cells"]
-    assert {cell["users"] for cell in cells} == {1, 2}
-    measured = answer(
-        box("bench", up["name"], "--workload", "calibrate", "--repeats", "1", "--budget", "30s", "--json")
+    up = answer(
+        box("up", tiny_model, "--context", "4k", "--users", "4", "--port", str(free_port()), "--json", **ONE_THREAD)
     )
+    cells = answer(box("calibrate", "--plan", "--budget", "2m", "--json"))["cells"]
+    assert {cell["users"] for cell in cells} == set(USERS)
+    assert len(cells) >= 6
+    measured = answer(box("bench", up["name"], "--workload", "calibrate", "--budget", "2m", "--json"))
     asked = {(cell["shape"]["concurrency"], cell["shape"]["prompt_tokens"]) for cell in measured["cells"]}
     assert asked == {(cell["users"], cell["prompt_tokens"]) for cell in cells}
-    row = answer(box("calibrate", "--json"))["row"]
-    inside = 0
-    for users, prompt in HELD_OUT:
-        cell = answer(
-            box("bench", up["name"], "--workload", "short", "--concurrency", str(users), "--prompt-tokens", str(prompt),
-                "--output-tokens", "128", "--repeats", "1", "--budget", "20s", "--no-self-test", "--json")
-        )["cells"][0]  # fmt: skip
-        plan = answer(box("plan", tiny_model, "--context", str(prompt + 128), "--users", str(users), "--json"))[
-            "plans"
-        ][0]
-        assert plan["speed"]["row"] == row["id"]
-        assert plan["speed"]["basis"] == "measured"
-        seen, band = 1 / cell["tpot_seconds"]["mean"], plan["speed"]["full"]
-        print(f"{users} x {prompt}: {seen:.0f} tok/s, planned {band['low']:.0f} to {band['high']:.0f}")
-        inside += band["low"] <= seen <= band["high"]
-    assert inside >= 5
+    calibrated = answer(box("calibrate", "--json"))
+    assert calibrated["row"]["errors"]["median"] < 0.1 * calibrated["before"]["median"]
+    judged = inside = 0
+    for prompt in HELD_OUT:
+        options = ("--concurrency", "1,2,4", "--prompt-tokens", f"{prompt}", "--output-tokens", "128", "--repeats", "1")
+        held_out = answer(box("bench", up["name"], "--workload", "short", *options, "--no-self-test", "--json"))
+        for cell in held_out["cells"]:
+            users = cell["shape"]["concurrency"]
+            load = ("--context", f"{prompt + 64}", "--users", f"{users}")
+            (plan,) = answer(box("plan", tiny_model, *load, "--engine", "llama.cpp", "--json"))["plans"][:1]
+            assert plan["speed"]["row"] == calibrated["row"]["id"]
+            assert plan["speed"]["basis"] == "measured"
+            seen, band = 1 / cell["itl_seconds"]["p50"], plan["speed"]["full"]
+            print(f"\n{users} x {prompt}: {seen:.0f} tok/s, planned {band['low']:.0f} to {band['high']:.0f}")
+            judged, inside = judged + 1, inside + (band["low"] <= seen <= band["high"])
+    assert judged == len(HELD_OUT) * len(USERS)
+    assert inside / judged >= 0.75

@@ -27,15 +27,15 @@ def planned_cells(asked: SweepRequest, directory: DeploymentDir) -> SweepRequest
             f"{asked.workload.name} follows a plan, and nobody planned this endpoint", hint="upright bench DEPLOYMENT"
         )
     assert asked.budget_seconds is not None
-    seconds = asked.budget_seconds / asked.repeats
-    cells = measurement_plan(directory.read(Plan), directory.read(Model), directory.read(Box), seconds).cells
-    shapes = tuple(
+    plan, model, box = directory.read(Plan), directory.read(Model), directory.read(Box)
+    cells = measurement_plan(plan, model, box, asked.budget_seconds, asked.repeats).cells
+    expected_seconds = {
         Shape(
             prompt_tokens=cell.prompt_tokens,
             output_tokens=cell.output_tokens,
             concurrency=cell.users,
             requests=REQUESTS_EACH * cell.users,
-        )
+        ): cell.seconds
         for cell in cells
-    )
-    return replace(asked, shapes=shapes)
+    }
+    return replace(asked, shapes=tuple(expected_seconds), expected_seconds=expected_seconds)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from statistics import fmean
 
 from upright.benchmarking.cell import BenchSubject, CellPlace, FellError, RequestPromise, measure, warm_up
 from upright.benchmarking.load import StreamTally
@@ -45,6 +46,14 @@ class SweepRequest:
     """Where a turn costs a restart: the first subject before and after all others, each of them in one turn."""
     trace: AgentTrace | None = None
     """What agents did, to be replayed; None: requests by shape alone."""
+    expected_seconds: Mapping[Shape, float] = field(default_factory=dict)
+    """What a shape takes, where that is known: the time is shared out by it, and else alike."""
+
+    def share(self, shape: Shape) -> float:
+        """Of the time, over that of a shape on average."""
+        if not self.expected_seconds:
+            return 1.0
+        return self.expected_seconds[shape] / fmean(self.expected_seconds[known] for known in self.shapes)
 
 
 @dataclass
@@ -87,7 +96,7 @@ class Course:
             self.watch.on_done(remembered, True)
             return remembered
         self._enter(subject)
-        box, began = self._box_seconds(left), time.monotonic()
+        box, began = self._box_seconds(shape, left), time.monotonic()
         warmth = (subject.letter, shape.concurrency, shape.prompt_tokens)
         if warmth not in self.warm:
             warm_up(subject, shape, seconds=None if box is None else _WARM_SHARE * box)
@@ -127,10 +136,12 @@ class Course:
         spent = time.monotonic() - self.began
         return None if self.asked.budget_seconds is None else self.asked.budget_seconds - spent
 
-    def _box_seconds(self, left: int) -> float | None:
+    def _box_seconds(self, shape: Shape, left: int) -> float | None:
         """What a cell may take, its warm-up included."""
         remaining = self._remaining_seconds()
-        return None if remaining is None else max(_LEAST_BOX_SECONDS, remaining / max(1, left))
+        if remaining is None:
+            return None
+        return max(_LEAST_BOX_SECONDS, min(remaining, self.asked.share(shape) * remaining / max(1, left)))
 
     def fall(self, subject: BenchSubject, reason: str) -> None:
         self.fallen[subject.letter] = reason

@@ -34,7 +34,7 @@ def command(output: Output, sources: tuple[str, ...], plan: bool, budget: float,
     if plan:
         name, cells = planned_measurements(sources, budget)
         output.answer(asdict(cells), lambda console: console.print(campaign_page(cells), highlight=False))
-        output.next("bench", name, "--workload", "calibrate", "--repeats", "1", "--budget", f"{budget:.0f}s")
+        output.next("bench", name, "--workload", "calibrate", "--budget", f"{budget:.0f}s")
         return
     measured = own_runs(sources, **wanted)
     for reason in measured.unused[:8]:

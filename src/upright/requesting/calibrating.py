@@ -11,6 +11,7 @@ from upright.catalog.rows.words import MeasurementRow
 from upright.errors import UsageError
 from upright.planning.speed.calibration import Calibration as Calibration
 from upright.planning.speed.calibration import calibrate, cell_samples, measurable, own_home, own_row
+from upright.planning.speed.campaign import REPEATS as REPEATS
 from upright.planning.speed.campaign import Campaign as Campaign
 from upright.planning.speed.campaign import campaign
 from upright.planning.speed.fits import speed_row
@@ -54,9 +55,9 @@ def calibrated(measured: OwnRuns, sources: Sequence[str]) -> tuple[Calibration, 
     return calibration, own_row(calibration, name, measured.capability, measured.home, sources)
 
 
-def measurement_plan(plan: Plan, model: Model, box: Box, budget_seconds: float) -> Campaign:
-    """Which cells of a running deployment to measure in that time."""
-    return campaign(measurable(plan, model, box), budget_seconds)
+def measurement_plan(plan: Plan, model: Model, box: Box, budget_seconds: float, repeats: int = REPEATS) -> Campaign:
+    """Which cells of a running deployment to measure in that time, each of them so often."""
+    return campaign(measurable(plan, model, box), budget_seconds, repeats)
 
 
 def of_measurements(

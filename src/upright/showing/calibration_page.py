@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.catalog.rows.speed import SpeedRow
-from upright.requesting.calibrating import Calibration, Campaign
+from upright.requesting.calibrating import REPEATS, Calibration, Campaign
 from upright.units import duration
 
 
@@ -22,7 +22,8 @@ def calibration_page(calibration: Calibration, row: SpeedRow) -> str:
 
 def campaign_page(campaign: Campaign) -> str:
     """Which cells to measure, why, and what they are worth."""
-    lines = [f"{len(campaign.cells)} cells, about {duration(campaign.seconds)}; those that tell most are taken", ""]
+    many = f"{len(campaign.cells)} cells, each {REPEATS} times, about {duration(campaign.seconds)}"
+    lines = [f"{many}; those that tell most are taken", ""]
     lines.append(f"  {'users':>5}{'prompt':>10}{'answer':>8}{'about':>12}  tells most of")
     for cell in campaign.cells:
         tokens = f"{cell.prompt_tokens:>10,}{cell.output_tokens:>8,}"
@@ -31,6 +32,6 @@ def campaign_page(campaign: Campaign) -> str:
         "",
         f"  Decode over all such loads is uncertain by {campaign.uncertain_before:.0%}, with these by "
         f"{campaign.uncertain_after:.0%}: one standard",
-        "  deviation, if a cell that is measured again lies within 5%.",
+        "  deviation, if a cell's median lies within 5%.",
     ]
     return "\n".join(lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.planning.planning_examples import box, model
@@ -51,3 +53,29 @@ def test_without_a_bandwidth_there_is_nothing_to_be_a_share_of():
     found = plan(box(memory_gib=64), model(8))[0]
     with pytest.raises(UprightError, match=r"bandwidths of .* are not known"):
         cell_samples([], found, model(8), box(memory_gib=64))
+
+
+def test_a_constant_that_costs_nothing_is_not_counted_beside_the_others():
+    """It kept the value that it had before the fit, and every step was planned too slow by it."""
+    artifact = model(8)
+    found = plan(machine(), artifact)[0]
+    start, samples, _ = cell_samples([cell(256, 0.5), cell(2048, 0.5), cell(8192, 0.5)], found, artifact, machine())
+    exact = start.constants.model_copy(update={"host_layer_us": 0.0, "host_measured_efficiency": 0.5})
+    exact_samples = [replace(sample, tokens_per_second=predict(sample, exact)) for sample in samples]
+    fitted = calibrate(exact_samples, start).constants
+    assert [predict(sample, fitted) for sample in samples] == pytest.approx(
+        [sample.tokens_per_second for sample in exact_samples], rel=0.001
+    )
+    assert fitted.host_layer_us == pytest.approx(0.0, abs=1.0)
+
+
+def test_repeats_of_a_load_are_one_measurement_and_the_median_gap_is_a_step():
+    found, artifact = plan(machine(), model(8))[0], model(8)
+    gaps = [spread(seconds) for seconds in (0.5, 0.9, 0.6)]
+    gaps = [gap.model_copy(update={"count": 4 * 63}) for gap in gaps]
+    cells = [cell(256, 2.0, repeat=number, itl_seconds=gap) for number, gap in enumerate(gaps, 1)]
+    _, (sample,), _ = cell_samples(cells, found, artifact, machine())
+    assert sample.tokens_per_second == pytest.approx(1 / 0.6)
+    several_a_piece = [each.model_copy(update={"itl_seconds": spread(0.5)}) for each in cells]
+    _, (sample,), _ = cell_samples(several_a_piece, found, artifact, machine())
+    assert sample.tokens_per_second == pytest.approx(1 / 2.0)

@@ -83,6 +83,8 @@ class Constants(Part):
     """What its cores multiply a second, in bytes of weights, while GPUs do the rest: it adds to the channels' time."""
     host_alone_gb_s: Positive = 1e9
     """The same where its cores do everything: attention and small operations lie between the multiplications."""
+    host_cache_gb_s: Positive = 1e9
+    """What its cores attend to a second, in bytes of cache: every head multiplies them, beside the channels' time."""
     host_layer_us: float = 0.0
     """Fixed time of a layer on the processor: its threads are woken and meet, a GPU hands over and takes back."""
     ubatch_layer_us: float = 0.0

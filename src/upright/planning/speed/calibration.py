@@ -23,13 +23,15 @@ from upright.records.plan import Plan
 # Rows from which so many constants can be told; each is the one that explains most of what is left.
 _TOLD = (
     (3, ("layer_us", "host_efficiency", "host_measured_efficiency", "host_layer_us")),
-    (6, ("weight_efficiency", "cache_efficiency", "grouped_efficiency", "host_gb_s", "host_alone_gb_s")),
+    (6, ("weight_efficiency", "cache_efficiency", "grouped_efficiency")),
+    (6, ("host_gb_s", "host_alone_gb_s", "host_cache_gb_s")),
     (12, ("hop_us", "one_shot_gb_s", "expert_skew")),
     (24, tuple(sorted(FITTED))),
 )
 FEWEST = _TOLD[0][0]
 PARTS = 6
 _FILLED = 0.875
+_EACH_TOKEN = 0.95
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class CellSample:
     tokens_per_second: float
     output_tokens: float
     acceptance: float | None
+    alone: bool
+    """Whether prompts of others are left out of the rate."""
 
     @property
     def tokens(self) -> float:
@@ -74,6 +78,8 @@ class CellSample:
 
     def amounts(self, skew: float) -> Iterator[Amount]:
         yield from self.case.amounts(self.batch, self.context, skew)
+        if self.alone:
+            return
         # While it answers, each request waits once for the prompt of every other one.
         share = (self.batch - 1) / max(1.0, self.output_tokens)
         for prompt_amount in self.case.prompt_amounts(max(1, int(self.context))) or ():
@@ -126,7 +132,8 @@ def cell_samples(
 ) -> tuple[SpeedRow, tuple[CellSample, ...], tuple[str, ...]]:
     """The row to start from, the cells that can be used, and why others cannot."""
     case = measurable(plan, model, box)
-    used, left = [], []
+    repeats: dict[str, list[CellSample]] = {}
+    left = []
     for number, cell in enumerate(cells, 1):
         rate, name = cell.user_tokens_per_second, f"{cell.run} cell {number}"
         if not cell.complete or cell.marks or rate is None:
@@ -139,8 +146,25 @@ def cell_samples(
         batch = max(1, round(cell.in_flight_mean) or cell.shape.concurrency)
         written = cell.output_tokens.mean if cell.output_tokens else float(cell.shape.output_tokens)
         context = (cell.prompt_tokens.mean if cell.prompt_tokens else cell.shape.prompt_tokens) + written / 2
-        used.append(CellSample(name, case, batch, context, rate * batch, written, accepted))
-    return case.row, tuple(used), tuple(left)
+        alone = not plan.goal.draft and _token_by_token(cell)
+        if alone and cell.itl_seconds is not None:
+            rate = 1 / cell.itl_seconds.p50
+        sample = CellSample(name, case, batch, context, rate * batch, written, accepted, alone)
+        repeats.setdefault(cell.key, []).append(sample)
+    return case.row, tuple(map(_middle, repeats.values())), tuple(left)
+
+
+def _token_by_token(cell: Cell) -> bool:
+    """Then the median gap is a step without the prompts that others bring, which the mean has in it."""
+    gaps, answers = cell.itl_seconds, cell.output_tokens
+    if gaps is None or answers is None or gaps.p50 <= 0:
+        return False
+    return gaps.count >= _EACH_TOKEN * answers.count * (answers.mean - 1)
+
+
+def _middle(repeats: Sequence[CellSample]) -> CellSample:
+    """Of the same load measured again, one: the median."""
+    return sorted(repeats, key=lambda sample: sample.tokens_per_second)[len(repeats) // 2]
 
 
 def own_home(samples: Sequence[CellSample], plan: Plan, model: Model, box: Box) -> Home:

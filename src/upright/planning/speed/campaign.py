@@ -24,8 +24,7 @@ from upright.records.plan import Plan
 
 ANSWER_TOKENS = 128
 REQUESTS_EACH = 2
-# A cell is warmed up with what it measures, and measures everybody twice.
-_ROUNDS = 1 + REQUESTS_EACH
+REPEATS = 3
 _LEAST_SECONDS = 3.0
 # Of the time, for one cell: a fit holds some of them out.
 _MOST_SHARE = 1 / 6
@@ -33,10 +32,11 @@ MOST_CELLS = 24
 _SHORTEST = 256
 _MOST_USERS = 64
 _ANY_FACTOR = math.log(2) / student(1 - OUTSIDE / 2, 1000)
-# How far a cell that is measured again lies from itself, at one standard deviation (assumed; docs/benchmarking.md).
+# How far the median of a cell's repeats lies from itself, at one standard deviation (assumed).
 REPEATS_WITHIN = 0.05
-# A token of a prompt over a step of decode, where prompts have no figure: a processor reads about 8 of them in a step.
-_PROMPT_TOKEN = 1 / 8
+# A token of a prompt over a step of decode, where prompts have no figure: a processor reads 8 to 1 of them in a step,
+# the fewer the longer the prompt.
+_PROMPT_TOKEN = 0.5
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PlannedCell:
     prompt_tokens: int
     output_tokens: int
     seconds: float
-    """About, by the constants as they are."""
+    """About, by the constants as they are, with all repeats."""
     tells: str
     """The constant that it tells most of."""
 
@@ -76,9 +76,9 @@ class _Candidate:
     shares: dict[str, float]
 
 
-def campaign(case: SpeedCase, budget_seconds: float) -> Campaign:
+def campaign(case: SpeedCase, budget_seconds: float, repeats: int = REPEATS) -> Campaign:
     """The better of two: by what a cell tells for its time, and by what it tells."""
-    loads = list(_candidates(case))
+    loads = list(_candidates(case, repeats))
     shortest = min(load.seconds for load in loads)
     if shortest > _MOST_SHARE * budget_seconds:
         raise UprightError(
@@ -104,14 +104,15 @@ def _chosen(row: SpeedRow, loads: Sequence[_Candidate], budget_seconds: float, *
     return Campaign(tuple(chosen), before, knowledge.uncertainty(loads))
 
 
-def _candidates(case: SpeedCase) -> Iterator[_Candidate]:
+def _candidates(case: SpeedCase, repeats: int) -> Iterator[_Candidate]:
     plan = case.plan
     answer = min(ANSWER_TOKENS, plan.context_tokens // 4)
     for prompt in _prompts(plan.context_tokens - answer):
         for users in _doubling(_most_users(plan, prompt + answer)):
             shares, step = _shares(case.amounts(users, prompt + answer / 2, case.row.constants.expert_skew), case.row)
-            seconds = _ROUNDS * (users * _prompt_seconds(case, prompt, step) + answer * step)
-            yield _Candidate(users, prompt, answer, max(_LEAST_SECONDS, seconds), shares)
+            once = users * _prompt_seconds(case, prompt, step) + answer * step
+            seconds = max(_LEAST_SECONDS, (1 + repeats * REQUESTS_EACH) * once)
+            yield _Candidate(users, prompt, answer, seconds, shares)
 
 
 def _prompts(longest: int) -> list[int]:

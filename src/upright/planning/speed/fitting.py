@@ -28,6 +28,7 @@ PROMPT = frozenset(
 )
 _SHARES = frozenset(name for name in Constants.model_fields if name.endswith("_efficiency"))
 _ROUNDS = 6
+_LEAST_US, _NO_LIMIT = 1e-3, 1e-9
 _FLOOR = 0.02
 
 
@@ -130,7 +131,7 @@ def _fit_at(samples: Sequence[Sample], start: Constants, only: Collection[str], 
         for index, whole in enumerate(seconds):
             off = sum(a * x for a, x in zip(rows[index], solved, strict=True)) - target[index]
             weights[index] = max(abs(off) / whole, _FLOOR) ** -0.5
-    values = {name: _value(name, unit_cost) for name, unit_cost in zip(names, solved, strict=True) if unit_cost > 0}
+    values = {name: _value(name, unit_cost) for name, unit_cost in zip(names, solved, strict=True)}
     return start.model_copy(update={**values, "expert_skew": skew})
 
 
@@ -164,7 +165,8 @@ def _unit(name: str) -> float:
 
 
 def _value(name: str, solved: float) -> float:
-    return solved if name.endswith("_us") else 1 / solved
+    """What costs nothing has no time, or no limit that matters: as it was it would be counted beside the others."""
+    return max(solved, _LEAST_US) if name.endswith("_us") else 1 / max(solved, _NO_LIMIT)
 
 
 def _bounded(

@@ -87,6 +87,7 @@ def _processor(case: Layered, weights: float, multiplied: float, cached: float, 
     efficiency = "host_measured_efficiency" if case.host.measured else "host_efficiency"
     yield Amount("memory", efficiency, (weights + cached) / case.host.bandwidth)
     yield Amount("memory", "host_alone_gb_s" if case.silicon is None else "host_gb_s", multiplied)
+    yield Amount("memory", "host_cache_gb_s", cached)
     yield Amount("memory", "host_layer_us", layers)
 
 
