@@ -16,6 +16,7 @@ from upright.planning.speed import campaign as campaigns
 from upright.planning.speed.calibration import measurable
 from upright.planning.speed.campaign import MOST_CELLS, campaign
 from upright.records.base import Figure
+from upright.rendering.recipe import Wishes, render
 
 EIGHT = catalog.box_record("8x-rtx-pro-6000-server")
 KIMI = records(catalog.model("kimi-k2.6"))[0]
@@ -23,7 +24,7 @@ KIMI = records(catalog.model("kimi-k2.6"))[0]
 
 @pytest.fixture(scope="module")
 def ranks():
-    return measurable(plan(EIGHT, KIMI, Goal(engine="vllm", context_tokens=65_536))[0], KIMI, EIGHT)
+    return measurable(plan(EIGHT, KIMI, Goal(engine="vllm", context_tokens=8192))[0], KIMI, EIGHT)
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +39,15 @@ def processor():
 @pytest.mark.parametrize("minutes", [3, 5, 10, 30])
 def test_the_cells_take_no_more_than_the_time_and_fit_the_cache(ranks, minutes):
     made = campaign(ranks, 60 * minutes)
+    recipe = render(ranks.plan, KIMI, EIGHT, model_path="weights", port=8000, wishes=Wishes(must_be_installed=False))
+    admitted = int(next(setting.value for setting in recipe.arguments if setting.name == "--max-num-seqs"))
     assert 1 <= len(made.cells) <= MOST_CELLS
     assert made.seconds <= 60 * minutes
     for cell in made.cells:
         tokens = cell.prompt_tokens + cell.output_tokens
         assert tokens <= ranks.plan.context_tokens
         assert cell.users * tokens <= ranks.plan.kv.low_tokens
+        assert cell.users <= admitted
     assert len({(cell.users, cell.prompt_tokens) for cell in made.cells}) == len(made.cells)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from upright.catalog.rows.speed import SpeedRow
+from upright.engines import knowledge
 from upright.errors import UprightError
 from upright.planning.offering import layers_of
 from upright.planning.speed.decode import Amount, coefficient
@@ -30,7 +31,6 @@ _LEAST_SECONDS = 3.0
 _MOST_SHARE = 1 / 6
 MOST_CELLS = 24
 _SHORTEST = 256
-_MOST_USERS = 64
 _ANY_FACTOR = math.log(2) / student(1 - OUTSIDE / 2, 1000)
 # How far the median of a cell's repeats lies from itself, at one standard deviation (assumed).
 REPEATS_WITHIN = 0.05
@@ -125,10 +125,13 @@ def _doubling(most: int) -> Iterator[int]:
 
 
 def _most_users(plan: Plan, tokens: int) -> int:
-    """As many as answer at once: slots of an engine that has them, else what the cache holds."""
+    """As many as are answered at once: others would wait, and a cell of those who wait is no cell of so many."""
     if layers_of(plan.engine) is not None:
         return plan.goal.users
-    return min(_MOST_USERS, max(1, plan.kv.low_tokens // max(1, tokens)))
+    admitted = max(plan.goal.users, knowledge.LEAST_SEQUENCES)
+    if plan.memory_fraction is not None:
+        admitted = knowledge.sequences(plan)
+    return min(admitted, max(1, plan.kv.low_tokens // max(1, tokens)))
 
 
 def _shares(amounts: Iterable[Amount], row: SpeedRow) -> tuple[dict[str, float], float]:
