@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from upright import catalog
+from upright.catalog import versions
 from upright.catalog.rows.speed import Home, SpeedRow
 from upright.catalog.rows.words import MeasurementRow
 from upright.errors import UsageError
@@ -17,6 +18,7 @@ from upright.planning.speed.campaign import campaign
 from upright.planning.speed.fits import speed_row
 from upright.planning.speed.fitting import Sample
 from upright.planning.speed.published import model_record, rank_sample, row_of
+from upright.planning.speed.rows import NO_GPU
 from upright.records.benchmark import Cell
 from upright.records.box import Box
 from upright.records.model import Model
@@ -114,7 +116,7 @@ def of_deployments(benchmarked: Iterable[Benchmarked]) -> OwnRuns:
             raise UsageError(
                 f"{deployment.name} is of another engine or silicon than the rest", hint="calibrate one by one"
             )
-        start, capability = row, next((gpu.compute_capability for gpu in deployment.box.gpus), None)
+        start, capability = row, next((gpu.compute_capability for gpu in deployment.box.gpus), NO_GPU)
         if usable:
             homes.append(own_home(usable, deployment.plan, deployment.model, deployment.box))
         samples += usable
@@ -123,11 +125,20 @@ def of_deployments(benchmarked: Iterable[Benchmarked]) -> OwnRuns:
     return OwnRuns(start, tuple(samples), tuple(unused), capability, _joined(homes) if homes else None)
 
 
+def _span(measured: Sequence[str]) -> str:
+    """The versions of an engine that were measured, as a range."""
+    if "*" in measured:
+        return "*"
+    first, last = (choose(measured, key=versions.parse) for choose in (min, max))
+    return f"=={first}" if first == last else f">={first},<={last}"
+
+
 def _joined(homes: Sequence[Home]) -> Home:
     return Home(
         shapes=tuple(sorted({shape for home in homes for shape in home.shapes})),
         formats=tuple(sorted({name for home in homes for name in home.formats})),
         gpus=tuple(sorted({gpu for home in homes for gpu in home.gpus})),
+        versions=_span([home.versions.removeprefix("==") for home in homes]),
         users=max(home.users for home in homes),
         context_tokens=max(home.context_tokens for home in homes),
     )

@@ -20,8 +20,12 @@ _LEAST, _MOST = 1e8, 1e14
 
 
 def keep_bandwidth(identity: str, figure: Figure) -> None:
-    """Of this hardware, until it is measured again; a disk that takes no note loses only that."""
-    if figure.value is None:
+    """The fastest reading of this hardware: others at work make one slower, nothing makes one faster.
+
+    A disk that takes no note loses only that.
+    """
+    known = kept_bandwidth(identity)
+    if figure.value is None or (known is not None and (known.value or 0) > figure.value):
         return
     kept = {name: noted for name, noted in _noted().items() if name != identity}
     while len(kept) >= _MOST_MACHINES:

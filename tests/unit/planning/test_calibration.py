@@ -7,12 +7,16 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.planning.planning_examples import box, model
+from upright import Goal
+from upright.catalog import versions
 from upright.errors import UprightError
 from upright.planning import plan
 from upright.planning.speed.calibration import calibrate, cell_samples
 from upright.planning.speed.fitting import predict
+from upright.planning.speed.provenance import SpeedQuery, steps_away
 from upright.records.base import Figure
 from upright.records.benchmark import Cell, Machine, Shape, Spread
+from upright.requesting.calibrating import Benchmarked, calibrated, of_deployments
 
 
 def spread(value):
@@ -79,3 +83,27 @@ def test_repeats_of_a_load_are_one_measurement_and_the_median_gap_is_a_step():
     several_a_piece = [each.model_copy(update={"itl_seconds": spread(0.5)}) for each in cells]
     _, (sample,), _ = cell_samples(several_a_piece, found, artifact, machine())
     assert sample.tokens_per_second == pytest.approx(1 / 2.0)
+
+
+def _own(engine_version="b11669"):
+    artifact = model(8)
+    found = plan(machine(), artifact, Goal(engine="llama.cpp", engine_version=engine_version, context_tokens=8192))[0]
+    cells = [cell(prompt, 0.5 + prompt / 1e5) for prompt in (128, 1024, 4096, 8192)]
+    benchmarked = Benchmarked("mine", cells, found, artifact, machine())
+    return calibrated(of_deployments([benchmarked]), ["mine"])[1]
+
+
+def test_a_fit_on_a_processor_is_for_machines_without_a_gpu():
+    row = _own()
+    assert row.capability == "==none"
+    assert versions.inside("none", row.capability)
+    assert not versions.inside("12.0", row.capability)
+    assert row.home.gpus == ("none",)
+
+
+def test_another_version_of_the_engine_is_a_step_away():
+    row = _own()
+    load = SpeedQuery(row.home.shapes[0], row.home.formats[0], None, "b11669", 1, 4096)
+    assert steps_away(row, load) == ()
+    assert steps_away(row, replace(load, version="b12000")) == ("version",)
+    assert steps_away(row, replace(load, users=9, gpu="rtx-4090")) == ("gpu", "users")

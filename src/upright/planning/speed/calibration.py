@@ -175,6 +175,7 @@ def own_home(samples: Sequence[CellSample], plan: Plan, model: Model, box: Box) 
         shapes=(shape_name(model.architecture),),
         formats=(expert_format(model),),
         gpus=(gpu,),
+        versions=f"=={plan.engine_version}" if plan.engine_version else "*",
         users=max(sample.batch for sample in samples),
         context_tokens=plan.context_tokens if longest >= _FILLED * plan.context_tokens else int(longest),
     )

@@ -12,6 +12,8 @@ from upright.records.box import Box
 
 # An unknown version is taken for the newest.
 _NEWEST = "9999"
+NO_GPU = "none"
+"""What rows call the compute capability of a machine without a GPU."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,7 @@ def choose(
             continue
         if not versions.inside(version or _NEWEST, row.versions):
             continue
-        here = (
-            capability is not None and versions.inside(capability, row.capability)
-            if row.capability != "*"
-            else _common(capability)
-        )
+        here = versions.inside(capability or NO_GPU, row.capability) if row.capability != "*" else _common(capability)
         wired = on == "one" or on in row.wires
         rank = (
             here and wired,
