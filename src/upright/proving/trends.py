@@ -17,9 +17,9 @@ from upright.benchmarking.statistics import Ratio, mean, unpaired
 BLOCKS = 12
 """The run is cut into so many; a short one with few points into fewer."""
 _LEAST_BLOCKS = 4
-_LEAST_POINTS = 3
+LEAST_POINTS = 3
 """In a block, and of a question."""
-LEAST = _LEAST_BLOCKS * _LEAST_POINTS
+LEAST = _LEAST_BLOCKS * LEAST_POINTS
 """Fewer points have no trend."""
 CHANCE = 0.01
 """How often a rule may speak of something that is not there."""
@@ -68,12 +68,12 @@ def trend(points: Sequence[tuple[float, float]]) -> Trend | None:
 
 def blocks(points: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
     """Equal spans of time, each with enough points; empty if that cannot be."""
-    for count in range(min(BLOCKS, len(points) // _LEAST_POINTS), _LEAST_BLOCKS - 1, -1):
+    for count in range(min(BLOCKS, len(points) // LEAST_POINTS), _LEAST_BLOCKS - 1, -1):
         begin, end = points[0][0], points[-1][0]
         cut: list[list[tuple[float, float]]] = [[] for _ in range(count)]
         for at, level in points:
             cut[min(count - 1, int(count * (at - begin) / max(end - begin, 1e-9)))].append((at, level))
-        if all(len(block) >= _LEAST_POINTS for block in cut):
+        if all(len(block) >= LEAST_POINTS for block in cut):
             return cut
     return []
 
@@ -94,7 +94,7 @@ def slowdown(latencies: Iterable[tuple[float, str, float]]) -> Ratio | None:
     logs: dict[str, list[float]] = {}
     for _, question, seconds in rows:
         logs.setdefault(question, []).append(math.log(seconds))
-    usual = {question: median(values) for question, values in logs.items() if len(values) >= _LEAST_POINTS}
+    usual = {question: median(values) for question, values in logs.items() if len(values) >= LEAST_POINTS}
     cut = blocks([(at, math.log(seconds) - usual[question]) for at, question, seconds in rows if question in usual])
     third = len(cut) // 3
     if third < 2:

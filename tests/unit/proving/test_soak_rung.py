@@ -44,9 +44,11 @@ def machine(
     kernel_rate: float = 0,
     kernel_until: float = 1e9,
     busy_after: float | None = None,
+    busy: float = 0.0,
 ) -> Footprint:
-    """What is read at that second: memory that grows by so many bytes a second, others that work from then on."""
-    busy = max(0.0, at - busy_after) if busy_after is not None else 0.0
+    """What is read at that second: memory that grows by so many bytes a second, others that work from then on, or all
+    the time with so many of the processors."""
+    busy = busy * at + (max(0.0, at - busy_after) if busy_after is not None else 0.0)
     return Footprint(
         processes=1, engine_bytes=int(GIB + engine_rate * at), kernel_bytes=int(kernel_rate * min(at, kernel_until)),
         others_bytes=GIB, available_bytes=10 * GIB, engine_seconds=at, busy_seconds=at + busy, processors=2,
@@ -118,11 +120,41 @@ def test_growth_that_would_last_for_weeks_is_told_and_no_failure() -> None:
     assert seen["engine memory"].measured["bytes_per_hour"] == pytest.approx(3.6e6, rel=0.01)
 
 
-@pytest.mark.parametrize(("busy_after", "verdict"), [(None, "failed"), (30.0, "skipped")])
-def test_answers_that_slow_down_are_found_unless_others_worked_more(busy_after: float | None, verdict: str) -> None:
-    seen = judged(minutes(slower=1.0, busy_after=busy_after))
+@pytest.mark.parametrize(
+    ("others", "verdict", "why"),
+    [
+        ({}, "failed", "(1.28 to 2.07)"),
+        ({"busy_after": 30.0}, "skipped", "but other programs took more of the processors"),
+        ({"busy": 0.96}, "skipped", "but hardly a processor was idle, and other programs had 48 % of them"),
+        ({"busy": 0.7}, "failed", "(1.28 to 2.07)"),
+    ],
+    ids=["alone", "others came", "a full machine", "room for all"],
+)
+def test_answers_that_slow_down_are_found_unless_others_explain_it(
+    others: dict[str, float], verdict: str, why: str
+) -> None:
+    seen = judged(minutes(slower=1.0, **others))
     assert seen["latency"].verdict == verdict
     assert "times as long" in seen["latency"].reason
+    assert seen["latency"].reason.endswith(why)
+
+
+@pytest.mark.parametrize(("stalled", "verdict"), [(1.0, "passed"), (60.0, "skipped")])
+def test_answers_that_vary_too_much_pass_for_nothing(stalled: float, verdict: str) -> None:
+    """Interval and factor are not shown where they say nothing."""
+    made = minutes()
+    made.steady = [seen._replace(seconds=seen.seconds * (stalled if 45 < seen.at < 52 else 1)) for seen in made.steady]
+    latency = judged(made)["latency"]
+    assert latency.verdict == verdict
+    assert ("would have been found" in latency.reason) == (verdict == "passed")
+    assert ("factor" in latency.measured) == (verdict == "passed")
+
+
+def test_answers_with_a_pause_among_them_are_not_called_few() -> None:
+    made = minutes()
+    made.steady = [seen for seen in made.steady if not 15 < seen.at < 50]
+    latency = judged(made)["latency"]
+    assert (latency.verdict, latency.reason) == ("skipped", "251 answers came too unevenly to tell a start from an end")
 
 
 @pytest.mark.parametrize("after", [1.0, 45.0])

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from upright import units
 from upright.launching.footprint import Footprint
@@ -15,7 +15,18 @@ from upright.proving.estimating import ProbeCost
 from upright.proving.power import CONFIDENCE
 from upright.proving.rung import LadderRung, Probe, Stand
 from upright.proving.soaking import Restarted, Soaked, SoakedRequest, kinds, soak
-from upright.proving.trends import LEAST, Trend, allowed, blocks, exceeds, rate_found, slowdown, trend, worse
+from upright.proving.trends import (
+    LEAST,
+    LEAST_POINTS,
+    Trend,
+    allowed,
+    blocks,
+    exceeds,
+    rate_found,
+    slowdown,
+    trend,
+    worse,
+)
 from upright.records.evidence import Observation, Verdict
 
 NAME = "soak"
@@ -23,8 +34,13 @@ _BUDGET = 0.001
 """Of all requests: so many may fail, and as many answers may be broken."""
 _SLOWER = 1.2
 """An answer that takes so many times as long, for sure, is a slowdown."""
+_NOTICED = 3.0
+"""A check that would have passed over a slowdown of so many times has not looked."""
 _BUSIER = 0.05
 """Of all processors: so much more work of others explains slower answers."""
+_OTHERS, _IDLE = 0.2, 0.1
+"""Of all processors: where others have so much and so little is left, they decide how long the engine waits for one,
+and their share does not say how many they are."""
 _STANDS_SECONDS = 7 * 86_400.0
 """A server should stand a week: memory that would be used up by then at the rate of growth is a leak."""
 _SETTLING_SHARE = 0.2
@@ -134,18 +150,28 @@ def _latency(stand: Stand, soaked: Soaked) -> Found:
     whole = [seen for seen in soaked.steady if seen.error is None]
     ratio = slowdown((seen.at, seen.question, seen.seconds) for seen in whole)
     if ratio is None or ratio.low is None or ratio.high is None:
-        return "skipped", f"{len(whole)} answers are too few to tell a start from an end", {}, None
-    middle = median(seen.seconds for seen in whole)
+        uneven = len(whole) >= max(2 * LEAST, LEAST_POINTS * soaked.questions)
+        why = "came too unevenly" if uneven else "are too few"
+        return "skipped", f"{len(whole):,} answers {why} to tell a start from an end", {}, None
+    middle, response = median(seen.seconds for seen in whole), _series(whole)
+    noticed = _SLOWER * ratio.factor / ratio.low if ratio.low > 0 else float("inf")
+    if ratio.low <= _SLOWER and noticed > _NOTICED:
+        reason = f"answers vary too much to tell a start from an end: {_NOTICED:.0f} times as long would not be sure"
+        return "skipped", reason, {"median_seconds": middle}, response
     measured = {"factor": ratio.factor, "low": ratio.low, "high": ratio.high, "median_seconds": middle}
+    measured["factor_noticed"] = noticed
     reason = f"the last third takes {ratio.factor:.2f} times as long as the first ({ratio.low:.2f} to {ratio.high:.2f})"
-    response = _series(whole)
     if ratio.low <= _SLOWER:
-        return "passed", f"{reason}, median {units.duration(middle)}", measured, response
-    busier = _busier(soaked.looks)
-    if busier is not None:
-        measured["others_more"] = busier
-        if busier > _BUSIER:
-            return "skipped", f"{reason}, but other programs took more of the processors", measured, response
+        sensitivity = f"{noticed:.1f} times would have been found"
+        return "passed", f"{reason}, median {units.duration(middle)}; {sensitivity}", measured, response
+    if (others := _others(soaked.looks)) is None:
+        return "failed", reason, measured, response
+    measured |= {"others_more": others.more, "others_share": others.share}
+    if others.more > _BUSIER:
+        return "skipped", f"{reason}, but other programs took more of the processors", measured, response
+    if others.share > _OTHERS and others.idle < _IDLE:
+        shared = f"hardly a processor was idle, and other programs had {100 * others.share:.0f} % of them"
+        return "skipped", f"{reason}, but {shared}", measured, response
     return "failed", reason, measured, response
 
 
@@ -255,16 +281,30 @@ def _series(whole: list[SoakedRequest]) -> dict[str, Any]:
     return {"over_time": [[round(at, 1), round(seconds, 6)] for at, seconds in middles]}
 
 
-def _busier(looks: list[tuple[float, Footprint]]) -> float | None:
-    """How much more of the processors others took in the last third than in the first; None if that is not known."""
+class _Others(NamedTuple):
+    """Programs beside the engine, as shares of all processors."""
+
+    share: float
+    """Theirs in the last third."""
+    more: float
+    """Than in the first third."""
+    idle: float
+    """What nobody used in the last third."""
+
+
+def _others(looks: list[tuple[float, Footprint]]) -> _Others | None:
+    """None if that is not known."""
     third = len(looks) // 3
     if third < 2:
         return None
-    shares = []
+    processors = max(looks[-1][1].processors, 1)
+    shares, idle = list[float](), 0.0
     for (begun, first), (ended, last) in ((looks[0], looks[third]), (looks[-1 - third], looks[-1])):
-        others = (last.busy_seconds - first.busy_seconds) - (last.engine_seconds - first.engine_seconds)
-        shares.append(others / max(ended - begun, 1e-9))
-    return (shares[1] - shares[0]) / max(looks[-1][1].processors, 1)
+        whole = processors * max(ended - begun, 1e-9)
+        busy = last.busy_seconds - first.busy_seconds
+        shares.append((busy - (last.engine_seconds - first.engine_seconds)) / whole)
+        idle = 1 - busy / whole
+    return _Others(shares[1], shares[1] - shares[0], idle)
 
 
 def _counted(count: int, word: str) -> str:
