@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING, cast
 
 from upright.bounds.values import decoded
-from upright.catalog import versions
+from upright.catalog import loader, versions
 from upright.catalog.loader import OURS
 from upright.catalog.versions import Version
+
+if TYPE_CHECKING:
+    from upright.catalog.rows.architecture import ArchitectureRow
 
 FOLDER = OURS / "registries"
 
@@ -36,11 +40,16 @@ class Registry:
     """Oldest first."""
     spans: Mapping[str, tuple[str, ...]]
 
+    def since(self, architecture: str | None) -> str | None:
+        """The first recorded version that has the class; None if none has."""
+        span = self.spans.get(architecture or "") or self.spans.get(_own_name(architecture) or "")
+        return span[0] if span else None
+
     def lacks(self, architecture: str, version: Version) -> bool:
         """Whether the version is too old for the class; False also where nobody can say."""
-        if architecture not in self.spans:
+        if (first := self.since(architecture)) is None:
             return False
-        since = versions.parse(self.spans[architecture][0])
+        since = versions.parse(first)
         older = [parsed for known in self.versions if (parsed := versions.parse(known)) < since]
         return bool(older) and older[0] <= version <= older[-1]
 
@@ -54,9 +63,9 @@ def lacked_architecture(engine: str, version: str | None, architecture: str | No
         parsed = versions.parse(version)
     except ValueError:
         return None
-    if not known.lacks(architecture, parsed):
+    since = known.since(architecture)
+    if since is None or not known.lacks(architecture, parsed):
         return None
-    since = known.spans[architecture][0]
     sentence = (
         f"{engine} {version} does not know {architecture}: its registry of models lacks it, that of {since} has it"
     )
@@ -66,7 +75,13 @@ def lacked_architecture(engine: str, version: str | None, architecture: str | No
 def has(engine: str, architecture: str | None) -> bool:
     """Whether any recorded version of the engine has the class."""
     known = registry(engine)
-    return known is not None and architecture in known.spans
+    return known is not None and known.since(architecture) is not None
+
+
+def _own_name(architecture: str | None) -> str | None:
+    """What the maker's configuration says where a copy of it was given another class; None if there is no such copy."""
+    rows = cast("Mapping[str, ArchitectureRow]", loader.rows("architectures")).values()
+    return next((row.renamed[architecture] for row in rows if architecture in row.renamed), None)
 
 
 @cache

@@ -33,7 +33,7 @@ def unrecorded_class(engine: str, model: Model) -> Note | None:
     A header names its kind in the engine's own words; only a class of the hub can be held against a registry.
     """
     known, name = recorded_architectures.registry(engine), model.architecture.name
-    if known is None or not name.endswith(_HUB_CLASSES) or name in known.spans:
+    if known is None or not name.endswith(_HUB_CLASSES) or known.since(name):
         return None
     return Note(
         code=UNRECORDED,

@@ -16,6 +16,8 @@ class ArchitectureRow(Row):
     """`model_type` of the part that describes the text model."""
     architectures: tuple[Words, ...] = ()
     """Classes that engines build from it."""
+    renamed: dict[str, str] = Field(default_factory=dict)
+    """Classes of copies that somebody else wrote of its configuration, and what the maker's own says there."""
     pattern: Words
     """Which rule gives each layer its kind."""
     kinds: dict[str, str] = Field(default_factory=dict)
