@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from upright.catalog.loader import KINDS, files, row_by_id, rows, rows_of_file, rows_wanted, user_folder
-from upright.catalog.nearness import bare
+from upright.catalog.nearness import bare, part_of
 from upright.catalog.nearness import near as nearest
 from upright.errors import CatalogError
 
@@ -75,7 +75,8 @@ def near(kind: str, name: str, count: int = 4) -> tuple[str, ...]:
     if kind == "boxes":
         from upright.catalog.counted import names
 
-        known |= {known_name: known_name for known_name in names(name, gpus())}
+        chips = {chip: chip for row in gpus() for chip in row.aliases if part_of(chip, name)}
+        known |= chips | {known_name: known_name for known_name in names(name, gpus())}
     return tuple(dict.fromkeys(known[known_name] for known_name in nearest(name, known, 3 * count)))[:count]
 
 

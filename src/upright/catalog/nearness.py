@@ -6,16 +6,28 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_LEAST_PART = 4
+"""Letters: a shorter name is a part of too many others."""
+
 
 def near(name: str, known: Iterable[str], count: int = 4) -> tuple[str, ...]:
-    """First those that begin with it, then those spelled alike, then those that hold it as a word."""
+    """First those that begin with it, then those spelled alike, then parts of it, then those that hold it."""
     wanted = bare(name)
     spelled = {bare(candidate): candidate for candidate in known}
     begins = sorted(candidate for candidate in spelled if candidate.startswith(wanted)) if wanted else []
     close = get_close_matches(wanted, spelled, n=count, cutoff=0.6)
-    word = re.compile(rf"(?<![a-z0-9]){re.escape(wanted)}(?![a-z0-9])")
-    holds = sorted((candidate for candidate in spelled if wanted and word.search(candidate)), key=len)
-    return tuple(spelled[candidate] for candidate in dict.fromkeys([*begins, *close, *holds]))[:count]
+    parts = sorted((candidate for candidate in spelled if part_of(candidate, wanted)), key=len, reverse=True)
+    holds = sorted((candidate for candidate in spelled if wanted and _holds(candidate, wanted)), key=len)
+    return tuple(spelled[candidate] for candidate in dict.fromkeys([*begins, *close, *parts, *holds]))[:count]
+
+
+def part_of(part: str, name: str) -> bool:
+    """As words of it: m3-ultra is a part of Mac Studio M3 Ultra 512GB."""
+    return len(part) >= _LEAST_PART and _holds(bare(name), bare(part))
+
+
+def _holds(name: str, part: str) -> bool:
+    return part in name and re.search(rf"(?<![a-z0-9]){re.escape(part)}(?![a-z0-9])", name) is not None
 
 
 def bare(name: str) -> str:

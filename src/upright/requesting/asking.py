@@ -17,7 +17,7 @@ from upright.units import GIB, Bandwidth
 
 if TYPE_CHECKING:
     from upright.records.base import Figure
-    from upright.records.box import Box, Cpu
+    from upright.records.box import Box, Cpu, Gpu
     from upright.records.kernel import KernelVerdict
     from upright.records.model import Model
     from upright.records.recipe import Recipe
@@ -185,17 +185,21 @@ def _whole_bandwidth_gb(told: float, box: Box) -> float:
     return told / told.sockets * max(told.sockets, box.cpu.sockets or 1)
 
 
-def stated(named: NamedBox, box: Box) -> dict[str, Figure]:
+def stated(named: NamedBox, box: Box) -> dict[str, Figure | tuple[Gpu, ...]]:
     """What the owner says, where it is said."""
     if named.memory_gib is None and named.bandwidth_gb is None:
         return {}
     from upright.records.base import Figure
     from upright.units import GB
 
-    stated: dict[str, Figure] = {}
+    stated: dict[str, Figure | tuple[Gpu, ...]] = {}
     if named.memory_gib is not None:
+        from upright.catalog.shared_memory import shared_gpus
+
         memory = Figure(value=int(named.memory_gib * GIB), basis="assumed", source="--host-memory")
         stated |= {"memory_bytes": memory, "memory_available_bytes": memory}
+        if gpus := shared_gpus(box, named.memory_gib):
+            stated["gpus"] = gpus
     if named.bandwidth_gb is not None:
         from upright.planning.assumed_memory import theoretical
 
