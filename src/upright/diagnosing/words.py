@@ -32,7 +32,7 @@ _HEADING = re.compile(
 )
 """How a project's form has the title of a report begin."""
 _MODEL_NAME = re.compile(
-    r"(?i)\b((?:kimi|qwen|glm|deepseek|minimax|nemotron|gemma|mistral|ernie|step-?\d|gpt-oss)[\w.]*(?:-[\w.]+)*?)"
+    r"(?i)\b((?:kimi|qwen|glm|deepseek|minimax|nemotron|gemma|mistral|ernie|step-?\d|gpt-oss)[\w.]{0,20}(?:-[\w.]{1,20}){0,6}?)"
     r"-(?:thinking|reasoning|flash|vision|vl|omni|audio|draft|chat|speculator)\b"
 )
 """A part of a model's name says what it is called, not what happened."""
