@@ -23,7 +23,7 @@ from upright.planning.devices import NO_GPU, gpus, same_kind
 from upright.planning.kvcache import cache_shape
 from upright.planning.main_memory import MainMemoryCase, cpu_build, plan_in_main_memory
 from upright.planning.nearest import nearest
-from upright.planning.offering import engines_for, ranks_of
+from upright.planning.offering import engines_for, machines_note, ranks_of
 from upright.planning.ranking import NOT_KNOWN, faithful, order
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
@@ -124,10 +124,10 @@ def _across(
 
     network(goal.link)
     search = _Search(several(box, goal.nodes), verdicts)
-    ranked = sorted(search.ways(model, goal), key=lambda candidate: order(candidate, model, model, box))
+    ranked, known = search.ranked(model, goal, choose_from)
     alone = plan(
         box,
-        model,
+        known[ranked[0].model],
         goal.model_copy(update={"nodes": 1, "link": None, "tensor_parallel": None, "pipeline_parallel": None}),
         choose_from=(),
         others=others,
@@ -282,7 +282,8 @@ class _Search:
         if model.not_understood:
             return not_promised(done, model)
         finished = _too_slow(self._with_speed(of_placement(done), model))
-        told = [note for note in (ram_note(finished, self._box), name_note(finished, model)) if note]
+        remarks = (ram_note(finished, self._box), name_note(finished, model), machines_note(finished, self._box))
+        told = [note for note in remarks if note]
         return finished.model_copy(update={"notes": (*finished.notes, *told)}) if told else finished
 
     def _with_speed(self, done: Plan, model: Model) -> Plan:

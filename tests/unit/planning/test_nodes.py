@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
+from click.testing import CliRunner
 
 from tests import recipes
 from upright.catalog import links
+from upright.cli.main import cli
 from upright.errors import UsageError
 from upright.planning import plan
 from upright.planning.nodes import network, several
@@ -113,3 +118,34 @@ def test_every_network_has_a_latency_and_a_bandwidth() -> None:
         assert row.latency_us is not None
         assert row.bandwidth_gb_s is not None
         assert (row.latency_us.value or 0) > 0 < (row.bandwidth_gb_s.value or 0)
+
+
+def asked(*words: str) -> dict[str, Any]:
+    done = CliRunner().invoke(cli, ["plan", *words, "--json"])
+    (best, *_) = json.loads(done.stdout)["plans"]
+    return best
+
+
+def test_another_artifact_is_taken_where_the_native_one_does_not_fit_two_boxes_either():
+    """235 GB of native weights are too much for two machines of 128 GB, 144 GB of NVFP4 are not."""
+    best = asked("qwen3-235b-a22b", "--box", "dgx-spark", "--nodes", "2")
+    assert best["fits"]
+    assert "NVFP4" in best["model"]
+    assert best["parallel"]["nodes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--box", "2x-gb10"), "--box gb10 --nodes 2"),
+        (("--box", "2x-m3-ultra"), "costs llama.cpp is not known"),
+        (("--box", "gb10", "--nodes", "2"), None),
+        (("--box", "gb10"), None),
+        (("--box", "2x-rtx-5090", "--ram", "128GB"), None),
+    ],
+)
+def test_a_machine_whose_gpu_shares_its_memory_is_not_put_into_another(words: tuple[str, ...], told: str | None):
+    notes = [note for note in asked("gpt-oss-120b", *words)["notes"] if note["code"] == "several-machines"]
+    assert bool(notes) == (told is not None)
+    if told is not None:
+        assert told in f"{notes[0]['message']} {notes[0]['remedy']}"
