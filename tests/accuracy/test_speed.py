@@ -15,8 +15,6 @@ from upright.planning.speed.fitting import errors, miss, predict
 from upright.planning.speed.provenance import WIDEST, SpeedQuery, band
 from upright.planning.speed.spread import SpeedMiss, interval, spread
 
-pytestmark = pytest.mark.xdist_group("fits")
-"""One process: a fit without each configuration is made once for all of these."""
 EFFICIENCIES = ("weight_efficiency", "fp4_efficiency", "cache_efficiency", "compute_efficiency", "attention_efficiency")
 FITTED = [row.id for row in catalog.rows("speeds").values() if isinstance(row, SpeedRow) and row.fits]
 SM120 = "vllm-sm120-pcie-oneshot"
