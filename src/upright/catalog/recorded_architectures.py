@@ -66,9 +66,8 @@ def lacked_architecture(engine: str, version: str | None, architecture: str | No
     since = known.since(architecture)
     if since is None or not known.lacks(architecture, parsed):
         return None
-    sentence = (
-        f"{engine} {version} does not know {architecture}: its registry of models lacks it, that of {since} has it"
-    )
+    own = architecture if architecture in known.spans else _own_name(architecture)
+    sentence = f"{engine} {version} does not know {own}: its registry of models lacks it, that of {since} has it"
     return LackedArchitecture(sentence, since)
 
 

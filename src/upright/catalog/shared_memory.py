@@ -14,7 +14,10 @@ _SMALL_MAC_GIB, _SMALL_MAC_SHARE = 36, 8 / 9
 
 
 def shared_gpus(box: Box, memory_gib: float) -> tuple[Gpu, ...]:
-    """The box's GPUs, where it has one and that one shares the system's memory; else nothing: they have their own."""
+    """The box's GPUs, where it has one and that one shares the system's memory; else nothing: they have their own.
+
+    More than the catalogue's machine is sold with is not believed.
+    """
     if len(box.gpus) != 1 or box.gpus[0].row is None:
         return ()
     (gpu,) = box.gpus
@@ -24,6 +27,7 @@ def shared_gpus(box: Box, memory_gib: float) -> tuple[Gpu, ...]:
     size = min(gpu.memory_bytes.value, memory_gib * GIB)
     source = "--host-memory, which the GPU shares"
     if box.basis == "catalog" and row.memory_gb.value is not None:
+        memory_gib = min(memory_gib, row.memory_gb.value)
         small = _SMALL_MAC_SHARE if row.vendor == "apple" and memory_gib <= _SMALL_MAC_GIB else 1.0
         size = small * gpu.memory_bytes.value * memory_gib / row.memory_gb.value
         source += f" as it does {row.memory_gb.value:g} GB (gpus/{row.id})"

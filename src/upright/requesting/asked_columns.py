@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from upright.errors import UsageError
 from upright.recommending.side_by_side import Prices
+from upright.records.box import Box
 from upright.records.compared_plans import ComparedPlan, Comparison
 from upright.records.plan import Goal
-from upright.requesting.asking import NamedBox, artifacts_of, box_named, measurements
+from upright.requesting.asking import NamedBox, artifacts_of, box_named, measurements, stated
 from upright.requesting.compared import compare_requests
 from upright.requesting.planned import PlanRequest
 
@@ -38,7 +39,7 @@ class AskedColumns:
 
     def comparison(self, prices: Sequence[Prices]) -> Comparison:
         measured = measurements()
-        machines = [box_named(NamedBox(box, self.memory_gib, self.bandwidth_gb)) for box in self.boxes]
+        machines = [self._machine(box) for box in self.boxes]
         cases = [
             (PlanRequest(choice, machine, self.goal.model_copy(update={"engine": engine}), measured=measured), price)
             for choice in map(artifacts_of, self.models)
@@ -46,6 +47,13 @@ class AskedColumns:
             for engine in self.engines
         ]
         return compare_requests([request for request, _ in cases], [price for _, price in cases])
+
+    def _machine(self, box: str | None) -> Box:
+        """What is said of system RAM is said of those boxes that do not say it, or of the only one."""
+        machine = box_named(NamedBox(box, bandwidth_gb=self.bandwidth_gb))
+        if len(self.boxes) > 1 and machine.memory_bytes.value is not None:
+            return machine
+        return machine.model_copy(update=stated(NamedBox(memory_gib=self.memory_gib), machine))
 
     def words_of(self, comparison: Comparison, column: ComparedPlan) -> list[str]:
         """MODEL, --box and --engine of one column, as `plan` takes them."""

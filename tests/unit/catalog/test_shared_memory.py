@@ -40,6 +40,23 @@ def test_memory_of_its_own_stays(row):
     assert gpu_gib(f"1x-{row.id}", 64) is None
 
 
+@pytest.mark.parametrize("row", UNIFIED, ids=lambda row: row.id)
+def test_no_machine_is_larger_than_it_is_sold(row):
+    whole = catalog.box_record(row.id).gpus[0].memory_bytes.value / GIB
+    assert gpu_gib(row.id, 4 * row.memory_gb.value) == pytest.approx(whole)
+
+
+def test_a_box_beside_another_keeps_the_memory_that_it_says():
+    """What is said of system RAM is for the box that does not say: a DGX Spark has no 512 GB."""
+    words = ["compare", "gpt-oss-120b", "--box", "dgx-spark", "--box", "2x-rtx-5090"]
+    plain, told = (
+        json.loads(CliRunner().invoke(cli, [*words, *ram, "--json"]).stdout)["columns"]
+        for ram in ((), ("--ram", "512GB"))
+    )
+    assert told[0] == plain[0]
+    assert told[1] != plain[1], "the other has it"
+
+
 def test_several_boxes_in_one_and_none():
     assert gpu_gib("2x-gb10", 128) is None
     assert gpu_gib("cpu", 64) is None

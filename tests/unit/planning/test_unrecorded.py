@@ -82,7 +82,7 @@ def test_a_copy_of_a_configuration_with_a_class_of_its_own_is_known_by_its_maker
         )
         assert copied is not None, engine
         assert own is not None, engine
-        assert copied.since == own.since
+        assert copied == own, "the class that the engine has is named"
 
 
 def test_no_class_is_renamed_to_one_that_nobody_has():
