@@ -19,7 +19,8 @@ _BOARD = 8
 def names(name: str, gpus: Iterable[GpuRow]) -> list[str]:
     """So many of each GPU as the name says, or as a board carries: what was perhaps meant by one that is none."""
     match = _NAME.fullmatch(name)
-    return [f"{match[1] if match else _BOARD if gpu.board_nvlinks else 1}x-{gpu.id}" for gpu in gpus]
+    count = min(int(match[1]), _MOST) if match else None
+    return [f"{count or (_BOARD if gpu.board_nvlinks else 1)}x-{gpu.id}" for gpu in gpus]
 
 
 def counted(name: str, find: Callable[[str], GpuRow | None]) -> BoxRow | None:

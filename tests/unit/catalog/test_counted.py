@@ -53,6 +53,7 @@ def test_what_is_none(name: str):
     [
         ("boxes", "h100", ("8x-h100-sxm",)),
         ("boxes", "4x-rtx-9090", ("4x-rtx-5090", "4x-rtx-4090", "4x-rtx-3090")),
+        ("boxes", "17x-gb10", ("16x-gb10",)),
         ("boxes", "Mac Studio M3 Ultra 512GB", ("m3-ultra",)),
         ("boxes", "framework-desktop-128gb", ("framework-desktop",)),
         ("models", "kimmi-k2.6", ("kimi-k2.6",)),
