@@ -200,12 +200,19 @@ def test_an_address_of_another_machine(falls: Falls):
     assert "192.0.2.1" in (found.cause.title if found.cause else "")
 
 
+Serving = Callable[..., tuple[str, Callable[[], Diagnosis]]]
+
+
 @pytest.fixture
-def serving(llama_server: Path, tiny_model: Path, tmp_path: Path) -> Iterator[Callable[..., tuple[str, Path]]]:
-    """A llama-server that stands: its address and its log."""
+def serving(llama_server: Path, tiny_model: Path, tmp_path: Path) -> Iterator[Serving]:
+    """A llama-server that stands: its address, and what its log tells once it was asked to end.
+
+    A thread of its own writes the log, so an answer can be here before the line about it is: the log is whole only
+    when the process has ended.
+    """
     started: list[subprocess.Popen[bytes]] = []
 
-    def run(*words: str | Path) -> tuple[str, Path]:
+    def run(*words: str | Path) -> tuple[str, Callable[[], Diagnosis]]:
         log, port = tmp_path / "engine.log", free_port()
         argv = [llama_server, "-m", tiny_model, "--host", "127.0.0.1", "--port", str(port), *words]
         with log.open("wb") as out:
@@ -214,7 +221,13 @@ def serving(llama_server: Path, tiny_model: Path, tmp_path: Path) -> Iterator[Ca
         while "listening on" not in log.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        return f"http://127.0.0.1:{port}", log
+
+        def told() -> Diagnosis:
+            started[-1].terminate()
+            started[-1].wait(30)
+            return diagnose_file(log)
+
+        return f"http://127.0.0.1:{port}", told
 
     yield run
     for process in started:
@@ -222,20 +235,20 @@ def serving(llama_server: Path, tiny_model: Path, tmp_path: Path) -> Iterator[Ca
         process.wait(30)
 
 
-def test_the_disk_is_full(serving: Callable[..., tuple[str, Path]], small_disk: Path):
-    address, log = serving("-np", "1", "-c", "4096", "--slot-save-path", f"{small_disk}/")
+def test_the_disk_is_full(serving: Serving, small_disk: Path):
+    address, told = serving("-np", "1", "-c", "4096", "--slot-save-path", f"{small_disk}/")
     prompt = "hello world " * 30
     httpx2.post(f"{address}/completion", json={"prompt": prompt, "n_predict": 4, "id_slot": 0}, timeout=60)
     saved = httpx2.post(f"{address}/slots/0?action=save", json={"filename": "a.bin"}, timeout=60)
     assert saved.status_code == 500
-    assert first(diagnose_file(log))[0] == "no-space-left"
+    assert first(told())[0] == "no-space-left"
 
 
-def test_the_prompt_is_longer_than_the_context(serving: Callable[..., tuple[str, Path]]):
-    address, log = serving("-np", "2", "-c", "1024")
+def test_the_prompt_is_longer_than_the_context(serving: Serving):
+    address, told = serving("-np", "2", "-c", "1024")
     asked = {"messages": [{"role": "user", "content": "hello world " * 2000}]}
     assert httpx2.post(f"{address}/v1/chat/completions", json=asked, timeout=60).status_code == 400
-    assert first(diagnose_file(log)) == ("llama-prompt-too-long", "raise_flag", "-c")
+    assert first(told()) == ("llama-prompt-too-long", "raise_flag", "-c")
 
 
 @pytest.mark.parametrize(
@@ -247,13 +260,11 @@ def test_the_prompt_is_longer_than_the_context(serving: Callable[..., tuple[str,
     ],
     ids=["a grammar", "an image"],
 )  # fmt: skip
-def test_a_request_that_the_server_cannot_serve(
-    request_: dict[str, object], code: str, serving: Callable[..., tuple[str, Path]]
-):
-    address, log = serving("-np", "1", "-c", "512")
+def test_a_request_that_the_server_cannot_serve(request_: dict[str, object], code: str, serving: Serving):
+    address, told = serving("-np", "1", "-c", "512")
     asked = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 4} | request_
     assert httpx2.post(f"{address}/v1/chat/completions", json=asked, timeout=60).status_code >= 400
-    assert first(diagnose_file(log))[0] == code
+    assert first(told())[0] == code
 
 
 @pytest.mark.parametrize(
