@@ -32,7 +32,7 @@ from upright.store import DeploymentDir
 pytestmark = pytest.mark.engine
 
 ENGINE = """
-import http.server, json, os, sys, time
+import http.server, json, os, sys, threading, time
 mode_file = sys.argv[1]
 def mode(): return open(mode_file).read().strip()
 print("Loading safetensors checkpoint shards:  33% Completed | 1/3 [00:24<00:49, 24.61s/it]", flush=True)
@@ -53,6 +53,10 @@ class Engine(http.server.BaseHTTPRequestHandler):
         if mode() in ("hangs", "busy"): time.sleep(30)
         if mode() == "fails": self.say(500, "CUDA error"); return
         self.say(200, json.dumps({"choices": [{"message": {"content": "OK"}}]}))
+def behind():
+    for number in range(20): print("a line from before", flush=True); time.sleep(0.1)
+    print("INFO:     Application startup complete.", flush=True)
+if mode() == "behind": threading.Thread(target=behind, daemon=True).start()
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Engine).serve_forever()
 """
 IMPATIENT = Keeping(restarts=0, question_seconds=0.2, hung_seconds=1, silent_seconds=1)
@@ -216,6 +220,13 @@ def test_a_restart_waits_for_a_supervisor_that_has_written_its_last_word(engine:
 def is_free(directory: DeploymentDir) -> bool:
     with supervising(directory) as ours:
         return ours
+
+
+def test_a_log_that_is_behind_the_first_answer_is_waited_for(engine: Scripted):
+    """What a start took is read from the log as soon as it is ready."""
+    engine.is_("behind")
+    assert engine.launch().state == "ready"
+    assert "Application startup complete" in engine.directory.log.read_text()
 
 
 def test_healthy_and_never_answering_is_not_ready(engine: Scripted):

@@ -8,11 +8,10 @@ from typing import Literal
 
 from upright.diagnosing.lines import said, unwrapped
 from upright.engines import ENGINES
-from upright.engines.facets.log import Mark
+from upright.engines.facets.log import READY, Mark
 
 _EVERYONE = (
-    Mark("ready", r"Application startup complete"),  # uvicorn's words
-    Mark("ready", r"listening on http://"),
+    *(Mark("ready", pattern) for pattern in READY),
     Mark("shutdown", r"^INFO: +Shutting down$"),
     Mark("death", r"Segmentation fault|Segfault encountered|core dumped|Fatal Python error: "),
     Mark("death", r"terminate called after throwing"),

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Literal
 
 from upright.engines import ENGINES
+from upright.engines.facets.log import READY
 from upright.records.deployment import Phase, Progress
 
 _BAR = re.compile(
@@ -46,6 +47,17 @@ def reading(line: str) -> Progress | None:
         # A dot is printed for each whole percent that is reached, and one for several at once: at least so far.
         return Progress(phase="weights", percent=float(len(line.strip())))
     return None
+
+
+def stands(line: str) -> bool:
+    """Whether an engine says there that it takes requests: what it tells of its start is above."""
+    return bool(_ready().search(line))
+
+
+@cache
+def _ready() -> re.Pattern[str]:
+    marks = [mark.pattern for engine in ENGINES.values() for mark in engine.log.marks if mark.means == "ready"]
+    return re.compile("|".join((*READY, *dict.fromkeys(marks))))
 
 
 @cache

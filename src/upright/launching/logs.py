@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from upright.engines.progress import Pull, lines, reading, timed
+from upright.engines.progress import Pull, lines, reading, stands, timed
 from upright.launching.launch import status
 from upright.launching.locks import is_supervised
 from upright.records.deployment import RUNNING, Progress
@@ -22,6 +22,9 @@ KEPT = 5
 _PIECE_BYTES = 1 << 20
 _GONE_SECONDS = 3.0
 """A deployment that is down for so long is not being restarted."""
+_LATE_SECONDS = 5.0
+_QUIET_SECONDS = 0.5
+"""A log that stands still for so long has said what it will say."""
 
 
 def set_aside(directory: DeploymentDir) -> None:
@@ -75,6 +78,7 @@ class ProgressReader:
     def __init__(self, log: Path) -> None:
         self.log = log
         self.latest: Progress | None = None
+        self.stood = False
         self._pull = Pull()
         self._position = 0
         self._line = ""
@@ -94,8 +98,21 @@ class ProgressReader:
                 log_lines[-1][-4096:] if log_lines and joined[-1] not in "\r\n" else ""
             )  # it may go on: dots do
             for line in log_lines:
+                self.stood = self.stood or stands(line)
                 self._take(self._pull.take(line) or reading(line))
         return self.latest
+
+    def catch_up(self) -> None:
+        """Until the engine's own word that it stands is there: a log that is written by a thread of its own, or comes
+        over ssh, may be behind the first answer, and what the start took is read from it next."""
+        began = moved = time.monotonic()
+        while not self.stood and time.monotonic() < min(began + _LATE_SECONDS, moved + _QUIET_SECONDS):
+            before = self._position
+            self.read()
+            if self._position != before:
+                moved = time.monotonic()
+            elif not self.stood:
+                time.sleep(0.02)
 
     def _take(self, said: Progress | None) -> None:
         if said is None:

@@ -236,6 +236,8 @@ class Supervisor:
                 if not self.stopping:
                     seconds = None if self.adopted else round(time.monotonic() - self.started_at, 2)
                     self.ready_at = time.monotonic()
+                    if not self.adopted:
+                        progress.catch_up()
                     self._note(state="ready", ready_seconds=seconds, reason=None, progress=None)
                 return
 

@@ -17,6 +17,10 @@ class Mark(NamedTuple):
     pattern: str
 
 
+READY = (r"Application startup complete", r"listening on http://")
+"""What servers print when they stand, whatever engine they belong to: uvicorn, and llama.cpp's."""
+
+
 class RequestTiming(NamedTuple):
     """One request by the engine's own clock."""
 
