@@ -31,7 +31,8 @@ def test_a_sound_engine_is_never_alarmed_of(slots: int, llama_server: Path, tiny
             evidence = climbed(url)
             assert failures(evidence) == []
             seen = {item.probe: item for item in evidence.observations if item.rung == "parallel"}
-            assert list(seen)[-2:] == [f"concurrency {slots}", "alone again"]
+            assert list(seen)[-3:] == [f"concurrency {slots}", "full cache", "alone again"]
+            assert seen["full cache"].measured["cache_usage"] > 0.9, seen["full cache"].reason
             assert seen["alone"].measured["must_be_equal"] >= 12, seen["alone"].reason
 
 

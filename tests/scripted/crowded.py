@@ -6,6 +6,7 @@ import json
 import random
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ Mixing = Literal["cross-talk", "stale prefix", "wrong slot", "one in 50"]
 MIXINGS: tuple[Mixing, ...] = ("cross-talk", "stale prefix", "wrong slot", "one in 50")
 _BLOCK = 400
 """Characters of a block of the cache: what two prompts share of it is reused."""
+_OPEN_SECONDS = 0.3
 _CONTENT = re.compile(rb'("content":\s?")([^"\\])')
 
 
@@ -95,8 +97,21 @@ class CrowdedEngine(ScriptedEngine):
     def _chat(self, body: dict[str, Any]) -> tuple[int, bytes | None, str]:
         if not self.logprobs:
             body.pop("logprobs", None)
-        with self.mixer.request(body):
+        with self.mixer.request(body), self._kept_open(body):
             return super()._chat(body)
+
+    @contextmanager
+    def _kept_open(self, body: dict[str, Any]) -> Iterator[None]:
+        """An answer that goes on until its last token holds its part of the cache."""
+        tokens = self.count(body) if body.get("ignore_eos") else 0
+        with self._lock:
+            self.held += tokens
+        time.sleep(_OPEN_SECONDS if tokens else 0)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.held -= tokens
 
     def _message(self, body: dict[str, Any]) -> dict[str, Any]:
         other, garbled = self.mixer.instead(body)

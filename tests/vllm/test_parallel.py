@@ -17,6 +17,7 @@ def test_a_sound_engine_is_never_alarmed_of(standing: Standing) -> None:
         for item in seen:
             print(f"climb {climb + 1}, {item['probe']}: {item['verdict']}: {item['reason']}")
         assert [item for item in evidence["observations"] if item["verdict"] == "failed"] == []
-        assert [item["probe"] for item in seen][-2:] == [f"concurrency {USERS}", "alone again"]
+        assert [item["probe"] for item in seen][-3:] == [f"concurrency {USERS}", "full cache", "alone again"]
+        assert next(item for item in seen if item["probe"] == "full cache")["measured"]["cache_usage"] > 0.9
         alone = next(item for item in seen if item["probe"] == "alone")
         assert alone["measured"]["must_be_equal"] >= 12

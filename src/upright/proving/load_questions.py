@@ -27,7 +27,7 @@ _READING_SECONDS = 15.0
 """What the first reading of the longest text may take."""
 _OWN_SHARES = (0.9, 0.5, 0.25, 0.12, 0.06)
 """Of the longest text: texts that begin like no other."""
-_SENTENCE_TOKENS = 14.0
+SENTENCE_TOKENS = 14.0
 """Until it is measured (assumed)."""
 _FORKS = 3
 """Texts that begin as the shared one does, and have another number further on."""
@@ -105,7 +105,7 @@ def _by_calls(stand: Stand, dialogue: Dialogue) -> Callable[[Answer], str | None
 
 def _long(stand: Stand) -> Iterator[LoadQuestion]:
     needles = stand.prompts.needles
-    sentences = int(_text_tokens(stand) / (stand.tokens_per_sentence or _SENTENCE_TOKENS))
+    sentences = int(_text_tokens(stand) / (stand.tokens_per_sentence or SENTENCE_TOKENS))
     if needles is None or sentences < _LEAST_SENTENCES:
         return
     taken = set[str]()
@@ -122,6 +122,15 @@ def _long(stand: Stand) -> Iterator[LoadQuestion]:
         if count >= _LEAST_SENTENCES:
             own = _unlike(needles, count, stand.seed + 200 + number, taken)
             yield _needle(stand, f"text {number}, {own.facts[-1].key}", "own text", own, own.facts[-1])
+
+
+def own_text(stand: Stand, name: str, sentences: int, seed: int, taken: set[str]) -> LoadQuestion | None:
+    """One text that has no number of those `taken`, and a question about the middle of it."""
+    needles = stand.prompts.needles
+    if needles is None or sentences < _LEAST_SENTENCES:
+        return None
+    text = _unlike(needles, sentences, seed, taken)
+    return _needle(stand, name, "own text", text, text.facts[len(text.facts) // 2])
 
 
 def _text_tokens(stand: Stand) -> float:
@@ -167,6 +176,6 @@ def _needle(
     asked = SentQuestion(
         [{"role": "user", "content": content}],
         max_tokens=needles.max_tokens,
-        about_prompt_tokens=int(len(text.sentences) * (stand.tokens_per_sentence or _SENTENCE_TOKENS)),
+        about_prompt_tokens=int(len(text.sentences) * (stand.tokens_per_sentence or SENTENCE_TOKENS)),
     )
     return LoadQuestion(name, kind, asked, wrong, _ABOUT_NUMBER_TOKENS, fact.number, twins)

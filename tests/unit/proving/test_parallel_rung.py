@@ -38,10 +38,11 @@ def test_a_sound_engine_is_never_alarmed_of(times: int) -> None:
         evidence = climbed(crowded(Mixer(seed=seed)))
         assert failed(evidence) == []
         seen = {item.probe: item for item in evidence.observations if item.rung == "parallel"}
-        assert list(seen) == ["alone", "concurrency 2", "concurrency 8", "alone again"]
+        assert list(seen) == ["alone", "concurrency 2", "concurrency 8", "full cache", "alone again"]
         assert seen["alone"].measured["must_be_equal"] == seen["alone"].measured["questions"] >= 16
         assert seen["concurrency 2"].measured["requests"] + seen["concurrency 8"].measured["requests"] == 300
         assert seen["concurrency 8"].measured["neighbours_left"] > 0
+        assert seen["concurrency 8"].measured["cache_usage"] < 0.9 < seen["full cache"].measured["cache_usage"]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,55 @@ def test_the_smallest_concurrency_that_shows_it_is_named() -> None:
     assert probe == "concurrency 8"
     assert any(f"concurrency {level} is the smallest that shows it" in reason for level in (4, 5, 6)), reason
     assert "alone it is right again" in reason
+
+
+def test_what_breaks_only_with_a_full_cache_is_found_there() -> None:
+    """Of eight users; at every concurrency of short questions there is room, and every answer right."""
+    fault = Fault("garbage", over_usage=0.7)
+    engine = CrowdedEngine(prompt_set("tiny"), fault, delay_seconds=0.001, pool_tokens=8 * 4_096)
+    (probe, reason), *others = failed(climbed(engine))
+    assert (probe, others) == ("full cache", [])
+    assert "8 texts that fill the context, at once: " in reason
+    assert "answers are wrong that are right alone" in reason
+
+
+def test_one_slip_with_a_full_cache_that_does_not_come_again_is_no_failure() -> None:
+    class Slipping(CrowdedEngine):
+        def _message(self, body: dict[str, object]) -> dict[str, object]:
+            message = super()._message(body)
+            if body.get("ignore_eos") and not slipped.is_set():
+                slipped.set()
+                return {**message, "content": "I cannot."}
+            return message
+
+    slipped = threading.Event()
+    evidence = climbed(Slipping(prompt_set("tiny"), delay_seconds=0.001))
+    assert slipped.is_set()
+    assert failed(evidence) == []
+
+
+def test_a_cache_that_was_not_filled_is_not_called_full() -> None:
+    """One that does not say how full it is, one that is larger than its users' contexts, one that refuses."""
+
+    class Silent(CrowdedEngine):
+        def answer(self, method: str, path: str, body: dict[str, object]) -> tuple[int, bytes | None, str]:
+            return (404, b"{}", "application/json") if path == "/metrics" else super().answer(method, path, body)
+
+    class Short(CrowdedEngine):
+        def answer(self, method: str, path: str, body: dict[str, object]) -> tuple[int, bytes | None, str]:
+            refused = (400, b'{"error": {"message": "too long"}}', "application/json")
+            return refused if body.get("ignore_eos") else super().answer(method, path, body)
+
+    for kind, pool_tokens, why in (
+        (Silent, 4_096, "the engine does not say how full its cache is"),
+        (CrowdedEngine, 400_000, "the cache was filled to"),
+        (Short, 4_096, "8 were refused"),
+    ):
+        evidence = climbed(kind(prompt_set("tiny"), delay_seconds=0.001, pool_tokens=pool_tokens))
+        full = next(item for item in evidence.observations if item.probe == "full cache")
+        assert full.verdict == "unsupported"
+        assert why in full.reason
+        assert failed(evidence) == []
 
 
 def test_what_is_noise_alone_is_no_failure_under_load() -> None:

@@ -1,4 +1,5 @@
-"""Is an answer among others what it is alone: at 2, 8, 32 at a time, with shared, forked and own prefixes?
+"""Is an answer among others what it is alone: at 2, 8, 32 at a time, with shared, forked and own prefixes, and when
+every user fills his context?
 
 First each question is put alone, twice: what differs there is the engine's own noise. Answers of which every token was
 sure must be equal under load; the others are held against their rule.
@@ -15,9 +16,11 @@ from typing import Any
 from upright.proving.asking import Slot, note
 from upright.proving.crowd import SURE, CrowdRun, LoadAnswer, ask_alone, crowd
 from upright.proving.estimating import ProbeCost
+from upright.proving.filling import FULL
+from upright.proving.full_cache import FullCacheRun, answered, ask_together, users_at_once, whole_texts, written_tokens
 from upright.proving.load_questions import LoadQuestion, load_questions
 from upright.proving.power import ruled_out_words
-from upright.proving.rung import LadderRung, Probe, Stand
+from upright.proving.rung import LadderRung, Probe, ProofTarget, Stand
 from upright.proving.trends import exceeds
 from upright.records.evidence import Observation, Verdict
 
@@ -34,6 +37,7 @@ _NARROWINGS = 3
 _BUDGET = 0.001
 """Of all requests: so many may fail."""
 _LEAST_QUESTIONS = 4
+_FULL_CACHE = "full cache"
 _ONE_TEXT = {"shared prefix", "forked prefix"}
 _KEPT = 5
 """Differences that evidence holds in words."""
@@ -70,6 +74,8 @@ def _probes(stand: Stand) -> list[Probe]:
     for level, count in levels:
         tokens = int(count * writing / len(questions) / level**0.5)
         probes.append(Probe("load", _name(level), _loading(level, count), ProbeCost(64 * count, tokens)))
+    if stand.target.context_tokens:
+        probes.append(Probe(_FULL_CACHE, _FULL_CACHE, _with_full_cache, _full_cost(stand.target)))
     return [*probes, Probe("alone again", "alone again", _alone_again, ProbeCost(64 * len(questions), writing))]
 
 
@@ -226,6 +232,62 @@ def _judged(run: CrowdRun, baseline: Baseline, differing: Sequence[LoadAnswer]) 
     parts += [f"{refused} refused"] if refused else []
     parts += [f"{run.left} neighbours hung up", ruled_out_words(count - len(errors))]
     return "passed", "; ".join(parts)
+
+
+def _full_cost(target: ProofTarget) -> ProbeCost:
+    users, context = users_at_once(target.users), target.context_tokens or 0
+    return ProbeCost(users * context, int(users * written_tokens(users, context) / users**0.5))
+
+
+def _with_full_cache(stand: Stand) -> Observation:
+    """Every user with a text that fills his context, all at once: where no page is left, one slip gives a page twice.
+
+    What is wrong then is asked alone, and once more at once if it is right there: a weak model is not a broken engine.
+    """
+    began, slot = time.monotonic(), Slot(NAME, _FULL_CACHE, _FULL_CACHE)
+    questions = whole_texts(stand, stand.target.context_tokens or 0)
+    if not questions:
+        return note(stand, slot, "skipped", "the context holds no long text")
+    stand.tell(f"  {len(questions)} texts that fill the context, at once")
+    run = ask_together(stand, questions)
+    differing = [answer for answer in run.answers if answer.wrong is not None and _is_right_alone(stand, answer)]
+    sure = [answer for answer in differing if _whose(answer, questions) is not None]
+    if differing and not sure:
+        again = {answer.question.name for answer in ask_together(stand, questions).answers if answer.wrong is not None}
+        sure = [answer for answer in differing if answer.question.name in again]
+    verdict, reason = _judged_full(run, sure, questions)
+    usage = round(run.usage or 0.0, 4)
+    measured = {"requests": len(run.answers), "differing": len(sure), "cache_usage": usage}
+    response = {
+        "differences": [{"question": seen.question.name, "under load": seen.said[:400]} for seen in sure[:_KEPT]]
+    }
+    seconds = time.monotonic() - began
+    return note(stand, slot, verdict, reason, seconds=seconds, measured=measured, response=response)
+
+
+def _is_right_alone(stand: Stand, seen: LoadAnswer) -> bool:
+    return not _is_wrong(answered(stand, seen.question, 1))
+
+
+def _judged_full(
+    run: FullCacheRun, differing: Sequence[LoadAnswer], questions: Sequence[LoadQuestion]
+) -> tuple[Verdict, str]:
+    count, errors = len(run.answers), [answer for answer in run.answers if answer.error is not None]
+    at_once = f"{count} texts that fill the context, at once"
+    if differing:
+        why = _whose(differing[0], questions) or differing[0].wrong
+        return "failed", f"{at_once}: {len(differing)} answers are wrong that are right alone; text {why}"
+    if failures := [answer for answer in errors if not answer.refused]:
+        return "failed", f"{at_once}: {len(failures)} requests failed: {failures[0].error}"
+    if errors:
+        return "unsupported", f"{at_once}: {len(errors)} were refused: {errors[0].error}"
+    if run.usage is None:
+        return "unsupported", "the engine does not say how full its cache is"
+    right = sum(answer.wrong is None for answer in run.answers)
+    reason = f"{at_once}: {right} numbers found" + ("" if right == count else f", {count - right} not alone either")
+    if run.usage < FULL:
+        return "unsupported", f"{reason}; the cache was filled to {run.usage:.0%} only"
+    return "passed", f"{reason}, the cache {run.usage:.0%} full"
 
 
 def _afterwards(stand: Stand, differing: Sequence[LoadAnswer]) -> str:
