@@ -16,7 +16,7 @@ from upright.requesting.planned import PlanRequest, plan_request
 from upright.sizing.answer import OnTrial, ServingBox, best_way, sizing
 from upright.sizing.capacity import ServiceDemand, ServicePromise, trial
 from upright.sizing.habits import figures_of, usage_of
-from upright.sizing.planned import takes_what_fits
+from upright.sizing.planned import UnknownSpeedError, takes_what_fits
 from upright.sizing.ways import planned_way
 
 AT_ONCE = (1, 2, 4, 8, 16, 32, 64)
@@ -123,9 +123,16 @@ def planned_ways(request: PlanRequest, *, streams: int | None = None, as_it_is: 
                 hint=f"leave it out, or plan --engine {slotted()}",
             )
         way = (best.parallel, 0 if takes_what_fits(best) else best.kv.planned_tokens)
-        if way not in known:
-            known.append(way)
-            yield planned_way(best, planned.artifact, request.box, at_once, why)
+        if way in known:
+            continue
+        try:
+            serving = planned_way(best, planned.artifact, request.box, at_once, why)
+        except UnknownSpeedError:
+            if not known:
+                raise
+            return
+        known.append(way)
+        yield serving
 
 
 def _with_the_uses_context(request: PlanRequest) -> PlanRequest:

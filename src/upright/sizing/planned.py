@@ -6,19 +6,25 @@ from dataclasses import dataclass, replace
 
 from upright.engines import knowledge
 from upright.errors import UprightError
+from upright.planning.assumed_memory import CODE as RAM_ASSUMED
+from upright.planning.speed.assumed import expected_speed, with_bandwidth
 from upright.planning.speed.decode import total
-from upright.planning.speed.predict import SpeedCase, case_of, constants, load_of
+from upright.planning.speed.predict import SpeedCase, Unknown, case_of, constants, load_of
 from upright.planning.speed.prompt import CHUNK_TOKENS
-from upright.planning.speed.provenance import band
+from upright.planning.speed.provenance import RateBand, band
 from upright.records.box import Box
 from upright.records.model import Model
-from upright.records.plan import Plan
+from upright.records.plan import Plan, Speed
 from upright.sizing.service import Service
 from upright.units import tokens
 
 _SHORT_PROMPT = 4096
 _FAR = 4
 """Times as long at least is the prompt that it is compared with, however short the context: engines read in chunks."""
+
+
+class UnknownSpeedError(UprightError):
+    """Nothing like it was measured."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +43,25 @@ class Planned:
 
 
 def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
+    """Where a plan does not know the speed of one request alone, neither is it simulated."""
+    alone = expected_speed(plan.model_copy(update={"goal": plan.goal.model_copy(update={"users": 1})}), model, box)
     ranks = plan.parallel.tensor * plan.parallel.pipeline
     chosen = constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
-    case = case_of(plan, model, box, chosen.row) if chosen else None
-    if chosen is None or case is None:
-        raise UprightError(
-            f"how fast {plan.engine} is on {box.name} is not known: no constants, or no figures of the silicon",
+    case = case_of(plan, model, with_bandwidth(box), chosen.row) if chosen else None
+    if isinstance(alone, Unknown) or chosen is None or case is None:
+        reason = alone.why if isinstance(alone, Unknown) else "no constants"
+        raise UnknownSpeedError(
+            f"how fast {plan.engine} serves {plan.model} on {box.name} is not known: {reason.split('; ')[0]}",
             hint="measure it: upright bench, then upright fleet size --evidence DEPLOYMENT",
         )
     service, kv = _service(plan, case), plan.kv
-    factors = band(chosen.row, load_of(plan, model, box))
-    low, high = (0.5, 1.5) if factors is None else (factors.low, factors.high)
+    low, high = _ends(alone, band(chosen.row, load_of(plan, model, box)))
     least, best, most = kv.low_tokens or kv.capacity_tokens, kv.capacity_tokens, kv.high_tokens or kv.capacity_tokens
-    notes: tuple[str, ...] = ()
+    notes = tuple(note.message for note in plan.notes if note.code == RAM_ASSUMED)
     if not takes_what_fits(plan):
         least = best = most = kv.planned_tokens
         stream_context = f"{tokens(plan.context_tokens)} tokens for each stream"
-        notes = (f"{plan.engine} is started with {stream_context}, whatever else would fit",)
+        notes = (f"{plan.engine} is started with {stream_context}, whatever else would fit", *notes)
     if plan.parallel.decode_context > 1 and not chosen.row.sharing_measured:
         notes = (
             *notes,
@@ -70,6 +78,15 @@ def planned_service(plan: Plan, model: Model, box: Box) -> Planned:
         high_factor=1 / low,
         notes=notes,
     )
+
+
+def _ends(alone: Speed, factors: RateBand | None) -> tuple[float, float]:
+    """Of the band, as the constants have it; as the plan has it where it is the wider one."""
+    low, high = (0.5, 1.5) if factors is None else (factors.low, factors.high)
+    rate = alone.decode
+    if rate.best is None:
+        return low, high
+    return min(low, rate.low / rate.best), max(high, rate.high / rate.best)
 
 
 def takes_what_fits(plan: Plan) -> bool:
@@ -110,7 +127,7 @@ def _step(case: SpeedCase, streams: int, context: int) -> float:
 def _read(case: SpeedCase, prompt_tokens: int) -> float:
     step = case.prompt(prompt_tokens)
     if step is None:
-        raise UprightError(
+        raise UnknownSpeedError(
             f"no measurement of {case.plan.engine} prefill on such a box",
             hint="measure it: upright bench, then upright fleet size --evidence DEPLOYMENT",
         )

@@ -154,6 +154,25 @@ def test_what_prompts_take_is_assumed_where_no_prefill_was_measured() -> None:
     assert not planned_service(*planned("8x-rtx-pro-6000-server")).notes
 
 
+@pytest.mark.parametrize("box", ["8x-mi300x", "4x-rtx-a6000", "hgx-h200", "strix-halo", "1x-rtx-3060-ti"])
+@pytest.mark.parametrize("name", ["gpt-oss-20b", "qwen3.6-27b", "deepseek-v4-flash"])
+def test_nothing_is_simulated_whose_speed_a_plan_does_not_know(box: str, name: str) -> None:
+    ram = 32 if box == "1x-rtx-3060-ti" else None  # whose bandwidth is assumed
+    machine, chosen = box_named(NamedBox(box, ram)), artifacts_of(name)
+    made = plan(machine, chosen.model, Goal(), choose_from=chosen.choose_from)[0]
+    artifact = next(each for each in (chosen.model, *chosen.choose_from) if each.name == made.model)
+    if not made.fits:
+        return
+    if made.speed is None:
+        with pytest.raises(UprightError, match="is not known"):
+            planned_service(made, artifact, machine)
+        return
+    found, rate = planned_service(made, artifact, machine), made.speed.empty
+    assert 1 / found.service.decode_seconds(1) == pytest.approx(rate.best, rel=0.02)
+    assert 1 / found.slow.decode_seconds(1) <= 1.1 * rate.low
+    assert 1 / found.fast.decode_seconds(1) >= 0.9 * rate.high
+
+
 @pytest.mark.parametrize("context", [1000, 4000, 4096, 4100, 9000])
 def test_a_short_context_reads_as_fast_as_the_same_prompt_of_a_long_one(context: int) -> None:
     short, long = (planned_service(*planned(goal=Goal(context_tokens=tokens))).service for tokens in (context, 65_536))

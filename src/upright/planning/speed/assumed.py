@@ -21,7 +21,7 @@ def expected_speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     if not on_host or bandwidth_known(box) or not plan.fits:  # nothing is assumed for what cannot be started
         return speed(plan, model, box)
     assumed = assumed_bandwidth(box).value or 0.0
-    expected = speed(plan, model, _with_bandwidth(box, assumed))
+    expected = speed(plan, model, with_bandwidth(box))
     if isinstance(expected, Unknown):
         return expected
     fastest = 1.0 if of_processor(box.cpu.name) else MORE_CHANNELS
@@ -29,6 +29,11 @@ def expected_speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     assert isinstance(slow, Speed)
     assert isinstance(fast, Speed)
     return _widened(expected, slow, fast)
+
+
+def with_bandwidth(box: Box) -> Box:
+    """With what is assumed of its system RAM, where nothing is known."""
+    return box if bandwidth_known(box) else _with_bandwidth(box, assumed_bandwidth(box).value or 0.0)
 
 
 def _with_bandwidth(box: Box, bytes_per_second: float) -> Box:
