@@ -5,9 +5,9 @@ No price is built in: purchase, rent, power and the price of an API are the pers
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from upright.planning.ranking import expert_bits
 from upright.records.box import Box
@@ -57,17 +57,18 @@ def column(plan: Plan, model: Model, native: Model, box: Box, prices: Prices) ->
         offloaded_layers=sum(len(place.layers) for place in plan.expert_places if place.device == "host"),
         watts=watts,
         watts_given=prices.watts is not None,
-        costs=costs(together, watts, prices),
+        costs=costs(together, watts, prices, serves=plan.fits),
     )
 
 
-def costs(tokens_per_second: float | None, watts: float | None, prices: Prices) -> Costs | None:
+def costs(tokens_per_second: float | None, watts: float | None, prices: Prices, *, serves: bool = True) -> Costs | None:
     """None where no price was said. At full use: a box that idles half the day takes twice as long to pay off."""
     if not any((prices.purchase, prices.rent_hour, prices.kilowatt_hour, prices.api_million)):
         return None
     energy = _energy_million(tokens_per_second, watts, prices.kilowatt_hour)
     rent = _rent_million(tokens_per_second, prices.rent_hour)
-    tokens, hours = break_even(tokens_per_second, energy or 0.0, prices)
+    counted = serves and (energy is not None or not prices.kilowatt_hour)  # energy that is not known is not free
+    tokens, hours = break_even(tokens_per_second, energy or 0.0, prices) if counted else (None, None)
     per_rate = prices.purchase / tokens_per_second if prices.purchase and tokens_per_second else None
     return Costs(
         purchase=prices.purchase,
@@ -96,17 +97,34 @@ def break_even(
     return tokens, tokens / tokens_per_second / HOUR if tokens_per_second else None
 
 
-def steps(columns: Sequence[ComparedPlan]) -> list[str]:
-    """What each column has that the one before has not, in words."""
-    return [_step(before, after) for before, after in pairwise(columns)]
+def steps(columns: Sequence[ComparedPlan], cases: Sequence[tuple[object, ...]]) -> list[str]:
+    """What each column has that one before it has not, in words: the last that differs in one thing only.
+
+    `cases` are the model, the box and the engine of each column, as they were asked for.
+    """
+    return [_step(columns, index, _before(cases, index)) for index in range(1, len(columns))]
 
 
-def _step(before: ComparedPlan, after: ComparedPlan) -> str:
-    lead = f"{after.box}, {after.model}" if after.box != before.box else f"{after.model} with {after.engine}"
+def _before(cases: Sequence[tuple[object, ...]], index: int) -> int:
+    """Two things that change at once tell of neither."""
+    near = (other for other in reversed(range(index)) if sum(map(operator.ne, cases[other], cases[index])) <= 1)
+    return next(near, index - 1)
+
+
+def _step(columns: Sequence[ComparedPlan], index: int, earlier: int) -> str:
+    before, after = columns[earlier], columns[index]
+    moved = after.box != before.box
+    lead = f"{after.box}, {after.model}" if moved else f"{after.model} with {after.engine}"
+    if not moved and len({column.box for column in columns}) > 1:
+        lead += f" on {after.box}"
+    other = "the one before"
+    if earlier != index - 1:
+        other = before.box if moved else before.model
+        lead += f" against {other}"
     if not after.fits:
         return f"{lead}: does not fit"
     if not before.fits:
-        return f"{lead}: fits, which the one before does not"
+        return f"{lead}: fits, which {other} does not"
     gains = [
         _times("context", before.largest_context_tokens, after.largest_context_tokens),
         _times("users", before.users_at_context, after.users_at_context),

@@ -29,7 +29,7 @@ class Costs(Part):
     tokens_per_joule: float | None
     """Output tokens a second for each watt."""
     break_even_tokens: float | None
-    """Output tokens after which the box has cost as much as the API; None if never, or not asked."""
+    """Output tokens after which the box has cost as much as the API; None if never, not known, or not asked."""
     break_even_hours: float | None
     """The same in hours of full use."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, repeat
 from typing import Any
 
 from upright.planning.artifacts import ArtifactChoice
@@ -13,6 +14,8 @@ from upright.records.model import Model
 from upright.records.plan import Goal
 from upright.requesting.library import box_record, chosen, goal_with
 from upright.requesting.planned import PlanRequest, plan_request
+
+_RAM_OPEN = "its system RAM is not specified, and with enough of it experts offloaded to CPU may fit: --ram"
 
 
 def compare(
@@ -25,25 +28,27 @@ def compare(
     **wishes: Any,
 ) -> Comparison:
     """Every model on every box with every engine that is named; `prices` are by box, in their order."""
-    requests = [
-        PlanRequest(
-            chosen(model), box_record(box), goal_with(goal, {**wishes, **({"engine": engine} if engine else {})})
-        )
-        for model in models
-        for box in boxes
+    machines = [box_record(box) for box in boxes]
+    cases = [
+        (PlanRequest(choice, machine, goal_with(goal, {**wishes, **({"engine": engine} if engine else {})})), price)
+        for choice in map(chosen, models)
+        for machine, price in zip(machines, chain(prices, repeat(Prices())), strict=False)
         for engine in engines or (None,)
     ]
-    by_box = {box_record(box).name: price for box, price in zip(boxes, prices, strict=False)}
-    return compare_requests(requests, [by_box.get(request.box.name, Prices()) for request in requests])
+    return compare_requests([request for request, _ in cases], [price for _, price in cases])
 
 
 def compare_requests(requests: Sequence[PlanRequest], prices: Sequence[Prices]) -> Comparison:
     columns = []
     for request, price in zip(requests, prices, strict=True):
         planned = plan_request(request)
-        columns.append(column(planned.best, planned.artifact, _native(request.choice), request.box, price))
+        compared = column(planned.best, planned.artifact, _native(request.choice), request.box, price)
+        if compared.why_not and planned.ram_unknown:
+            compared = compared.model_copy(update={"why_not": f"{compared.why_not}; {_RAM_OPEN}"})
+        columns.append(compared)
     goal = requests[0].goal.model_copy(update={"engine": None})
-    return Comparison(goal=goal, columns=tuple(columns), steps=tuple(steps(columns)))
+    cases = [(id(request.choice), id(request.box), request.goal.engine) for request in requests]
+    return Comparison(goal=goal, columns=tuple(columns), steps=tuple(steps(columns, cases)))
 
 
 def _native(choice: ArtifactChoice) -> Model:

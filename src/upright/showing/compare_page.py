@@ -87,11 +87,16 @@ def _cost(cell: Callable[[Costs], float | None], form: Callable[[float], str]) -
     return text
 
 
-def _break_even(costs: Costs) -> str:
-    if costs.purchase is None or costs.api_million is None:
+def _break_even(column: ComparedPlan) -> str:
+    costs = column.costs
+    if costs is None or costs.purchase is None or costs.api_million is None:
         return ""
+    if costs.break_even_tokens is None and column.fits and costs.kilowatt_hour and costs.energy_million is None:
+        return "not known"
+    if costs.break_even_tokens is None and column.fits:
+        return f"never: {'its energy costs more than the API' if costs.energy_million else 'the API costs nothing'}"
     if costs.break_even_tokens is None:
-        return "never: its energy costs more than the API"
+        return "-"
     return f"{costs.break_even_tokens / 1e6:,.0f}M tokens"
 
 
@@ -121,7 +126,7 @@ _COST_ROWS: tuple[tuple[str, Callable[[ComparedPlan], str]], ...] = (
     ("tokens a joule", _cost(lambda costs: costs.tokens_per_joule, lambda amount: f"{amount:.3f}")),
     ("energy a million", _cost(lambda costs: costs.energy_million, _money)),
     ("rent a million", _cost(lambda costs: costs.rent_million, _money)),
-    ("breaks even at", lambda column: _break_even(column.costs) if column.costs else ""),
+    ("breaks even at", _break_even),
     ("  full use for", _cost(lambda costs: costs.break_even_hours, lambda amount: duration(amount * 3600)
                             if amount < 48 else f"{amount / 24:,.0f} days")),
 )  # fmt: skip

@@ -44,6 +44,42 @@ def test_without_prices_there_are_no_costs_and_without_a_speed_none_of_a_token()
     assert unknown.break_even_hours is None
 
 
+@pytest.mark.parametrize("rate", [None, 100.0])
+@pytest.mark.parametrize("kilowatt_hour", [None, 0.0, 0.3])
+@pytest.mark.parametrize("serves", [True, False])
+def test_energy_that_is_not_known_is_not_free(rate, kilowatt_hour, serves):
+    known = costs(rate, 500.0, Prices(purchase=1000.0, kilowatt_hour=kilowatt_hour, api_million=2.0), serves=serves)
+    assert known is not None
+    assert (known.break_even_tokens is not None) == (serves and not (rate is None and kilowatt_hour))
+
+
+def test_a_page_says_why_nothing_breaks_even():
+    boxes = ["hgx-h200", "8x-mi300x", "1x-rtx-5090"]
+    priced = Prices(purchase=1000.0, kilowatt_hour=0.3, api_million=2.0)
+    compared = upright.compare(["kimi-k2.6"], boxes, prices=[priced] * 3)
+    line = next(line for line in compare_page(compared, 120).splitlines() if line.startswith("breaks even at"))
+    cells = [text.strip() for text in line.split("  ") if text.strip()]
+    assert cells[1:] == ["never: its energy costs more", "not known", "-"]
+    free = upright.compare(["kimi-k2.6"], boxes[:1], prices=[Prices(purchase=1000.0, api_million=0.0)])
+    assert "never: the API costs nothing" in compare_page(free, 120)
+
+
+def test_a_step_changes_one_thing():
+    compared = upright.compare(
+        ["gpt-oss-120b", "gpt-oss-20b"], ["dgx-spark", "hgx-h200"], engines=["vllm", "llama.cpp"]
+    )
+    engine, box, _, model, *_ = compared.steps
+    assert engine.startswith("gpt-oss-120b-GGUF:MXFP4_MOE with llama.cpp on dgx-spark: ")
+    assert box.startswith("hgx-h200, gpt-oss-120b against dgx-spark: ")
+    assert model.startswith("gpt-oss-20b with vllm on dgx-spark against gpt-oss-120b: ")
+
+
+def test_a_box_that_leaves_its_ram_open_is_not_plainly_too_small():
+    (column,) = upright.compare(["kimi-k2.6"], ["1x-rtx-5090"]).columns
+    assert column.why_not is not None
+    assert column.why_not.endswith("--ram")
+
+
 @pytest.fixture(scope="module")
 def three_boxes():
     boxes = ("4x-rtx-pro-6000-server", "8x-rtx-pro-6000-server", "hgx-b200")
