@@ -84,9 +84,9 @@ def _refuse_bare(to: str, image: str | None) -> None:
 
 def _say_notes(recipe: Recipe, to: str) -> None:
     if not recipe.installed and recipe.runtime == "process" and to in (*ON_STDOUT, *BARE):
-        from upright.engines import engine_named
+        from upright.requesting.at_hand import where_from
 
-        note(f"{recipe.program} was not found on this box: {engine_named(recipe.engine).where_from}")
+        note(f"{recipe.program} was not found on this box: {where_from(recipe)}")
     for text in recipe.notes:
         note(text)
 

@@ -23,7 +23,7 @@ NATIVE_BITS = 4.4
 LOSS_COSTS = 0.05
 SHARING_COSTS = 0.02
 ANSWER_TOKENS = 1_000
-_BEFORE_FP4 = "<10"
+_WITH_NVFP4 = ">=10"
 NOT_KNOWN = "engine-not-known"
 NOT_UNDERSTOOD = "not-understood"
 _BY_A_SETTING = ("pool-too-small", "constraint")
@@ -61,10 +61,10 @@ def order(plan: Plan, artifact: Model, native: Model, box: Box) -> tuple[object,
 
 
 def _emulated(artifact: Model, box: Box) -> bool:
-    """NVFP4 on GPUs before Blackwell, which have no FP4 tensor cores: weights are unpacked for every multiplication."""
+    """NVFP4 on GPUs before Blackwell or of AMD, which cannot multiply it: weights are unpacked for every step."""
     capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
     stored = (artifact.quantisation or "").upper()
-    return "NVFP4" in stored and capability is not None and versions.inside(capability, _BEFORE_FP4)
+    return "NVFP4" in stored and capability is not None and not versions.inside(capability, _WITH_NVFP4)
 
 
 def _split(plan: Plan, box: Box) -> tuple[int, int]:

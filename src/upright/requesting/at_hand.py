@@ -10,9 +10,10 @@ from upright import catalog
 from upright.catalog.recorded_flags import recorded_versions
 from upright.catalog.rows.getting import GettingRow
 from upright.catalog.versions import inside
-from upright.engines import ENGINES
+from upright.engines import ENGINES, engine_named
 from upright.errors import UsageError
 from upright.records.box import Box
+from upright.records.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,23 @@ def _rows(engine: str, box: Box) -> Iterator[GettingWay]:
     versions = recorded_versions(engine)
     newest = versions[-1].partition("+")[0] if versions else ""
     for row in cast("tuple[GettingRow, ...]", tuple(catalog.rows("getting").values())):
-        if row.engine == engine and row.needs_gpu in (None, bool(box.gpus)):
+        if row.engine == engine and row.needs_gpu in (None, bool(box.gpus)) and _for_gpus(row, box):
             commands = tuple(command.replace("{version}", newest) for command in row.commands)
             yield GettingWay(engine, row.by, row.about, commands, row.tried, row.sources[0])
+
+
+def where_from(recipe: Recipe) -> str:
+    """The engine, in a few words. They name what is for NVIDIA and CPUs: other GPUs have pages of their own."""
+    capability = recipe.circumstances.compute_capability if recipe.circumstances else None
+    if capability is None or inside(capability, ">=1"):
+        return engine_named(recipe.engine).where_from
+    return f"upright engine how {recipe.engine}, with the same --box, has the build for {capability}"
+
+
+def _for_gpus(row: GettingRow, box: Box) -> bool:
+    """A GPU that is not known is not spoken of."""
+    capabilities = [gpu.compute_capability for gpu in box.gpus if gpu.compute_capability]
+    return not capabilities or any(inside(capability, row.compute_capability) for capability in capabilities)
 
 
 def _images(engine: str, box: Box) -> Iterator[GettingWay]:

@@ -64,6 +64,14 @@ def test_constants_of_nvidia_gpus_speak_of_no_others():
             assert chosen is None or not chosen.at_home, (engine, name)
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("gpu", ["mi300x", "mi355x", "h200-sxm", "a100-sxm-80gb", "b200-sxm"])
+def test_experts_that_the_gpu_cannot_multiply_are_said_to_be_unpacked(gpu: str, engine: str):
+    plan = asked("plan", "nvidia/Qwen3.6-35B-A3B-NVFP4", "--box", f"8x-{gpu}", "--engine", engine)
+    told = [note for note in plan["notes"] if "-nvfp4-" in note["message"]]
+    assert bool(told) is (gpu != "b200-sxm")
+
+
 def test_eight_instincts_talk_over_infinity_fabric():
     box = catalog.box_record("8x-mi300x")
     assert {link.path for link in box.links} == {"XGMI"}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import cast
 
 import pytest
+from click.testing import CliRunner
 
 from upright import catalog
 from upright.catalog.recorded_flags import recorded_versions
+from upright.cli.main import cli
 from upright.engines import OURS
 from upright.errors import UsageError
 from upright.host import Host, Result
+from upright.planning.offering import runs_on
 from upright.probing.running_engines import running_and_images
 from upright.records.box import ContainerRuntime
 from upright.requesting.at_hand import ways_to_get
@@ -98,3 +102,26 @@ def test_processes_containers_and_images_are_listed_without_what_they_were_told(
 
 def test_a_machine_that_answers_nothing_has_nothing_running() -> None:
     assert running_and_images(cast("Host", _Machine({})), catalog.box_record("laptop")) == ((), ())
+
+
+@pytest.mark.parametrize("gpu", [row.id for row in catalog.gpus()])
+def test_no_gpu_is_offered_the_build_of_another_vendor(gpu: str):
+    box, vendor = catalog.box_record(f"1x-{gpu}"), catalog.gpu(gpu).vendor
+    strange = {"nvidia": r"rocm|hip|vulkan|metal", "amd": r"cuda|metal", "apple": r"cuda|rocm|hip|vulkan"}[vendor]
+    for way in ways_to_get(None, box):
+        assert not re.search(strange, " ".join(way.commands), re.IGNORECASE), way
+        assert vendor == "nvidia" or not any("pip install" in command for command in way.commands), way
+
+
+@pytest.mark.parametrize("gpu", [row.id for row in catalog.gpus()])
+def test_what_is_offered_has_kernels_there(gpu: str):
+    box = catalog.box_record(f"1x-{gpu}")
+    offered = {way.engine for way in ways_to_get(None, box)}
+    assert "llama.cpp" in offered
+    assert all(runs_on(engine, box) for engine in offered)
+
+
+@pytest.mark.parametrize(("box", "where"), [("8x-mi300x", "upright engine how vllm"), ("hgx-h200", "pip install vllm")])
+def test_a_recipe_says_where_its_engine_is_from(box: str, where: str):
+    done = CliRunner().invoke(cli, ["render", "gpt-oss-120b", "--box", box, "--engine", "vllm"])
+    assert where in done.stderr

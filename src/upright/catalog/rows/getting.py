@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from upright.catalog.rows.base import Row, Words
+from upright.catalog.rows.base import Range, Row, Words
 from upright.catalog.rows.engine import Engine
 
 
@@ -20,7 +20,9 @@ class GettingRow(Row):
     about: Words
     """What one has then."""
     needs_gpu: bool | None = None
-    """True for NVIDIA GPUs only, False for machines without one, None for both."""
+    """True for GPUs only, False for machines without one, None for both."""
+    compute_capability: Range = "*"
+    """Whose GPUs: `>=5.0` NVIDIA's, `==gfx*` AMD's, `==apple*`."""
     commands: Annotated[tuple[Words, ...], Field(min_length=1)]
     """To be typed one after the other; `{version}` is the newest version whose flags are recorded."""
     tried: str | None = None
