@@ -78,8 +78,12 @@ def agent_notes(case: FlagCase, engine: str, what_happens: str) -> Iterator[str]
     known = parsers_of(case, engine)
     if known is not None and known.parsers.tool:
         return
+    if case.model.basis == "read":
+        lack = f"Agents will not work: no tool-call parser is known for this model ({_seen(case.model)})"
+    else:
+        lack = f"Agents may not work: no tool-call parser is known before its files are read ({case.model.name})"
     yield (
-        f"Agents will not work: no tool-call parser is known for this model ({_seen(case.model)}), and {what_happens}. "
+        f"{lack}, and without one {what_happens}. "
         "Try --tool-call-parser with a name that this engine has, in the recipe (upright render MODEL -o recipe.yaml, "
         "then upright up recipe.yaml); a row of your own among the catalogue's dialects; or a GGUF of it on llama.cpp, "
         "which reads calls by the chat template."
@@ -100,8 +104,6 @@ def template_notes(case: FlagCase) -> Iterator[str]:
 
 def _seen(model: Model) -> str:
     name = model.architecture.name
-    if model.basis != "read":
-        return f"{name}; its files were not read"
     if model.dialogue_marks is None:
         return f"{name}, without a chat template"
     return f"{name}; its chat template has no marks of tool calls that the catalogue knows"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import cast
 
 import pytest
+from click.testing import CliRunner
 
 from tests.conftest import TINY_FOLDER, TINY_MODEL
 from upright import catalog
 from upright.catalog.rows.dialect import DialectRow
+from upright.catalog.rows.model import ModelRow
+from upright.cli.main import cli
 from upright.planning import plan
 from upright.reading import read
 from upright.reading.dialogue import marks_in
@@ -152,3 +156,25 @@ def test_a_dialect_that_would_fit_everything_is_refused() -> None:
     row = next(iter(catalog.rows("dialects").values())).model_dump()
     with pytest.raises(ValueError, match="would fit every model"):
         DialectRow.model_validate({**row, "marks": (), "architectures": ()})
+
+
+@pytest.mark.parametrize("row", [row for row in catalog.models() if row.parsers], ids=lambda row: row.id)
+def test_a_models_parser_is_one_that_a_dialect_names(row: ModelRow) -> None:
+    dialects = cast("list[DialectRow]", list(catalog.rows("dialects").values()))
+    for engine, parsers in row.parsers.items():
+        assert not parsers.tool or parsers.tool in {
+            dialect.parsers[engine].tool for dialect in dialects if engine in dialect.parsers
+        }
+
+
+@pytest.mark.parametrize("name", ["minimax-m3", "gemma-4-31b", "nemotron-3-super-120b-a12b", "qwen3-coder-30b-a3b"])
+def test_agents_work_on_a_model_whose_template_was_seen(name: str) -> None:
+    done = CliRunner().invoke(cli, ["render", name, "--box", "hgx-h200", "--engine", "vllm"])
+    assert "--enable-auto-tool-choice" in done.stdout
+    assert "--tool-call-parser" in done.stdout
+
+
+def test_what_was_not_read_is_not_said_to_fail() -> None:
+    done = CliRunner().invoke(cli, ["render", "llama-4-scout", "--box", "hgx-h200", "--engine", "vllm"])
+    assert "Agents may not work" in done.stderr
+    assert "Agents will not work" not in done.stderr
