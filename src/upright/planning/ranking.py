@@ -42,12 +42,16 @@ def faithful(model: Model) -> bool:
     return expert_bits(model) >= FAITHFUL_BITS
 
 
+def hopeless(plan: Plan) -> bool:
+    """Whether no other setting or size would end what stands against it."""
+    return any(objection.code in _HOPELESS for objection in plan.objections)
+
+
 def order(plan: Plan, artifact: Model, native: Model, box: Box) -> tuple[object, ...]:
-    hopeless = any(objection.code in _HOPELESS for objection in plan.objections)
     installed = any(install.engine == plan.engine for install in box.engines)
     return (
         not plan.fits,
-        hopeless,
+        hopeless(plan),
         any(objection.code not in _BY_A_SETTING for objection in plan.objections),
         artifact is not native,
         _emulated(artifact, box),

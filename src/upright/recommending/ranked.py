@@ -15,7 +15,7 @@ from upright.catalog.rows.model import ModelRow
 from upright.errors import UprightError
 from upright.planning.assumed_memory import CODE as RAM_ASSUMED
 from upright.planning.offering import UNRECORDED
-from upright.planning.ranking import counted_on, expert_bits, order
+from upright.planning.ranking import counted_on, expert_bits, hopeless, order
 from upright.planning.search import ways_on
 from upright.recommending.candidates import Contender, contenders, means_of, ruled_out
 from upright.recommending.published_runs import published_run
@@ -80,6 +80,16 @@ def _rank(group: Sequence[Contender]) -> tuple[float, ...]:
     return group[0].order
 
 
+@dataclass(frozen=True)
+class _Refused:
+    """Why one artifact does not do."""
+
+    why: str
+    planned: bool
+    distance: tuple[int, int]
+    """The larger the further: what was planned is short of so much, a bound refuses so much, nothing would help."""
+
+
 @dataclass
 class _Tried:
     """What was planned so far."""
@@ -89,17 +99,13 @@ class _Tried:
     ways: Callable[[Model, Goal], list[Plan]]
     offers: dict[str, ModelOffer] = field(default_factory=dict)
     """By model, in the order of quality."""
-    refused: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """By model: why, and whether it was planned."""
+    refused: dict[str, _Refused] = field(default_factory=dict)
+    """By model: of its artifacts the one that came nearest."""
     planned: int = 0
-    least_bytes: dict[str, int] = field(default_factory=dict)
-    """By model: the smallest artifact that a bound refused, which is the one to name."""
 
-    def _note_bound(self, candidate: Contender, why: str) -> None:
-        name, weights = candidate.row.id, candidate.bytes or 0
-        known = self.refused.get(name)
-        if known is None or (not known[1] and weights < self.least_bytes.get(name, 0)):
-            self.refused[name], self.least_bytes[name] = (why, False), weights
+    def _refuse(self, candidate: Contender, refused: _Refused) -> None:
+        name = candidate.row.id
+        self.refused[name] = min(self.refused.get(name, refused), refused, key=lambda reason: reason.distance)
 
     def look_at(self, group: Sequence[Contender]) -> None:
         """The first artifact that fits and is fast enough to wait for; if none is, the fastest."""
@@ -119,26 +125,34 @@ class _Tried:
 
     def _plan(self, candidate: Contender) -> Plan | None:
         """The best plan of one artifact; None if it does not do, and why is noted."""
-        name = candidate.row.id
         no = ruled_out(candidate, means_of(self.box), self.goal.minimum_tokens_per_second)
         if no is not None or candidate.model is None:
-            self._note_bound(candidate, no or "the size of its artifacts is not known")
+            why = no or "the size of its artifacts is not known"
+            self._refuse(candidate, _Refused(why, planned=False, distance=(1, candidate.bytes or 0)))
             return None
         self.planned += 1
         model = candidate.model
         try:
             plans = self.ways(model, self.goal)
         except UprightError as error:
-            self.refused[name] = (error.message, True)
+            self._refuse(candidate, _Refused(error.message, planned=True, distance=(2, 0)))
             return None
         if not plans:
-            self.refused.setdefault(name, ("no engine loads it", True))
+            self._refuse(candidate, _Refused("no engine loads it", planned=True, distance=(2, 1)))
             return None
         best = min(plans, key=lambda way: order(way, model, model, self.box))
         if best.fits and (slow := _slower(best)) is None:
             return best
-        self.refused[name] = (slow if best.fits and slow else best.objections[0].message, True)
+        self._refuse(candidate, _refused(best, slow if best.fits else None))
         return None
+
+
+def _refused(plan: Plan, slow: str | None) -> _Refused:
+    if slow is not None:
+        return _Refused(slow, planned=True, distance=(0, 0))
+    first = plan.objections[0]
+    never = hopeless(plan) or first.code == "no-kernels"
+    return _Refused(first.message, planned=True, distance=(2, 0) if never else (0, first.short_bytes or 0))
 
 
 def _slower(plan: Plan) -> str | None:
@@ -236,5 +250,8 @@ def _held(offer: ModelOffer, users: int) -> str:
 def _refusals(names: Iterable[str], tried: _Tried) -> Iterator[ModelRefusal]:
     for name in names:
         if name not in tried.offers:
-            why, planned = tried.refused.get(name, (LEFT_OUT, False))
-            yield ModelRefusal(model=name, why=why, planned=planned)
+            refused = tried.refused.get(name)
+            if refused is None:
+                yield ModelRefusal(model=name, why=LEFT_OUT, planned=False)
+            else:
+                yield ModelRefusal(model=name, why=refused.why, planned=refused.planned)

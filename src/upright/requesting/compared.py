@@ -47,7 +47,7 @@ def compare_requests(requests: Sequence[PlanRequest], prices: Sequence[Prices]) 
             compared = compared.model_copy(update={"why_not": f"{compared.why_not}; {_RAM_OPEN}"})
         columns.append(compared)
     goal = requests[0].goal.model_copy(update={"engine": None})
-    cases = [(id(request.choice), id(request.box), request.goal.engine) for request in requests]
+    cases = [(request.choice.model.source, request.box.name, request.goal.engine) for request in requests]
     return Comparison(goal=goal, columns=tuple(columns), steps=tuple(steps(columns, cases)))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import upright
@@ -135,3 +137,13 @@ def test_the_library_asks_as_the_command_line_does():
     assert asked.goal.users == 2
     assert asked.offers[0].users_at_context >= 2
     assert upright.load(asked.to_json()) == asked
+
+
+@pytest.mark.parametrize(("box", "ram"), [("laptop", 8), ("m4-max", 16)])
+def test_a_model_that_has_a_gguf_is_not_refused_for_want_of_another_engines_kernels(box, ram):
+    """Of its artifacts the one that came nearest says why."""
+    made = recommend(_box(box, ram), most=None)
+    with_gguf = {row.id for row in catalog.models() if any(each.format == "gguf" for each in row.artifacts)}
+    assert made.refusals
+    for refusal in made.refusals:
+        assert refusal.model not in with_gguf or not re.search("needs a GPU|no kernels", refusal.why), refusal
