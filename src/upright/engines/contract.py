@@ -40,6 +40,8 @@ class Engine(ABC):
     """Artifacts that it takes."""
     runs_on: ClassVar[tuple[str, ...]] = ("nvidia",)
     """GPUs that it has kernels for, by vendor or by compute capability."""
+    cache_types: ClassVar[tuple[str, ...]] = ()
+    """Types of the KV cache that its flag takes, as `--kv-dtype` has them, its usual one first; none: not known."""
     program: ClassVar[str]
     """Its bare command."""
     where_from: ClassVar[str]

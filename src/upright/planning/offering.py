@@ -10,10 +10,12 @@ from upright.catalog.rows.hardware import GpuRow
 from upright.engines import ENGINES, engine_named
 from upright.engines.facets.spread import Layers, Ranks
 from upright.planning.devices import gpus
+from upright.planning.kvcache import PACKED_SPARSE
 from upright.records.box import Box
-from upright.records.model import Model
+from upright.records.model import MlaAttention, Model
 from upright.records.plan import Goal, Note, Objection, Plan
 
+NO_CACHE_TYPE = "no-cache-type"
 UNRECORDED = "architecture-not-recorded"
 MACHINES = "several-machines"
 _HUB_CLASSES = ("ForCausalLM", "ForConditionalGeneration")
@@ -85,7 +87,7 @@ def engines_for(model: Model, goal: Goal, box: Box) -> Iterator[tuple[str, Objec
     )
     there = [engine for engine in asked if runs_on(engine, box)]
     for engine in there:
-        yield engine, _against(engine, goal)
+        yield engine, _against(engine, goal) or _no_cache_type(engine, goal, model)
     if asked and not there:
         yield asked[0], _no_kernels(asked[0], box, [other for other in able if runs_on(other, box)])
 
@@ -123,6 +125,20 @@ def sharing_remedy(engine: str, ranks: Ranks) -> str | None:
     other = next((name for name in ENGINES if name != engine and shares_cache(name, None)), None)
     ways = (f"--engine-version {since} or newer" if since else None, f"--engine {other}" if other else None)
     return ", or ".join(way for way in ways if way) or None
+
+
+def _no_cache_type(engine: str, goal: Goal, model: Model) -> Objection | None:
+    """Where its flag does not take the type, or the type is of another kind of attention."""
+    asked, able = goal.kv_dtype, ENGINES[engine].cache_types
+    if asked is None or not able:
+        return None
+    if asked not in able:
+        message = f"{engine} has no cache type {asked}: it takes {', '.join(able)}"
+    elif asked == PACKED_SPARSE and not any(isinstance(kind, MlaAttention) for kind in model.architecture.attention):
+        message = f"the cache type {asked} is of latent attention, which {model.name} has not"
+    else:
+        return None
+    return Objection(code=NO_CACHE_TYPE, message=message, remedy=f"--kv-dtype {able[0]}")
 
 
 def _against(engine: str, goal: Goal) -> Objection | None:

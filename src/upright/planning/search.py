@@ -23,7 +23,7 @@ from upright.planning.devices import NO_GPU, gpus, same_kind
 from upright.planning.kvcache import cache_shape
 from upright.planning.main_memory import MainMemoryCase, cpu_build, plan_in_main_memory
 from upright.planning.nearest import nearest
-from upright.planning.offering import engines_for, machines_note, ranks_of
+from upright.planning.offering import NO_CACHE_TYPE, engines_for, machines_note, ranks_of
 from upright.planning.ranking import NOT_KNOWN, faithful, order
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
@@ -287,8 +287,9 @@ class _Search:
         return finished.model_copy(update={"notes": (*finished.notes, *told)}) if told else finished
 
     def _with_speed(self, done: Plan, model: Model) -> Plan:
-        if any(objection.code == "pool-too-small" for objection in done.objections):
-            why = f"the KV cache does not hold {done.goal.users} x {tokens(done.context_tokens)} tokens at once"
+        if beyond := {objection.code for objection in done.objections} & {"pool-too-small", "context-too-long"}:
+            lacking = "the KV cache does not hold" if "pool-too-small" in beyond else "the model was not made for"
+            why = f"{lacking} {done.goal.users} x {tokens(done.context_tokens)} tokens at once"
             note = Note(code="speed-unknown", message=f"speed is not known: {why}")
             return done.model_copy(update={"notes": (*done.notes, note)})
         rates = expected_speed(done, model, self._box)
@@ -386,7 +387,7 @@ def _objecting(done: Plan, objections: Sequence[Objection]) -> Plan:
 def _within_reach(plan: Plan) -> bool:
     """Whether the weights themselves fit: then settings are the question, not another artifact."""
     return plan.kv.capacity_tokens > 0 and not any(
-        objection.code in ("wrong-format", "no-gpu", "no-kernels", "ik-only-types", NOT_KNOWN)
+        objection.code in ("wrong-format", "no-gpu", "no-kernels", NO_CACHE_TYPE, "ik-only-types", NOT_KNOWN)
         for objection in plan.objections
     )
 

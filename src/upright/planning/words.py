@@ -6,10 +6,18 @@ from collections.abc import Sequence
 
 from upright import catalog
 from upright.planning.artifacts import ArtifactChoice
+from upright.planning.offering import NO_CACHE_TYPE
 from upright.planning.ranking import NATIVE_BITS, expert_bits
 from upright.records.model import Model
 from upright.records.plan import ExpertPlace, Plan
 from upright.units import memory, size
+
+_NOT_NATIVE = {
+    "wrong-format": "are for other engines",
+    "no-kernels": "are for engines without kernels here",
+    "no-gpu": "are for engines that need a GPU",
+    NO_CACHE_TYPE: "are for engines without such a cache type",
+}
 
 
 def choice_words(plans: Sequence[Plan], choice: ArtifactChoice) -> str | None:
@@ -25,7 +33,7 @@ def choice_words(plans: Sequence[Plan], choice: ArtifactChoice) -> str | None:
     kept = "as good as the native ones" if bits >= NATIVE_BITS else "a little is lost"
     sentence = (
         f"{chosen.name} ({size(chosen.tensor_bytes)}, {bits:.1f} bits an expert weight, {kept}): "
-        f"the native weights ({size(native.tensor_bytes)}) do not fit."
+        f"the native weights ({size(native.tensor_bytes)}) {_why_not_native(plans, native)}."
     )
     smaller = _smaller(plans, artifacts, chosen)
     if smaller is not None:
@@ -35,6 +43,14 @@ def choice_words(plans: Sequence[Plan], choice: ArtifactChoice) -> str | None:
             f"{spared / chosen.tensor_bytes:.0%} less for each token."
         )
     return sentence
+
+
+def _why_not_native(plans: Sequence[Plan], native: Model) -> str:
+    """What is not short of memory is not said to be too large."""
+    objections = [objection for plan in plans if plan.model == native.name for objection in plan.objections]
+    if not objections or any(objection.short_bytes for objection in objections):
+        return "do not fit"
+    return _NOT_NATIVE.get(objections[0].code, "do not fit")
 
 
 def _native_words(model: Model) -> str:

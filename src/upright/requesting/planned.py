@@ -17,6 +17,7 @@ from upright.planning.artifacts import own_type, smaller
 from upright.planning.constrained import FORBIDDEN
 from upright.planning.host_tier import TOO_LARGE, TOO_SMALL, with_host_cache
 from upright.planning.nearest import ARTIFACT_WISHES, RANK_WISHES
+from upright.planning.offering import NO_CACHE_TYPE, ranks_of
 from upright.planning.warm import with_warmth
 from upright.records.plan import Goal, Nearest, Plan
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from upright.records.model import Model
     from upright.records.residuals import Residuals
 
-_SETTLED = (FORBIDDEN, TOO_SMALL, TOO_LARGE)
+_SETTLED = (FORBIDDEN, TOO_SMALL, TOO_LARGE, NO_CACHE_TYPE)
 """Objections that end with another option."""
 _OPTION = re.compile(r"--[a-z-]+( [\w.]+)?")
 
@@ -80,7 +81,7 @@ class PlannedRequest:
         too_large = any(
             objection.code in ("weights-too-large", "ram-not-specified") for objection in self.best.objections
         )
-        if not too_large or self.request.box.memory_bytes.value is not None:
+        if not too_large or self.request.box.memory_bytes.value is not None or not _takes_ram(self.request.goal):
             return False
         offers = self.offers()
         return not (offers and offers[0].artifact is None and "--box" not in offers[0].options)
@@ -115,6 +116,14 @@ class PlannedRequest:
             return False
         offers = self.offers()
         return not offers or offers[0].options[:1] == ("--min-speed",)
+
+
+def _takes_ram(goal: Goal) -> bool:
+    """Whether a way that was asked for can leave experts in system RAM; ranks that are counted cannot."""
+    if goal.engine is None:
+        return not any((goal.tensor_parallel, goal.pipeline_parallel, goal.decode_context_parallel))
+    ranks = ranks_of(goal.engine)
+    return ranks is None or ranks.host_experts is not None
 
 
 def plan_request(request: PlanRequest) -> PlannedRequest:

@@ -25,6 +25,7 @@ class IkLlamaCpp(Engine):
     name = "ik_llama.cpp"
     title = "ik_llama.cpp"
     loads = ("gguf",)
+    cache_types = ("f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
     program = "llama-server"
     where_from = "a build of your own: https://github.com/ikawrakow/ik_llama.cpp (no registry carries it)"
     standing = 3

@@ -27,6 +27,7 @@ class Ktransformers(Engine):
     name = "ktransformers"
     title = "KTransformers"
     loads = ("safetensors",)
+    cache_types = ("bf16", "bfloat16", "auto", "fp8", "fp8_e4m3", "fp8_e5m2")
     program = "python3"
     where_from = "pip install kt-kernel sglang-kt, in an environment without SGLang: both install a package `sglang`"
     standing = 4

@@ -29,6 +29,7 @@ class Sglang(Engine):
     title = "SGLang"
     loads = ("safetensors",)
     runs_on = ("nvidia", "gfx942", "gfx950")
+    cache_types = ("bf16", "bfloat16", "auto", "fp8", "fp8_e4m3", "fp8_e5m2")
     program = "python3"
     where_from = "pip install sglang, or the image lmsysorg/sglang"
     standing = 1

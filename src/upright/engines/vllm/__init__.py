@@ -30,6 +30,7 @@ class Vllm(Engine):
     title = "vLLM"
     loads = ("safetensors",)
     runs_on = ("nvidia", "gfx942", "gfx950")
+    cache_types = ("bf16", "bfloat16", "f16", "auto", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla")
     program = "vllm"
     where_from = "pip install vllm, or the image vllm/vllm-openai"
     standing = 0
