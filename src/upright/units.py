@@ -27,6 +27,12 @@ _MODULES = re.compile(r"((?:lp)?ddr[0-9])[a-z]*[- ]?([0-9]{3,5})(?:mhz|mt/s)?", 
 _HOW_MANY = re.compile(r"([0-9]+|single|dual|quad|six|octa|eight|twelve)(?:[- ]?channels?|x)", re.IGNORECASE)
 # The most channels of 64 bits that one socket has: EPYC 7002 and Xeon of 2021; EPYC 9004 and Xeon 6900P.
 _SOCKET_CHANNELS = {"ddr4": 8, "ddr5": 12}
+_MOST_CHANNELS = 48
+_TRANSFERS = {
+    "ddr3": (800, 3_200), "ddr4": (1_600, 5_600), "ddr5": (3_200, 12_800), "lpddr4": (1_600, 4_800),
+    "lpddr5": (4_800, 10_700),
+}  # fmt: skip
+"""Millions a second of the slowest and the fastest modules that are sold, overclocked ones and MRDIMMs among them."""
 _NUMBERS = {"single": 1, "dual": 2, "quad": 4, "six": 6, "octa": 8, "eight": 8, "twelve": 12}
 _CHANNEL_BYTES = 8
 _SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?", re.IGNORECASE)
@@ -98,6 +104,9 @@ class Bandwidth(float):
 
 
 def _of_channels(channels: int, kind: str, mega_transfers: int) -> Bandwidth:
+    least, most = _TRANSFERS.get(kind.lower(), (1, 0))
+    if not (0 < channels <= _MOST_CHANNELS and least <= mega_transfers <= most):
+        raise ValueError(f"{channels}x{kind.upper()}-{mega_transfers} is not memory that is sold; 8xDDR5-6400 is")
     sockets = 2 if channels > _SOCKET_CHANNELS.get(kind.lower(), channels) else 1
     return Bandwidth(channels * mega_transfers * _CHANNEL_BYTES / 1000, sockets)
 

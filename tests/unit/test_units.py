@@ -126,7 +126,8 @@ def test_memory_as_people_type_it(text: str, gibibytes: float) -> None:
     ("text", "gigabytes"),
     [("460", 460), ("460GB/s", 460), ("1.2TB/s", 1200), ("8xDDR5-6400", 409.6), ("12x DDR5-4800", 460.8),
      ("8xLPDDR5X-8533", 546.112), ("DDR5-5600 dual channel", 89.6), ("dual-channel DDR5-5600", 89.6),
-     ("12 channels DDR5-4800", 460.8), ("DDR4-3200, quad channel", 102.4)],
+     ("12 channels DDR5-4800", 460.8), ("DDR4-3200, quad channel", 102.4),
+     ("12xDDR5-8800", 844.8), ("8xDDR3-1600", 102.4)],
 )  # fmt: skip
 def test_bandwidth_as_people_type_it(text: str, gigabytes: float) -> None:
     assert parse_bandwidth(text) == pytest.approx(gigabytes)
@@ -134,7 +135,25 @@ def test_bandwidth_as_people_type_it(text: str, gigabytes: float) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "nan", "inf", "-1", "GB", "1e9999", "512 apples", "8xDDR5", "DDR5-5600", "DDR5-5600 some channels", "١"],
+    [
+        "",
+        "nan",
+        "inf",
+        "-1",
+        "GB",
+        "1e9999",
+        "512 apples",
+        "8xDDR5",
+        "DDR5-5600",
+        "DDR5-5600 some channels",
+        "١",
+        "13xDDR9-9999",
+        "0xDDR5-6400",
+        "99xDDR5-6400",
+        "8xDDR5-640",
+        "8xDDR4-12800",
+        "dual channel DDR5-56000",
+    ],
 )
 def test_what_is_no_measure_is_said(text: str) -> None:
     for parse in (parse_memory, parse_bandwidth):
