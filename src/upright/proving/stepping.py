@@ -20,7 +20,7 @@ from upright.proving.journaled import unfinished_step
 from upright.proving.long_text import lengths
 from upright.proving.prompts import PromptSet
 from upright.records.base import from_json
-from upright.records.deployment import RUNNING
+from upright.records.deployment import COMING_UP
 from upright.records.evidence import Evidence, Step
 from upright.records.recipe import Recipe, Setting
 from upright.store import DeploymentDir
@@ -153,8 +153,9 @@ def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> S
         tried = unfinished_step(directory)
         if tried is None:
             return None
-        # Killed between the end of one engine and the start of the other, it has the good recipe, and stands still.
-        if tried.recipe_after in _names(directory.file(Recipe)) or status(directory).state not in RUNNING:
+        # Killed between the end of one engine and the start of the other, it has the good recipe, and stands still; or
+        # its engine is about to end, and looks ready until it has. Only one that comes up by it is left alone.
+        if tried.recipe_after in _names(directory.file(Recipe)) or status(directory).state not in COMING_UP:
             tell(f"{tried.setting} was being tried when that was interrupted: back to the last good recipe")
             restart(directory, recipe_of(directory, tried.recipe_before))
         back = tried.model_copy(

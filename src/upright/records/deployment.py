@@ -12,6 +12,7 @@ from upright.records.recipe import Runtime
 State = Literal["planned", "pulling", "starting", "loading", "ready", "degraded", "hung", "failed", "stopped"]
 RUNNING: frozenset[State] = frozenset({"pulling", "starting", "loading", "ready", "degraded", "hung"})
 """States that a supervisor keeps true."""
+COMING_UP: frozenset[State] = frozenset({"pulling", "starting", "loading"})
 _REMEMBERED = 1000
 Phase = Literal["pull", "weights", "compile", "graphs", "warmup"]
 

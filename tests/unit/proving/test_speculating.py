@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +26,7 @@ from upright.proving.rungs.speculation import offered
 from upright.proving.speculating import Trial, automatic, shapes, speculate
 from upright.proving.stepping import step_entry, undo_interrupted
 from upright.proving.trials import trials
+from upright.records.deployment import Deployment
 from upright.records.evidence import Evidence, Observation, Step
 from upright.records.recipe import Recipe, Setting
 from upright.records.speculation import Speculation
@@ -185,6 +189,25 @@ def test_a_trial_that_was_killed_between_two_engines_is_undone(directory: Deploy
     stop(directory)
     undo_interrupted(directory, lambda words: None)
     assert running(directory) == ("ready", " ".join(good.argv))
+
+
+def test_a_trial_that_was_killed_while_the_first_engine_ends_is_undone(directory: DeploymentDir) -> None:
+    """It takes its time to end, and is called ready until it has: nothing may be asked of it any more."""
+    good = directory.read(Recipe)
+    wanted = good.model_copy(update={"users": 3})
+    directory.append(step_entry("--parallel", "4", "3", good, wanted, "trying", "as was asked for"))
+    ending = directory.read(Deployment)
+    assert ending.process is not None
+    assert ending.supervisor is not None
+    os.kill(ending.process.pid, signal.SIGSTOP)
+    os.kill(ending.supervisor.pid, signal.SIGTERM)
+    threading.Timer(1, os.kill, (ending.process.pid, signal.SIGCONT)).start()
+    assert status(directory).state == "ready"
+    undo_interrupted(directory, lambda words: None)
+    assert running(directory) == ("ready", " ".join(good.argv))
+    now = directory.read(Deployment)
+    assert now.process is not None
+    assert now.process.pid != ending.process.pid
 
 
 def test_a_trial_that_was_killed_is_undone_by_a_newer_upright_too(
