@@ -28,11 +28,12 @@ _HOW_MANY = re.compile(r"([0-9]+|single|dual|quad|six|octa|eight|twelve)(?:[- ]?
 # The most channels of 64 bits that one socket has: EPYC 7002 and Xeon of 2021; EPYC 9004 and Xeon 6900P.
 _SOCKET_CHANNELS = {"ddr4": 8, "ddr5": 12}
 _MOST_CHANNELS = 48
+"""Of four sockets with twelve each (assumed: a bound against slips of the finger)."""
 _TRANSFERS = {
     "ddr3": (800, 3_200), "ddr4": (1_600, 5_600), "ddr5": (3_200, 12_800), "lpddr4": (1_600, 4_800),
     "lpddr5": (4_800, 10_700),
 }  # fmt: skip
-"""Millions a second of the slowest and the fastest modules that are sold, overclocked ones and MRDIMMs among them."""
+"""Millions a second, from the slowest to beyond the fastest that is sold (assumed: bounds against slips too)."""
 _NUMBERS = {"single": 1, "dual": 2, "quad": 4, "six": 6, "octa": 8, "eight": 8, "twelve": 12}
 _CHANNEL_BYTES = 8
 _SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?", re.IGNORECASE)

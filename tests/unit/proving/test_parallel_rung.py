@@ -90,6 +90,30 @@ def test_one_slip_with_a_full_cache_that_does_not_come_again_is_no_failure() -> 
     evidence = climbed(Slipping(prompt_set("tiny"), delay_seconds=0.001))
     assert slipped.is_set()
     assert failed(evidence) == []
+    full = next(item for item in evidence.observations if item.probe == "full cache")
+    assert (full.verdict, full.measured["weak"]) == ("passed", 0)
+    assert "7 numbers found, 1 at the second time only, the cache" in full.reason
+
+
+@pytest.mark.parametrize(("missed", "verdict"), [(3, "passed"), (5, "unsupported"), (8, "unsupported")])
+def test_what_is_not_found_alone_either_is_neither_a_failure_nor_found(missed: int, verdict: str) -> None:
+    """A model that is too weak for its context."""
+
+    class Weak(CrowdedEngine):
+        def _message(self, body: dict[str, object]) -> dict[str, object]:
+            message = super()._message(body)
+            if not body.get("ignore_eos"):
+                return message
+            text = str(body["messages"])
+            seen.setdefault(text, len(seen))
+            return {**message, "content": "I cannot."} if seen[text] < missed else message
+
+    seen: dict[str, int] = {}
+    evidence = climbed(Weak(prompt_set("tiny"), delay_seconds=0.001))
+    full = next(item for item in evidence.observations if item.probe == "full cache")
+    assert (full.verdict, full.measured["weak"]) == (verdict, missed)
+    assert f"{8 - missed} numbers found, {missed} not alone either" in full.reason
+    assert failed(evidence) == []
 
 
 def test_a_cache_that_was_not_filled_is_not_called_full() -> None:

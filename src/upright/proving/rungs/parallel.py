@@ -250,14 +250,17 @@ def _with_full_cache(stand: Stand) -> Observation:
         return note(stand, slot, "skipped", "the context holds no long text")
     stand.tell(f"  {len(questions)} texts that fill the context, at once")
     run = ask_together(stand, questions)
-    differing = [answer for answer in run.answers if answer.wrong is not None and _is_right_alone(stand, answer)]
+    wrong = [answer for answer in run.answers if answer.wrong is not None]
+    differing = [answer for answer in wrong if _is_right_alone(stand, answer)]
     sure = [answer for answer in differing if _whose(answer, questions) is not None]
     if differing and not sure:
         again = {answer.question.name for answer in ask_together(stand, questions).answers if answer.wrong is not None}
         sure = [answer for answer in differing if answer.question.name in again]
-    verdict, reason = _judged_full(run, sure, questions)
-    usage = round(run.usage or 0.0, 4)
-    measured = {"requests": len(run.answers), "differing": len(sure), "cache_usage": usage}
+    verdict, reason = _judged_full(run, sure, questions, weak=len(wrong) - len(differing), once=len(differing))
+    measured = {
+        "requests": len(run.answers), "differing": len(sure), "weak": len(wrong) - len(differing),
+        **({} if run.usage is None else {"cache_usage": round(run.usage, 4)}),
+    }  # fmt: skip
     response = {
         "differences": [{"question": seen.question.name, "under load": seen.said[:400]} for seen in sure[:_KEPT]]
     }
@@ -270,21 +273,25 @@ def _is_right_alone(stand: Stand, seen: LoadAnswer) -> bool:
 
 
 def _judged_full(
-    run: FullCacheRun, differing: Sequence[LoadAnswer], questions: Sequence[LoadQuestion]
+    run: FullCacheRun, sure: Sequence[LoadAnswer], questions: Sequence[LoadQuestion], *, weak: int, once: int
 ) -> tuple[Verdict, str]:
+    """`weak`: not right alone either; `once`: right alone, and wrong at the first of two times at once."""
     count, errors = len(run.answers), [answer for answer in run.answers if answer.error is not None]
     at_once = f"{count} texts that fill the context, at once"
-    if differing:
-        why = _whose(differing[0], questions) or differing[0].wrong
-        return "failed", f"{at_once}: {len(differing)} answers are wrong that are right alone; text {why}"
+    if sure:
+        why = _whose(sure[0], questions) or sure[0].wrong
+        return "failed", f"{at_once}: {len(sure)} answers are wrong that are right alone; text {why}"
     if failures := [answer for answer in errors if not answer.refused]:
         return "failed", f"{at_once}: {len(failures)} requests failed: {failures[0].error}"
     if errors:
         return "unsupported", f"{at_once}: {len(errors)} were refused: {errors[0].error}"
+    reason = f"{at_once}: {count - weak - once} numbers found"
+    reason += f", {weak} not alone either" if weak else ""
+    reason += f", {once} at the second time only" if once else ""
+    if 2 * weak > count:
+        return "unsupported", f"{reason}: too few for a verdict"
     if run.usage is None:
-        return "unsupported", "the engine does not say how full its cache is"
-    right = sum(answer.wrong is None for answer in run.answers)
-    reason = f"{at_once}: {right} numbers found" + ("" if right == count else f", {count - right} not alone either")
+        return "unsupported", f"{reason}; the engine does not say how full its cache is"
     if run.usage < FULL:
         return "unsupported", f"{reason}; the cache was filled to {run.usage:.0%} only"
     return "passed", f"{reason}, the cache {run.usage:.0%} full"
