@@ -67,7 +67,7 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     from dataclasses import replace
 
     from upright.requesting.asking import ask, kernel_verdicts
-    from upright.requesting.planned import plan_request
+    from upright.requesting.planned import plan_request, ram_words
     from upright.showing.others_lines import others_lines
     from upright.showing.plan_page import plan_page
 
@@ -95,7 +95,7 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     for sentence in others_lines((model, best.model), planned.request.box):
         note(sentence)
     if unasked:
-        note(RAM_UNKNOWN)
+        note(f"{RAM_UNKNOWN} {ram_words(choice.model)}")
     if best.fits:
         named = model if best.model == choice.model.name else planned.artifact.source
         if wanted["box"] is None:

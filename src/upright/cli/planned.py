@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 LIKELY_RAM = "512GB"
-RAM_UNKNOWN = "system RAM of this box is not specified: with enough of it, experts offloaded to CPU may fit"
+RAM_UNKNOWN = "system RAM of this box is not specified: with enough of it,"
 GOAL = {
     "context": "context_tokens",
     "users": "users",
@@ -185,11 +185,12 @@ def prepared(model: str, **wanted: Any) -> Prepared:
 
 def refuse(output: Output, model: str, made: Prepared) -> None:
     """What stands against the plan, for a verb that was to have its recipe."""
+    from upright.requesting.planned import ram_words
     from upright.showing.pages import objections_page
 
     output.answer(made.plan, lambda console: objections_page(console, made.plan))
     if made.ram_unknown:
-        note(RAM_UNKNOWN)
+        note(f"{RAM_UNKNOWN} {ram_words(made.model)}")
     output.next("plan", model, *given(*WISHES), *(("--ram", LIKELY_RAM) if made.ram_unknown else ()))
     output.no()
 

@@ -23,8 +23,8 @@ from upright.planning.devices import NO_GPU, gpus, same_kind
 from upright.planning.kvcache import cache_shape
 from upright.planning.main_memory import MainMemoryCase, cpu_build, plan_in_main_memory
 from upright.planning.nearest import nearest
-from upright.planning.offering import NO_CACHE_TYPE, engines_for, machines_note, ranks_of
-from upright.planning.ranking import NOT_KNOWN, faithful, order
+from upright.planning.offering import engines_for, machines_note, ranks_of
+from upright.planning.ranking import faithful, order
 from upright.planning.ranks import RankCase, plan_on_ranks
 from upright.planning.rungs import rungs
 from upright.planning.shown import of_placement
@@ -69,7 +69,7 @@ def plan(
 ) -> list[Plan]:
     """Ways to stand this model on this box, best first. A plan that does not fit says why in its objections.
 
-    `choose_from` are other artifacts, taken if the model's own weights are out of reach; `others` are only offered.
+    `choose_from` are other artifacts, taken if the model's own weights do not fit; `others` are only offered.
     Both are looked at only when they are needed. A kernel verdict that says no is an objection of every plan that
     would launch that kernel. `measured` are earlier starts: those of this box, engine and version replace overheads.
     """
@@ -175,7 +175,7 @@ class _Search:
     def ranked(self, model: Model, goal: Goal, choose_from: Iterable[Model]) -> tuple[list[Plan], dict[str, Model]]:
         """Best first, and the artifacts that were looked at, by name."""
         artifacts, plans = [model], self.ways(model, goal)
-        if not any(_within_reach(way) for way in plans):
+        if not any(way.fits for way in plans):
             artifacts += choose_from
             plans += [way for other in artifacts[1:] if faithful(other) for way in self.ways(other, goal)]
         known = {artifact.name: artifact for artifact in artifacts}
@@ -382,14 +382,6 @@ def _too_slow(done: Plan) -> Plan:
 
 def _objecting(done: Plan, objections: Sequence[Objection]) -> Plan:
     return done.model_copy(update={"objections": (*objections, *done.objections)}) if objections else done
-
-
-def _within_reach(plan: Plan) -> bool:
-    """Whether the weights themselves fit: then settings are the question, not another artifact."""
-    return plan.kv.capacity_tokens > 0 and not any(
-        objection.code in ("wrong-format", "no-gpu", "no-kernels", NO_CACHE_TYPE, "ik-only-types", NOT_KNOWN)
-        for objection in plan.objections
-    )
 
 
 def _version_of(image: str | None, box: Box, engine: str) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from upright import catalog
 from upright.planning.artifacts import ArtifactChoice
+from upright.planning.constrained import FORBIDDEN
 from upright.planning.offering import NO_CACHE_TYPE
 from upright.planning.ranking import NATIVE_BITS, expert_bits
 from upright.records.model import Model
@@ -17,6 +18,8 @@ _NOT_NATIVE = {
     "no-kernels": "are for engines without kernels here",
     "no-gpu": "are for engines that need a GPU",
     NO_CACHE_TYPE: "are for engines without such a cache type",
+    "too-slow": "are too slow",
+    FORBIDDEN: "cannot be run like this",
 }
 
 
@@ -30,9 +33,10 @@ def choice_words(plans: Sequence[Plan], choice: ArtifactChoice) -> str | None:
     artifacts = tuple(choice.choose_from)
     chosen = next(artifact for artifact in artifacts if artifact.name == best.model)
     bits = expert_bits(chosen)
+    weight = "an expert weight" if chosen.architecture.experts else "a weight"
     kept = "as good as the native ones" if bits >= NATIVE_BITS else "a little is lost"
     sentence = (
-        f"{chosen.name} ({size(chosen.tensor_bytes)}, {bits:.1f} bits an expert weight, {kept}): "
+        f"{chosen.name} ({size(chosen.tensor_bytes)}, {bits:.1f} bits {weight}, {kept}): "
         f"the native weights ({size(native.tensor_bytes)}) {_why_not_native(plans, native)}."
     )
     smaller = _smaller(plans, artifacts, chosen)
@@ -48,7 +52,10 @@ def choice_words(plans: Sequence[Plan], choice: ArtifactChoice) -> str | None:
 def _why_not_native(plans: Sequence[Plan], native: Model) -> str:
     """What is not short of memory is not said to be too large."""
     objections = [objection for plan in plans if plan.model == native.name for objection in plan.objections]
-    if not objections or any(objection.short_bytes for objection in objections):
+    short = {objection.code for objection in objections if objection.short_bytes}
+    if short == {"pool-too-small"}:
+        return "leave too little room for such a KV cache"
+    if not objections or short:
         return "do not fit"
     return _NOT_NATIVE.get(objections[0].code, "do not fit")
 

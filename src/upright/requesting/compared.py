@@ -13,9 +13,9 @@ from upright.records.compared_plans import Comparison
 from upright.records.model import Model
 from upright.records.plan import Goal
 from upright.requesting.library import box_record, chosen, goal_with
-from upright.requesting.planned import PlanRequest, plan_request
+from upright.requesting.planned import PlanRequest, plan_request, ram_words
 
-_RAM_OPEN = "its system RAM is not specified, and with enough of it experts offloaded to CPU may fit: --ram"
+_RAM_OPEN = "its system RAM is not specified, and with enough of it"
 
 
 def compare(
@@ -44,7 +44,8 @@ def compare_requests(requests: Sequence[PlanRequest], prices: Sequence[Prices]) 
         planned = plan_request(request)
         compared = column(planned.best, planned.artifact, _native(request.choice), request.box, price)
         if compared.why_not and planned.ram_unknown:
-            compared = compared.model_copy(update={"why_not": f"{compared.why_not}; {_RAM_OPEN}"})
+            why_not = f"{compared.why_not}; {_RAM_OPEN} {ram_words(planned.artifact)}: --ram"
+            compared = compared.model_copy(update={"why_not": why_not})
         columns.append(compared)
     goal = requests[0].goal.model_copy(update={"engine": None})
     cases = [(request.choice.model.source, request.box.name, request.goal.engine) for request in requests]

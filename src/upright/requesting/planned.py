@@ -15,6 +15,7 @@ from upright.planning import plan
 from upright.planning.artifacts import ArtifactChoice as ArtifactChoice
 from upright.planning.artifacts import own_type, smaller
 from upright.planning.constrained import FORBIDDEN
+from upright.planning.devices import NOT_SPECIFIED
 from upright.planning.host_tier import TOO_LARGE, TOO_SMALL, with_host_cache
 from upright.planning.nearest import ARTIFACT_WISHES, RANK_WISHES
 from upright.planning.offering import NO_CACHE_TYPE, ranks_of
@@ -78,9 +79,10 @@ class PlannedRequest:
     @property
     def ram_unknown(self) -> bool:
         """Whether it does not fit the GPUs alone, nothing else is offered for this box, and its system RAM is open."""
-        too_large = any(
-            objection.code in ("weights-too-large", "ram-not-specified") for objection in self.best.objections
-        )
+        codes = {objection.code for objection in self.best.objections}
+        # Beside GPUs only experts are put into system RAM; what needs it in any case says so itself.
+        experts = self.request.choice.model.architecture.experts is not None
+        too_large = NOT_SPECIFIED in codes or (experts and "weights-too-large" in codes)
         if not too_large or self.request.box.memory_bytes.value is not None or not _takes_ram(self.request.goal):
             return False
         offers = self.offers()
@@ -116,6 +118,11 @@ class PlannedRequest:
             return False
         offers = self.offers()
         return not offers or offers[0].options[:1] == ("--min-speed",)
+
+
+def ram_words(model: Model) -> str:
+    """What system RAM that nobody gave may change."""
+    return "experts offloaded to CPU may fit" if model.architecture.experts else "this model may fit"
 
 
 def _takes_ram(goal: Goal) -> bool:

@@ -251,8 +251,8 @@ def _instead(
     by_a_setting = all(objection.code in (FORBIDDEN, TOO_SMALL, TOO_LARGE) for objection in plan.objections)
     if not others and (plan.fits or plan.nearest or by_a_setting):
         return
-    short = any(objection.short_bytes for objection in plan.objections)
-    if short and all(artifact.format != "gguf" for artifact in (chosen.model, *chosen.choose_from, *chosen.others)):
+    movable = chosen.model.architecture.experts and any(objection.short_bytes for objection in plan.objections)
+    if movable and all(artifact.format != "gguf" for artifact in (chosen.model, *chosen.choose_from, *chosen.others)):
         advice = "Experts of a GGUF can be offloaded to CPU, and the catalogue has no GGUF of this model: "
         if known_to_serve("gguf", architecture := chosen.model.architecture.name):
             advice += "name one, as OWNER/REPO:QUANT, or plan a type, as MODEL:Q4_K_M."
