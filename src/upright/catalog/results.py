@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from upright import catalog
 from upright.catalog.loader import files
+from upright.catalog.rows.hardware import GpuRow
 
-GPU_NAMES = {
-    "RTX PRO 6000 Blackwell": "rtx-pro-6000-server",
-    "H200": "h200-sxm",
-    "B200": "b200-sxm",
-    "B300": "b300-sxm",
-}
-"""What authors write, where it is no name of a row."""
+_EDITION_UNSAID = {"RTX PRO 6000 Blackwell": "rtx-pro-6000-server"}
+"""What authors write of a card that is sold in several editions."""
+
+
+def gpu_named(name: str) -> GpuRow | None:
+    """The row of a GPU as its author writes it; None for a run without one, and where no row is that GPU."""
+    row = catalog.find("gpus", _EDITION_UNSAID.get(name, name))
+    return row if isinstance(row, GpuRow) else None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import cache
 
 from upright import catalog
 from upright.catalog.model_records import row_of
-from upright.catalog.results import GPU_NAMES, Published, published
+from upright.catalog.results import Published, gpu_named, published
 from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.model import ModelRow
 from upright.engines import knowledge
@@ -51,8 +51,8 @@ def _results(row: ModelRow, box: Box) -> Iterator[Published]:
     @cache
     def same(name: str) -> bool:
         """Of one silicon: server, workstation and Max-Q editions are one class."""
-        other = catalog.find("gpus", GPU_NAMES.get(name, name))
-        return isinstance(other, GpuRow) and _class(other) == _class(own)
+        other = gpu_named(name)
+        return other is not None and _class(other) == _class(own)
 
     yield from published(lower, same, len(box.gpus))
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from upright import catalog
-from upright.catalog.nearness import bare
+from upright.catalog.results import gpu_named
 from upright.catalog.rows.model import ModelRow
 from upright.catalog.rows.words import MeasurementRow
 from upright.records.box import Box
@@ -35,11 +35,10 @@ def _on_such(box: Box) -> Iterator[MeasurementRow]:
             yield run
 
 
-def _family(name: str) -> str:
+def _family(name: str) -> str | None:
     """`RTX PRO 6000 Blackwell`, `rtx-pro-6000-server` -> rtx-pro-6000."""
-    row = catalog.find("gpus", name)
-    family = row.id if row is not None else bare(name).replace(" ", "-").removesuffix("-blackwell")
-    return _EDITION.sub("", family)
+    row = gpu_named(name)
+    return _EDITION.sub("", row.id) if row else None
 
 
 def _is_of(run: MeasurementRow, row: ModelRow) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from upright import catalog
-from upright.catalog.results import GPU_NAMES
+from upright.catalog.results import gpu_named
 from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.speed import Kernels, SpeedRow, Wires
 from upright.catalog.rows.words import MeasurementRow
@@ -114,10 +114,8 @@ def engine_of(row: MeasurementRow) -> str:
 
 def gpu_of(row: MeasurementRow) -> str | None:
     """The catalogue's id of the GPU; None for a run without one."""
-    if row.gpu == "none":
-        return None
-    known = catalog.rows("gpus")
-    return row.gpu if row.gpu in known else GPU_NAMES.get(row.gpu)
+    gpu = gpu_named(row.gpu)
+    return gpu.id if gpu else None
 
 
 def publisher(row: MeasurementRow) -> str:
