@@ -84,7 +84,7 @@ def _left_out(run: MeasurementRow) -> Iterator[str]:
 
 
 def test_a_guides_figures_come_with_the_settings_of_its_command() -> None:
-    """lambda.ai's command has --tensor-parallel-size 8, --kv-cache-dtype fp8, --no-enable-prefix-caching and a draft."""
+    """lambda.ai's command has --tensor-parallel-size 8, --kv-cache-dtype fp8, no prefix caching and a draft."""
     run = next(run for run in RUNS if run.id == "m311")
     assert (run.parallelism, run.speculation, run.kv_dtype) == ("TP8", "EAGLE3 k=3", "fp8")
     assert "--no-enable-prefix-caching" in (run.flags or "")
