@@ -24,6 +24,7 @@ from upright.records.plan import Goal
 from upright.requesting.asking import NamedBox, artifacts_of, box_named
 from upright.requesting.compared import compare_requests
 from upright.requesting.planned import PlanRequest, plan_request
+from upright.requesting.sizes import planned_ways
 
 GPUS = (
     "rtx-3090", "rtx-4090", "rtx-5090", "rtx-3060", "rtx-2080", "rtx-pro-6000-server", "rtx-6000-ada", "l40s",
@@ -98,6 +99,14 @@ def test_plan_render_and_compare_take_the_same_build(model: str, box: str, build
     rendered = CliRunner().invoke(cli, ["render", model, "--box", box])
     assert rendered.exit_code == 0, rendered.output
     assert planned.artifact.source in rendered.output
+
+
+@pytest.mark.parametrize(("model", "box"), [
+    ("gpt-oss-20b", "1x-rtx-5090"), ("qwen3-coder-30b-a3b", "2x-rtx-5090"), ("kimi-k2.6", "8x-rtx-pro-6000-server"),
+])  # fmt: skip
+def test_a_size_is_of_one_build_whatever_the_load(model: str, box: str) -> None:
+    request = PlanRequest(artifacts_of(model), box_named(NamedBox(box)))
+    assert {way.model for way in planned_ways(request)} == {plan_request(request).best.model}
 
 
 SMALL = ("1x-rtx-2080", "2x-rtx-3060", "1x-rtx-5090", "cpu")

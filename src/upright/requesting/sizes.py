@@ -12,7 +12,7 @@ from upright.engines import slotted
 from upright.errors import UprightError, UsageError
 from upright.records.plan import Parallel, Use
 from upright.records.sizing import Sizing
-from upright.requesting.planned import PlanRequest, plan_request
+from upright.requesting.planned import ArtifactChoice, PlanRequest, plan_request
 from upright.sizing.answer import OnTrial, ServingBox, best_way, sizing
 from upright.sizing.capacity import ServiceDemand, ServicePromise, trial
 from upright.sizing.habits import figures_of, usage_of
@@ -102,6 +102,8 @@ def planned_ways(request: PlanRequest, *, streams: int | None = None, as_it_is: 
 
     For `streams` at once only, where they are given; `as_it_is` for those of the goal only.
     """
+    # One build, whatever the load: another one that fits more is a way of its own, and has to be asked for.
+    request = replace(request, choice=ArtifactChoice(plan_request(request).artifact))
     if request.goal.context_tokens is None:
         request = _with_the_uses_context(request)
     tried = AT_ONCE if streams is None and not as_it_is else (streams or request.goal.users,)
