@@ -43,7 +43,13 @@ _SECRETS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 _HOMES = re.compile(r"(?<=/home/)[^/\s\"':,]+|(?<=/Users/)[^/\s\"':,]+")
 _MAIL = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b")
-_IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
+_COLOUR = r"(?:\x1b\[[\d;]*m)?"
+_CLOCK = (
+    r"(?:^|(?<=\dm)|(?<=\| )|(?<=\]: )|(?<=Z ))"
+    rf"\d{{1,3}}\.\d\d\.\d{{3}}\.\d{{3}}{_COLOUR} {_COLOUR}[IWED] "
+)
+"""How a line of llama.cpp begins: minutes, seconds, milliseconds and microseconds, then its level (common/log.cpp)."""
+_IPV4 = re.compile(rf"(?<![\d.])(?!{_CLOCK})(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?![\d.])", re.MULTILINE)
 _IPV6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{1,4}:[0-9a-fA-F:]{2,36}+(?![\w:.])")
 
 

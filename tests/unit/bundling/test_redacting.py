@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from upright.bundling.redacting import KnownIdentities, Redactor
 
@@ -79,3 +83,30 @@ def test_data_with_its_names() -> None:
 
 def test_what_it_knows_is_not_in_its_own_words() -> None:
     assert "correct-horse" not in repr(KNOWN)
+
+
+CLOCKS = st.integers(0, 10**10).map(
+    lambda us: f"{us // 60_000_000}.{us // 1_000_000 % 60:02}.{us // 1000 % 1000:03}.{us % 1000:03}"
+)
+"""Minutes, seconds, milliseconds and microseconds as llama.cpp prints them (common/log.cpp)."""
+
+
+@given(
+    clock=CLOCKS | st.just("1.23.145.211"),
+    before=st.sampled_from(["", "\n", "first line\n", "\x1b[34m", "llama-1  | ", "Nov 18 12:00:00 host llama[12]: "]),
+    level=st.sampled_from(["I ", "W ", "E ", "D ", "\x1b[32mI \x1b[0m"]),
+    address=st.ip_addresses(v=4).filter(lambda address: address.is_global),
+)
+def test_llama_cpps_clock_is_no_address_and_an_address_beside_it_is_one(
+    clock: str, before: str, level: str, address: ipaddress.IPv4Address
+) -> None:
+    ended = "\x1b[0m " if "\x1b" in before else " "
+    log = f"{before}{clock}{ended}{level}srv  log_server_r: done request: GET /health {{}} 200"
+    assert Redactor(KNOWN).text(log.format(address)) == log.format("[address]")
+
+
+@given(address=st.ip_addresses(v=4).filter(lambda address: address.is_global) | st.just("8.34.208.117"))
+def test_an_address_that_is_no_clock_goes_wherever_it_stands(address: object) -> None:
+    texts = "{} - - [18/Nov/2026] GET /", "from {} I got no answer", "{}", "at {}:8000", "{} INFO ready", "{} I"
+    for text in texts:
+        assert Redactor(KNOWN).text(text.format(address)) == text.format("[address]")
