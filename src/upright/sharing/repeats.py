@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -155,12 +155,21 @@ def _why_not(claim: Opened, repeat: Opened, counted: _Counted) -> Iterator[str]:
 
 
 def _cell(shape: str, metric: str, claimed: list[float], again: list[float]) -> ComparedCell:
-    ratio = unpaired(claimed, again)
+    there, here = sum(claimed) / len(claimed), sum(again) / len(again)
+    ratio = _centred(unpaired(claimed, again), here / there)
     verdict, reason = _verdict(ratio)
     return ComparedCell(
-        shape=shape, metric=metric, unit=METRIC[metric].unit, claimed=sum(claimed) / len(claimed),
-        repeated=sum(again) / len(again), factor=ratio.factor, verdict=verdict, reason=reason,
+        shape=shape, metric=metric, unit=METRIC[metric].unit, claimed=there, repeated=here, factor=ratio.factor,
+        verdict=verdict, reason=reason,
     )  # fmt: skip
+
+
+def _centred(ratio: Ratio, factor: float) -> Ratio:
+    """Its interval, as wide, around the ratio of the means that are shown: its own is the geometric means'."""
+    if ratio.low is None or ratio.high is None:
+        return replace(ratio, factor=factor)
+    moved = factor / ratio.factor
+    return replace(ratio, factor=factor, low=ratio.low * moved, high=ratio.high * moved)
 
 
 def _verdict(ratio: Ratio) -> tuple[AgreementVerdict, str]:

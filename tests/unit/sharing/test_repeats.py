@@ -7,10 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.sharing.tampering import Tree, cells, claim_again, copied, encoded, figures_again, seal
+from upright.records.benchmark import Benchmark
 from upright.sharing.checks import Verification
 from upright.sharing.opening import open_bundle
+from upright.sharing.repeats import compared
 from upright.sharing.signing import BUNDLES, fingerprints, sign
 from upright.sharing.statement import identity_of
 
@@ -104,3 +108,44 @@ def test_a_copy_of_a_repeat_is_none(claim: Path, keys: Path, tmp_path: Path) -> 
     verification = judged(claim, keys, first, again)
     assert (verification.level, verification.unverified_signers) == ("consistent", 1)
     assert "a copy" in verification.checks[-1].reason
+
+
+FIGURES = st.lists(st.floats(0.5, 500), min_size=1, max_size=4)
+
+
+def measured(claim: Path, figures: list[float]) -> tuple[Benchmark, ...]:
+    """The claim's benchmark with one shape, and as many repeats of it as there are figures."""
+    benchmark = open_bundle(claim).benchmarks[0]
+    first = next(cell for cell in benchmark.cells if not cell.marks and cell.output_tokens_per_second)
+    repeats = [
+        first.model_copy(update={"output_tokens_per_second": figure, "repeat": at})
+        for at, figure in enumerate(figures, 1)
+    ]
+    return (benchmark.model_copy(update={"cells": tuple(repeats)}),)
+
+
+@pytest.fixture(scope="module")
+def known_claim(tmp_path_factory: pytest.TempPathFactory, keys: Path) -> Path:
+    return placed(tmp_path_factory.mktemp("claim"), "claim", copied(), keys / "author")
+
+
+@given(there=FIGURES, here=FIGURES)
+def test_the_ratio_is_the_one_of_the_two_figures_that_are_printed(
+    known_claim: Path, there: list[float], here: list[float]
+) -> None:
+    cell = next(
+        cell for cell in compared(measured(known_claim, there), measured(known_claim, here)) if cell.metric == "output"
+    )
+    assert cell.factor == pytest.approx(cell.repeated / cell.claimed)
+    assert cell.reason.startswith(f"{cell.factor:.2f} times")
+    if len(there) > 1 and len(here) > 1:
+        low, high = map(float, cell.reason.partition("(")[2].partition(")")[0].split(" to "))
+        assert low - 0.01 <= cell.factor <= high + 0.01
+    if there == here:
+        assert (cell.factor, cell.verdict) == (1, "agrees")
+
+
+def test_noise_around_the_same_mean_is_no_difference(known_claim: Path) -> None:
+    cells = compared(measured(known_claim, [5, 35]), measured(known_claim, [20, 20]))
+    cell = next(cell for cell in cells if cell.metric == "output")
+    assert (cell.claimed, cell.repeated, cell.factor, cell.verdict) == (20, 20, 1, "agrees")
