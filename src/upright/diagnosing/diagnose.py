@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,8 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     hits = without_context(seen, hits) if around.stood is None and _stood(seen) is None else hits
     hits += _machine_hits(around.machine)
     hits += _ended(around, rows) if not any(map(_is_failure, hits)) else []
-    hits += _hang(seen, rows, around)
+    ending = _ending(seen, rows, around)
+    hits += [ending] if ending is not None and _hangs(ending, seen, around) else []
     hits.sort(key=lambda hit: _order(hit, around))
     cause = hits[0] if hits and _is_failure(hits[0]) else None
     failed = cause is not None or bool(around.failed) or seen.dying is not None or bool(_unanswered(seen))
@@ -99,7 +101,12 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
         log_lines=seen.lines,
         log_bytes=seen.bytes,
         starts=seen.starts,
-        notes=(*around.notes, *_left_out(hits, engine, around.recipe), *_not_looked_at(seen)),
+        notes=(
+            *around.notes,
+            *_left_out(hits, engine, around.recipe),
+            *_not_looked_at(seen),
+            *(_may_hang(ending) if not failed and around.silent_seconds is None else ()),
+        ),
     )
 
 
@@ -148,25 +155,40 @@ def _ended(around: Around, rows: Sequence[FailureRow]) -> list[Hit]:
     return [Hit(row, ended, {}, 1) for row in rows if row.where == "log" and row.matches(ended.text)][:1]
 
 
-def _hang(seen: Scan, rows: Sequence[FailureRow], around: Around) -> list[Hit]:
-    """The log ends with lines that are normal while something follows them, and nothing has followed."""
+def _ending(seen: Scan, rows: Sequence[FailureRow], around: Around) -> Hit | None:
+    """The lines at the log's end, if they are normal while something follows them."""
     if (around.failed and not around.hung) or around.exit_code is not None or seen.dying is not None or not seen.tail:
-        return []
+        return None
     hangs = [row for row in rows if row.severity == "hang"]
     last: Hit | None = None
     for back, text in enumerate(reversed(seen.tail)):
-        row = next((hang for hang in hangs if hang.matches(text)), None)
+        row = next((hang for hang in hangs if hang.id in seen.hits and hang.matches(text)), None)
         if row is None or (last is not None and row is not last.row):
             break
         known = seen.hits[row.id]
         last = Hit(row, known.first.model_copy(update={"number": seen.lines - back, "text": text}), {}, back + 1)
         last.ranks = known.ranks
-    if last is None or last.row.silence_seconds is None:
-        return []
+    return last
+
+
+def _hangs(last: Hit, seen: Scan, around: Around) -> bool:
+    """Whether nothing has followed for long. A text that ends is no silence, unless its last lines tell of one."""
     if last.row.repeats is not None:
-        return [last] if _said_again(seen.tail) >= last.row.repeats else []
+        return _said_again(seen.tail) >= last.row.repeats
     silent = around.silent_seconds
-    return [last] if silent is None or silent >= last.row.silence_seconds else []
+    if silent is None:
+        told: Counter[str] = Counter()  # by process: several may have waited at the same time
+        for text in seen.tail[-last.count :]:
+            match, process = last.row.match(text), (lines.rank_of(text) or "").partition(" ")[0]
+            told[process] += int(match.groupdict().get("seconds") or 0) if match else 0
+        silent = max(told.values(), default=0)
+    return silent >= (last.row.silence_seconds or 0)
+
+
+def _may_hang(last: Hit | None) -> Iterator[str]:
+    if last is not None and last.row.repeats is None:
+        seconds, row = last.row.silence_seconds, last.row
+        yield f"its last line is a normal one; if nothing has followed it for {seconds} s, it is {row.id}: {row.title}"
 
 
 def _said_again(tail: Sequence[str]) -> int:

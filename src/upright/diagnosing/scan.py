@@ -36,6 +36,8 @@ _STEPS_AT_FIRST = 12_000_000
 _STEPS_A_BYTE, _STEPS_A_LINE, _STEPS_A_SENTENCE, _STEPS_A_NEEDLE = 3, 4, 60, 40
 _STEPS_A_LOOK, _STEPS_A_PATTERN = 3000, 1000
 _NEEDLES_A_STEP = 20
+_OUTLASTING = ("information", "slow", "hang", "corruption")
+"""What may still be true of an engine that is ready."""
 _DIGITS = b"0123456789"
 _NUMBERS_MATTER = re.compile(
     rb"\bXid\b|[Ee]rr(?:or|no)\b|[Ee]xit|[Ss]ignal|[Ss]tatus|\b[Cc]ode\b|returncode|[Cc]apability|\bsm_?\d|\bSM ?\d"
@@ -230,9 +232,9 @@ class _Reader:
                     note(Meaning((row,), frozenset(), complains=False), text, place + 1, seen)
 
     def _of_the_last_start(self, texts: list[str]) -> list[str]:
-        """What an earlier life said is left blank: places stay."""
-        starts = [pattern for means, pattern in self.marks if means == "start"]
-        last = max((at for at, text in enumerate(texts) if any(start.search(text) for start in starts)), default=0)
+        """What an earlier life said, or this one before it was ready, is left blank: places stay."""
+        begins = [pattern for means, pattern in self.marks if means in ("start", "ready")]
+        last = max((at for at, text in enumerate(texts) if any(begin.search(text) for begin in begins)), default=0)
         return [""] * last + texts[last:]
 
     def _worth_a_look(self, texts: list[str]) -> dict[int, set[int]]:
@@ -258,9 +260,9 @@ def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
         seen.hits, seen.errors, seen.dying, seen.ready, seen.ending = {}, [], None, False, False
         seen.beside, seen.places = set(), {}
         seen.starts += 1
-    if "ready" in meaning.marks:  # what kills a start did not kill this one
-        seen.errors, seen.dying, seen.ready = [], None, True
-        seen.hits = {code: hit for code, hit in seen.hits.items() if hit.row.severity not in ("fatal", "symptom")}
+    if "ready" in meaning.marks:  # whatever was said before, it did not end this start
+        seen.errors, seen.dying, seen.ready, seen.ending = [], None, True, False
+        seen.hits = {code: hit for code, hit in seen.hits.items() if hit.row.severity in _OUTLASTING}
     seen.beside |= meaning.beside
     seen.ending = seen.ending or "shutdown" in meaning.marks
     if seen.ending:  # what falls while it is taken down on request was not the cause of anything

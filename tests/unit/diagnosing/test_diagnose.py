@@ -183,7 +183,7 @@ def test_a_killed_engine_is_told_by_the_kernel():
 def test_silence_after_a_normal_line_is_a_hang_only_when_it_lasts():
     last = "(Worker_TP0 pid=1) INFO 05-15 03:31:20 [pynccl.py:113] vLLM is using nccl==2.30.3"
     other = last.replace("TP0", "TP1")
-    assert told(*vllm(50), "x", last, other).code == "vllm-nccl-version-then-silence"
+    assert told(*vllm(50), "x", last, other).failed is False, "nobody knows what came after an excerpt"
     assert told("x", last, other, around=Around(silent_seconds=30)).failed is False
     assert told("x", last, other, around=Around(silent_seconds=500)).code == "vllm-nccl-version-then-silence"
     assert told(last, "INFO 05-15 03:31:22 [x.py:1] Loading model weights took 14 GB").failed is False

@@ -17,8 +17,9 @@ class Mark(NamedTuple):
     pattern: str
 
 
-READY = (r"Application startup complete", r"listening on http://")
-"""What servers print when they stand, whatever engine they belong to: uvicorn, and llama.cpp's."""
+READY = (r"(?<!\d\] INFO:     )Application startup complete", r"listening on (?:https?|unix)://")
+"""What servers print when they stand, whatever engine they belong to: uvicorn, and llama.cpp's. SGLang's uvicorn, whose
+lines begin with the time, stands before the engine has warmed up."""
 
 
 class RequestTiming(NamedTuple):

@@ -72,12 +72,12 @@ LOG = Log(
     family_shape=r"\bLoading safetensors checkpoint shards: ",
     marks=(
         Mark("start", r"server_args=ServerArgs\("),
-        Mark("ready", r"server fired up and ready to roll"),
+        Mark("ready", r"server is fired up and ready to roll"),
         Mark("shutdown", r"SIGTERM received"),
-        Mark("death", r"Received sigquit from a child"),
+        Mark("death", r"Received sigquit from a child|SIGQUIT received\."),
     ),
     serves=r"\] (?:Decode|Prefill) batch[.,]",
-    echo=r"Received sigquit from a child",
+    echo=r"Received sigquit from a child|SIGQUIT received\.",
     bars=(
         (r"\b[Ll]oading (?:\w+ )*(?:checkpoint )?shards:", "weights"),
         (r"\bCapturing (?:batches|num tokens)", "graphs"),

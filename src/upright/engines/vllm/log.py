@@ -84,6 +84,7 @@ LOG = Log(
     family_shape=r"\bLoading safetensors checkpoint shards: ",
     marks=(
         Mark("start", r"█  version \S"),  # its banner, since 0.18
+        Mark("ready", r"Starting vLLM (?:API )?server (?:\d+ )?on \w+:"),  # whatever --uvicorn-log-level is
         # Guard: a vLLM that is asked to stop ends with a traceback of EngineDeadError (0.32.0, core_client.py).
         Mark("shutdown", r"received signal=SIGTERM|shutdown triggered"),
         Mark("death", r"Engine core initialization failed|EngineDeadError"),
