@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -15,16 +15,23 @@ from tests.conftest import ROOT
 from upright.cli.main import VERBS
 
 SOURCE = ROOT / "src/upright"
-FILES = sorted((*SOURCE.rglob("*.py"), *(SOURCE / "catalog").rglob("*.yaml")))
-PROSE = "binds|did|does|home|reads|wrote"
-"""What a sentence about ourselves goes on with."""
-NAMED = re.compile(rf"\bupright (?!(?:{PROSE})\b)([a-z]+(?:-[a-z]+)*)(?: ([a-z]+))?((?:(?!upright)[^\n;,`'\"()])*)")
+TEXTS = (".yaml", ".md", ".html", ".txt", ".toml")
+FILES = sorted(
+    path
+    for path in (*SOURCE.rglob("*"), *(ROOT / "docs").rglob("*"), *ROOT.glob("*.md"))
+    if path.suffix in (".py", *TEXTS) and path.name != "CHANGELOG.md"  # which names what was once
+)
+PROSE = "binds|did|does|home|import|reads|wrote"
+"""What a sentence about ourselves, or a line of Python, goes on with."""
+NAMED = re.compile(
+    rf"(?<!inet )\bupright (?!(?:{PROSE})\b)([a-z]+(?:-[a-z]+)*)(?: ([a-z]+))?((?:(?!upright)[^\n;,`'\"()])*)"
+)
 """A verb, the word after it, and the rest of what might be the command."""
 
 
 def texts(path: Path) -> Iterator[str]:
     """What a file says to people: a string, or a formatted one with its fields as X."""
-    if path.suffix == ".yaml":
+    if path.suffix in TEXTS:
         yield path.read_text()
         return
     tree = ast.parse(path.read_text())
@@ -50,12 +57,25 @@ def wrong(text: str) -> Iterator[str]:
             continue
         if verb == "explain":
             continue  # takes any words
-        options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-        if not isinstance(command, click.Group) and set(re.findall(r"(?<=\s)--[a-z-]+", rest)) - options - {"--help"}:
+        options = {
+            option: parameter for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        if not isinstance(command, click.Group) and set(_asked(rest, options)) - set(options) - {"--help"}:
             yield found[0]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def _asked(rest: str, options: Mapping[str, click.Parameter]) -> Iterator[str]:
+    """The options of a command; what an option is given may look like one (`--flag --threads=1`)."""
+    words = iter(re.findall(r"(?<=\s)\S+", rest))
+    for word in words:
+        if match := re.match(r"--[a-z-]+", word):
+            yield match[0]
+            given = options.get(match[0])
+            if isinstance(given, click.Option) and not (given.is_flag or "=" in word):
+                next(words, None)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_that_are_named_are_there(path: Path):
     assert [each for text in texts(path) for each in wrong(text)] == []
 
@@ -63,3 +83,12 @@ def test_commands_that_are_named_are_there(path: Path):
 def test_a_command_that_is_not_there_is_found():
     said = "upright catalog models, then upright plan X --nowhere; upright plan X --box Y or upright wait"
     assert len(list(wrong(said))) == 3
+    assert list(wrong("upright replay X --flag --threads=1")) == []
+    assert list(wrong("upright replay X --threads=1"))
+
+
+@pytest.mark.parametrize(
+    "path", [SOURCE / "engines/vllm/constraints.yaml", ROOT / "docs/refusals.md", ROOT / "README.md"]
+)
+def test_every_place_that_speaks_to_people_is_looked_at(path: Path):
+    assert path in FILES

@@ -156,7 +156,7 @@ EXAMPLES = {
         page=(
             "DCP 8 costs 3% of decode",
             "constraints/vllm-dcp-kimi-drift",
-            "upright prove --rung context",
+            "upright prove --only context",
             "published",
         ),
         plan={"fits": True, "parallel.decode_context": 8},

@@ -16,6 +16,7 @@ from upright.catalog.recorded_flags import recorded_versions
 from upright.catalog.rows.hardware import GpuRow
 from upright.engines import engine_named
 from upright.engines.dialects import never_thinks
+from upright.engines.facets.spread import Ranks
 from upright.records.box import Box
 from upright.records.model import (
     Attention,
@@ -76,7 +77,7 @@ def of_plan(
     memory_fraction: float | None = None,
     draft: bool = False,
 ) -> Situation:
-    """What a plan decides; backends and parsers are chosen later, by the engine's flags."""
+    """What a plan decides; parsers and most backends are chosen later, by the engine's flags."""
     settings: dict[str, Scalar] = {
         "tensor": parallel.tensor,
         "pipeline": parallel.pipeline,
@@ -89,6 +90,9 @@ def of_plan(
     }
     if memory_fraction is not None:
         settings["memory_fraction"] = memory_fraction
+    spread = engine_named(engine).spread
+    if isinstance(spread, Ranks) and parallel.decode_context > 1 and "dense-mla" in about.attention:
+        settings["backend"] = spread.sharing.latent_backend
     return Situation(engine, _release(engine, version), about, settings)
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from upright.engines import ENGINES
 from upright.planning.answer import rounded_down
 from upright.planning.fraction import OPTION, share_of
 from upright.planning.offering import shares_cache
@@ -21,6 +22,7 @@ from upright.units import memory, size, tokens
 Planner = Callable[[Model, Goal], Plan]
 MOST = 5
 _STEP_TOKENS = 1024
+_IN_BF16 = "--kv-dtype bf16"
 SMALL_CONTEXT_TOKENS = 8_192
 GPU_COUNTS = (2, 4, 8, 16)
 RANK_WISHES = ("tensor_parallel", "pipeline_parallel", "decode_context_parallel")
@@ -101,13 +103,14 @@ def _corrections(plan: Plan) -> Iterator[_Change]:
     if codes & {"dcp-not-divisor", "no-dcp"}:
         free = goal.model_copy(update={"decode_context_parallel": None, "tensor_parallel": plan.parallel.tensor})
         yield _Change("a cache that as many ranks share as can", free, ())
-    if "cache-not-supported" in codes:
+    if "cache-not-supported" in codes or any(no.remedy == _IN_BF16 for no in plan.objections):
         bf16 = goal.model_copy(update={"kv_dtype": "bf16"})
-        yield _Change("a cache in bf16", bf16, ("--kv-dtype", "bf16"))
-        for image in fp8_images(plan.engine)[-1:]:
-            patched = goal.model_copy(update={"image": image})
-            options = ("--kv-dtype", goal.kv_dtype or "fp8", "--image", image)
-            yield _Change("the fp8 cache with a community image", patched, options)
+        yield _Change("a cache in bf16", bf16, tuple(_IN_BF16.split()))
+        for engine, image in ((name, image) for name in ENGINES for image in fp8_images(name)[-1:]):
+            patched = goal.model_copy(update={"image": image, "engine": engine})
+            named = ("--engine", engine) if goal.engine not in (None, engine) else ()
+            options = (*named, "--kv-dtype", goal.kv_dtype or "fp8", "--image", image)
+            yield _Change(f"the fp8 cache with a community image, --image {image}", patched, options)
     if "no-ranks" in codes:
         yield _Change("whole layers on devices", goal.model_copy(update=dict.fromkeys(RANK_WISHES)), ())
 

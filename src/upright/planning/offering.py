@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from upright import catalog
 from upright.catalog import recorded_architectures
 from upright.catalog.rows.hardware import GpuRow
+from upright.catalog.versions import inside
 from upright.engines import ENGINES, engine_named
 from upright.engines.facets.spread import Layers, Ranks
 from upright.planning.devices import gpus
@@ -87,7 +88,7 @@ def engines_for(model: Model, goal: Goal, box: Box) -> Iterator[tuple[str, Objec
     )
     there = [engine for engine in asked if runs_on(engine, box)]
     for engine in there:
-        yield engine, _against(engine, goal) or _no_cache_type(engine, goal, model)
+        yield engine, _against(engine, goal) or _no_cache_type(engine, goal, model) or _other_silicon(goal, box)
     if asked and not there:
         yield asked[0], _no_kernels(asked[0], box, [other for other in able if runs_on(other, box)])
 
@@ -102,6 +103,20 @@ def runs_on(engine: str, box: Box) -> bool:
     """Whether it has kernels for these GPUs, as far as is known."""
     silicon = silicon_names(box)
     return not silicon or bool(silicon & set(ENGINES[engine].runs_on))
+
+
+def built_for(image: str, box: Box) -> bool:
+    """Whether an image of the catalogue is for these GPUs; one that it does not know may be."""
+    row = catalog.find_image(image)
+    capabilities = [gpu.compute_capability for gpu in box.gpus if gpu.compute_capability]
+    return row is None or all(inside(capability, row.compute_capability) for capability in capabilities)
+
+
+def _other_silicon(goal: Goal, box: Box) -> Objection | None:
+    if goal.image is None or built_for(goal.image, box):
+        return None
+    message = f"the image {goal.image} is built for other GPUs than {box.gpus[0].name}"
+    return Objection(code="other-silicon", message=message, remedy="leaving out --image")
 
 
 def _no_kernels(engine: str, box: Box, others: Sequence[str]) -> Objection:

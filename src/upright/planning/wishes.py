@@ -12,7 +12,7 @@ from upright.engines.facets.spread import Ranks
 from upright.errors import UsageError
 from upright.planning.fraction import share_of
 from upright.planning.kvcache import CACHE_TYPES
-from upright.planning.offering import sharing_remedy
+from upright.planning.offering import built_for, sharing_remedy
 from upright.planning.speed.predict import image_patches
 from upright.records.box import Box
 from upright.records.model import CompressedAttention, GqaAttention, MlaAttention, Model
@@ -104,7 +104,7 @@ def cache_objection(
     row = _known(engine, version, box)
     if row is None or row.status != "fails":
         return None
-    images = fp8_images(engine)
+    images = [image for image in fp8_images(engine) if built_for(image, box)]
     remedy = "--kv-dtype bf16, with --dcp to make up for it" + (f"; or --image {images[-1]}" if images else "")
     message = f"an fp8 cache does not run here: {row.about[0].lower()}{row.about[1:]} (compat/{row.id})"
     return Objection(code="cache-not-supported", message=message, remedy=remedy)

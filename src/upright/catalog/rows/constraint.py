@@ -16,7 +16,7 @@ FactName = Literal[
     "tensor", "pipeline", "decode_context", "data", "expert_parallel", "nodes", "memory_fraction", "cache_type",
     "backend", "expert_backend", "reasoning_parser", "tool_parser", "draft", "custom_all_reduce_off", "arguments",
     "variables", "expert_width_per_rank", "kv_replicas_left", "ranks_left", "index_top_k", "experts_left",
-    "expert_format", "image", "architecture",
+    "expert_format", "image", "architecture", "compute_capability",
 ]  # fmt: skip
 
 

@@ -15,13 +15,15 @@ class Sharing:
     """By the version; of an unknown one as of the newest."""
     since: Callable[[], str | None]
     """The oldest version that can; None if all that are known can."""
+    latent_backend: str | None = None
+    """The attention backend that a shared cache of dense MLA is read with; None leaves it to the engine."""
 
 
 def always() -> Sharing:
     return Sharing(lambda _: True, lambda: None)
 
 
-def by_flag(engine: str, flag: str) -> Sharing:
+def by_flag(engine: str, flag: str, latent_backend: str | None = None) -> Sharing:
     """Versions that take the flag."""
 
     def able(version: str | None) -> bool:
@@ -35,7 +37,7 @@ def by_flag(engine: str, flag: str) -> Sharing:
 
         return next(iter(versions_taking(engine, flag)), None)
 
-    return Sharing(able, since)
+    return Sharing(able, since, latent_backend)
 
 
 NEVER = Sharing(lambda _: False, lambda: None)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from upright.engines.facets.speculation import Speculating
     from upright.engines.facets.tiers import Tiers
 
+SHARED_LATENT = "flashinfer"
+
 
 class Sglang(Engine):
     """SGLang's OpenAI-compatible server."""
@@ -35,7 +37,7 @@ class Sglang(Engine):
     standing = 1
     # Guard: /health, /ready and /metrics answer without a key (sglang/srt/utils/auth.py at 0.5.23).
     http = Http("/health", "/metrics", metrics_guarded=False, key_way="config", owner="sglang")
-    spread = Ranks(vision="replicated", sharing=by_flag("sglang", "--dcp-size"))
+    spread = Ranks(vision="replicated", sharing=by_flag("sglang", "--dcp-size", latent_backend=SHARED_LATENT))
     releases = Releases(RELEASE, image=lambda version: f"lmsysorg/sglang:v{version.partition('+')[0]}")
 
     constrained_by: ClassVar[Mapping[str, str]] = {

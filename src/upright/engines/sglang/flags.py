@@ -9,6 +9,7 @@ from upright.catalog import versions
 from upright.engines import dialects, knowledge, silicon
 from upright.engines.facets.flags import FlagCase
 from upright.engines.facets.tiers import host_cache_settings, second_level
+from upright.engines.sglang import SHARED_LATENT
 from upright.engines.sglang.speculation import settings
 from upright.records.recipe import KEY_CONFIG, Setting
 
@@ -162,7 +163,7 @@ def _kernels(case: FlagCase) -> Iterator[Setting]:
         # Guard: constraints/sglang-dcp-needs-lse.
         yield Setting(
             name="--attention-backend",
-            value="flashinfer",
+            value=SHARED_LATENT,
             reason="DCP needs the log-sum-exp of each part, which Triton does not return",
             source="https://github.com/sgl-project/sglang/pull/31514",
         )

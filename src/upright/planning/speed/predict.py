@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from upright import catalog
+from upright.catalog.model_records import row_of
 from upright.catalog.rows.engine import ImageRow
 from upright.catalog.rows.hardware import GpuRow
 from upright.catalog.rows.speed import SpeedRow
+from upright.engines.knowledge import draft
 from upright.planning.offering import ranks_of
 from upright.planning.speed.decode import Amount, DecodeStep, compute_bound, step_amounts, total
 from upright.planning.speed.layered import HostFigures, Layered, layered_prompt, layered_step
@@ -141,6 +143,8 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     if factors is None or not factors.known:
         return Unknown(_too_far(chosen.row, factors))
     if plan.goal.draft and plan.goal.acceptance is None:
+        if draft(row_of(model), plan, box) is None:
+            return Unknown("the catalogue knows no draft for this model on this silicon: plan without --draft")
         fewest, most = drafted_ends(factors.low, factors.high)
         if not chosen.row.drafts_measured:
             return Unknown("no run with a draft was measured on such GPUs by this engine: add --acceptance")
