@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
 import io
 import json
@@ -60,6 +61,9 @@ VERBS: dict[str, tuple[str, ...]] = {
 }
 NARROW = ("logs", "ps-json")
 """The log itself, line by line; JSON, which is whole, however long."""
+MOST_MEMORY_BYTES = 250_000_000
+"""A command that reads nothing takes about 60 MB; a text of 64 MB is there as bytes and as letters."""
+ITEMS = 5_000_000
 
 
 def sample() -> list[tuple[str, str]]:
@@ -207,12 +211,13 @@ def _on_terminal(argv: list[str], folder: Path) -> bytes:
 
 def _bundle(path: Path, files: dict[str, bytes], *, listed: list[str] | None = None) -> None:
     about = [
-        {"name": name, "kind": "record" if name.endswith(".json") else "text", "size_bytes": len(content),
-         "sha256": hashlib.sha256(content).hexdigest()}
+        {"name": name, "kind": {"json": "record", "jsonl": "evidence"}.get(name.rpartition(".")[2], "text"),
+         "size_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(), "original_bytes": len(content)}
         for name, content in files.items()
         if listed is None or name in listed
     ]  # fmt: skip
-    manifest = {"files": about}
+    told = {"upright": "0", "deployment": "d", "redactions": [], "digests": {}, "left_out": []}
+    manifest = {"files": about, **told}
     with tarfile.open(path, "w:gz") as tar:
         for name, content in {"manifest.json": json.dumps(manifest).encode(), **files}.items():
             entry = tarfile.TarInfo(name)
@@ -253,3 +258,118 @@ def test_a_hostile_archive_is_refused(kind: str, upright: Upright, tmp_path: Pat
     assert hostile.complaint(done.stderr) is None
     assert time.monotonic() - began < 20
     assert not (tmp_path.parent / "evil").exists()
+
+
+_MEASURING = """
+import json, os, resource, subprocess, sys, time
+began = time.monotonic()
+limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+argv = [sys.executable, "-m", "upright", *sys.argv[1:]]
+with open("talk", "w") as talk:
+    code = subprocess.call(argv, stdout=subprocess.DEVNULL, stderr=talk, preexec_fn=limit, timeout=60)
+used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+print(json.dumps([code, time.monotonic() - began, used]))
+"""
+
+
+def _refused_cheaply(*words: str | Path, folder: Path) -> str:
+    """Measured by a small process between: a child is as large as its parent was until it becomes something else."""
+    environment = {**os.environ, "UPRIGHT_HOME": str(folder / "home"), "NO_COLOR": "1"}
+    argv = [sys.executable, "-c", _MEASURING, *map(str, words)]
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    talk = (folder / "talk").read_text()
+    assert done.returncode == 0, done.stderr[-300:] + talk
+    code, seconds, size = json.loads(done.stdout)
+    assert (code, "Traceback" in talk) == (2, False), (code, talk[-500:], seconds, size)
+    assert size < MOST_MEMORY_BYTES, (size, seconds, talk)
+    assert seconds < 20, (size, seconds, talk)
+    return talk
+
+
+def _packed(path: Path, *blocks: tuple[tarfile.TarInfo, bytes]) -> Path:
+    """An archive as no tool writes it: each head, and what follows it."""
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for entry, content in blocks:
+            entry.size = len(content)
+            file.write(entry.tobuf(tarfile.GNU_FORMAT) + content + b"\0" * (-len(content) % 512))
+        file.write(b"\0" * 1024)
+    return path
+
+
+def _head(kind: bytes, name: str = "x") -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type = kind
+    return entry
+
+
+@pytest.mark.promise(
+    "what a bundle or a file of records becomes in memory is bounded: bytes, values, heads of an archive"
+)
+@pytest.mark.parametrize("kind", ["manifest", "records", "evidence"])
+def test_a_bundle_of_many_values_is_refused_cheaply(kind: str, tmp_path: Path):
+    """15 MB of brackets are 30 kB in an archive; spread over small records and lines, too."""
+    path, many = tmp_path / "b.tar.gz", b"[]," * (ITEMS // 20) + b"[]"
+    turns = b",".join([b'{"new_tokens":1,"output_tokens":1}'] * (ITEMS // 200 // 3))
+    sessions = b",".join([b'{"turns":[%s]}' % turns] * 10)
+    trace = b'{"record":"agent-trace","schema":1,"title":"t","source":"s","sessions":[%s]}' % sessions
+    if kind == "manifest":
+        _packed(path, (_head(tarfile.REGTYPE, "manifest.json"), b'{"files":[' + b"[]," * ITEMS + b"[]]}"))
+    elif kind == "records":
+        _bundle(path, {f"r{number}.json": trace for number in range(20)})
+    else:
+        _bundle(path, {"evidence.jsonl": _journal([many] * 20)})
+    talk = _refused_cheaply("bundle", "--read", path, folder=tmp_path)
+    assert ("no manifest" if kind == "manifest" else "more than 4,000,000 values") in talk, talk
+
+
+def _journal(contents: list[bytes]) -> bytes:
+    """By somebody who can count digests."""
+    lines, previous = b"", "0" * 64
+    for number, content in enumerate(contents, 1):
+        body = b'{"seq":%d,"previous":"%s","record":"observation","schema":1,"content":{"x":[%s]}' % (
+            number, previous.encode(), content,
+        )  # fmt: skip
+        previous = hashlib.sha256(body).hexdigest()
+        lines += body + b',"digest":"%s"}\n' % previous.encode()
+    return lines
+
+
+@pytest.mark.promise(
+    "what a bundle or a file of records becomes in memory is bounded: bytes, values, heads of an archive"
+)
+@pytest.mark.parametrize("kind", ["long-name", "pax", "chain", "global", "sparse"])
+def test_heads_of_an_archive_are_refused_cheaply(kind: str, tmp_path: Path):
+    """They are read before any name or size of a file is known."""
+    length, name = 120_000_000, tarfile.GNUTYPE_LONGNAME
+    blocks = {
+        "long-name": [(_head(name), b"a" * length)],
+        "pax": [(_head(tarfile.XHDTYPE), b"%d path=%s\n" % (length, b"a" * (length - 16)))],
+        "chain": [(_head(name), b"a" * (length // 30))] * 30,
+        "global": [(_head(tarfile.XGLTYPE), b"".join(b"20 upright%07d=\n" % n for n in range(1_000_000)))],
+        "sparse": [(_head(tarfile.GNUTYPE_SPARSE), b"a")],
+    }[kind]
+    path = _packed(tmp_path / "b.tar.gz", *blocks, (_head(tarfile.REGTYPE, "manifest.json"), b"{}"))
+    talk = _refused_cheaply("bundle", "--read", path, folder=tmp_path)
+    assert "no plain file" in talk, talk
+
+
+@pytest.mark.promise(
+    "what a bundle or a file of records becomes in memory is bounded: bytes, values, heads of an archive"
+)
+@pytest.mark.parametrize(
+    ("kind", "verb"),
+    [("mapping", ("report",)), ("mapping", ("plan",)), ("mapping", ("up", "--dry-run")), ("list", ("render",)),
+     ("yaml", ("report",)), ("long", ("check",))],
+)  # fmt: skip
+def test_a_file_of_many_values_is_refused_cheaply(kind: str, verb: tuple[str, ...], tmp_path: Path):
+    begin = b'{"record":"benchmark","schema":1,"run":'
+    content = {
+        "mapping": b"%s[%s[]]}" % (begin, b"[]," * ITEMS),
+        "list": b"[%s[]]" % (b"[]," * 1_000_000),
+        "yaml": b"record: benchmark\nschema: 1\nrun:\n" + b"- a\n" * 1_000_000,
+        "long": b'%s"%s"}' % (begin, b"a" * 100_000_000),
+    }[kind]
+    file = tmp_path / ("b.yaml" if kind == "yaml" else "b.json")
+    file.write_bytes(content)
+    talk = _refused_cheaply(*verb, file, folder=tmp_path)
+    assert ("longer than 64 MB" if kind == "long" else "000 values") in talk, talk

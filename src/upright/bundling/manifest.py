@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from upright.records.base import Part
 
 NAME = "manifest.json"
+PLAIN_NAME = re.compile(r"(?=.{1,100}\Z)[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
+"""Of a file in a bundle: whatever else is called, or is longer, would need a second head in the archive."""
 
 
 class BundledFile(Part):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from upright import __version__
-from upright.bundling.manifest import NAME, Bundled, BundledFile, Manifest, Redaction
+from upright.bundling.manifest import NAME, PLAIN_NAME, Bundled, BundledFile, Manifest, Redaction
 from upright.bundling.owner import known_of
 from upright.bundling.redacting import KnownIdentities, Redactor
 from upright.errors import RecordError, StoreError
@@ -95,7 +95,9 @@ def _records_first(folder: Path) -> list[Path]:
 
 def _take(contents: _Contents, folder: Path, path: Path) -> None:
     name = path.relative_to(folder).as_posix()
-    if path.suffix == ".json" and path.stat().st_size <= _LONGEST_RECORD_BYTES:
+    if PLAIN_NAME.fullmatch(f"{name}.txt") is None:
+        contents.left_out += [] if path.name.startswith(".") else [name]
+    elif path.suffix == ".json" and path.stat().st_size <= _LONGEST_RECORD_BYTES:
         try:
             contents.add(name, "record", _record(contents, path), path.stat().st_size)
         except RecordError:

@@ -6,18 +6,17 @@ A bundle comes from somebody else: names, sizes, links and what unpacks to more 
 from __future__ import annotations
 
 import hashlib
-import re
 import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
+from typing import IO, Self
 
 from pydantic import ValidationError
 
-from upright.bounds.values import decoded
-from upright.bundling.manifest import NAME, Manifest
+from upright.bounds.values import decoded, values_in
+from upright.bundling.manifest import NAME, PLAIN_NAME, Manifest
 from upright.errors import RecordError
 from upright.records.base import Record
 from upright.records.evidence import Observation
@@ -28,7 +27,10 @@ from upright.units import size
 
 _MOST_FILES = 1000
 _MOST_BYTES = 512 << 20
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
+_MOST_LISTED = 50_000
+"""Values of the manifest."""
+_MOST_VALUES = 4_000_000
+"""Of all records and lines of evidence together: they are in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,20 @@ class Unpacked:
     """File name -> its text, such as engine.log."""
 
 
+class _PlainHead(tarfile.TarInfo):
+    """A head of the archive. One that brings another, such as that of a long name, is refused before it is read on."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        entry = super().frombuf(buf, encoding, errors)
+        if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
+            raise tarfile.ReadError(f"{_printable(entry.name)} is no plain file")
+        return entry
+
+
 def read_bundle(path: Path) -> Unpacked:
     try:
-        with tarfile.open(path, mode="r|gz") as archive:
+        with tarfile.open(path, mode="r|gz", tarinfo=_PlainHead) as archive:
             files = _files(archive, path)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise RecordError(f"{path} is no bundle: {error}") from None
@@ -67,7 +80,7 @@ def _files(archive: tarfile.TarFile, path: Path) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     left = _MOST_BYTES
     for entry in archive:
-        if not entry.isreg() or not _NAME.fullmatch(entry.name) or entry.name in files:
+        if not PLAIN_NAME.fullmatch(entry.name) or entry.name in files:
             raise RecordError(f"{path} is refused: {_printable(entry.name)} is no plain file of a bundle")
         left -= entry.size
         if left < 0 or len(files) >= _MOST_FILES:
@@ -86,7 +99,7 @@ def _read(content: IO[bytes] | None, length: int) -> bytes:
 
 def _manifest(files: dict[str, bytes], path: Path) -> Manifest:
     try:
-        manifest = Manifest.model_validate(decoded(files.pop(NAME)))
+        manifest = Manifest.model_validate(decoded(files.pop(NAME), _MOST_LISTED))
     except (KeyError, ValueError, ValidationError, RecursionError):
         raise RecordError(f"{path} is no bundle: it has no manifest that this version reads") from None
     if [about.name for about in manifest.files] != list(files):
@@ -95,6 +108,11 @@ def _manifest(files: dict[str, bytes], path: Path) -> Manifest:
         content = files[about.name]
         if (len(content), hashlib.sha256(content).hexdigest()) != (about.size_bytes, about.sha256):
             raise RecordError(f"{path} is refused: {about.name} was changed after it was packed")
+    left = _MOST_VALUES
+    for about in manifest.files:
+        left -= values_in(files[about.name].decode("utf-8", "replace"), left) if about.kind != "text" else 0
+        if left < 0:
+            raise RecordError(f"{path} is refused: it holds more than {_MOST_VALUES:,} values")
     return manifest
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from upright.bounds.values import decoded
+from upright.bounds.values import begun, decoded
 from upright.endpoint.client import Endpoint
 from upright.endpoint.metrics import Metrics, read_metrics
 from upright.engines import engine_named, has_slots
@@ -95,7 +95,7 @@ def _edited(directory: DeploymentDir) -> bool:
 def _parents(path: Path) -> tuple[str, ...]:
     """What a kept recipe was made from; one that is damaged was made from nothing that is known."""
     try:
-        recipe = decoded(path.read_bytes())
+        recipe = decoded(begun(path))
     except (OSError, ValueError):
         return ()
     parents = recipe.get("made_from") if isinstance(recipe, dict) else None

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
-from upright.bounds.values import decoded
+from upright.bounds.values import MOST_TEXT_BYTES, TOO_LONG, begun, decoded
 from upright.errors import RecordError
 from upright.records.base import R, Record, from_dict
 from upright.records.yaml12 import from_yaml
@@ -56,7 +56,7 @@ def load(source: Path | str | bytes, kind: type[Record] | None = None, *, where:
     where = where or (str(source) if isinstance(source, Path) else "record")
     if isinstance(source, Path):
         try:
-            source = source.read_bytes()
+            source = begun(source)
         except OSError as error:
             raise RecordError(f"{where} cannot be read: {error.strerror}") from None
     payload = parse(source, where=where)
@@ -79,6 +79,8 @@ def record_class(kind: str) -> type[Record]:
 
 def parse(text: str | bytes, *, where: str) -> dict[str, Any]:
     """The object that a text of JSON or YAML holds."""
+    if len(text) > MOST_TEXT_BYTES:
+        raise RecordError(f"{where} is refused: {TOO_LONG}")
     if isinstance(text, bytes):
         try:
             text = text.decode()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from upright.bounds.values import DEEPEST
+from upright.bounds.values import DEEPEST, MOST_TEXT_BYTES, TOO_LONG
 
-_MOST_VALUES = 1_000_000
+_MOST_VALUES = 250_000
+"""People write YAML: a value takes thirty times as long as in JSON, which machines write."""
+_TOO_MANY = f"it stands for more than {_MOST_VALUES:,} values"
 _TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 
@@ -21,7 +23,7 @@ def from_yaml(text: str) -> Any:
     """ValueError, too, of what is nested too deeply, or becomes too many values by names for parts of itself."""
     import yaml
 
-    _refuse_deep(text)
+    _refuse_large(text)
     try:
         loader = _loader()(text)
         node = loader.get_single_node()
@@ -48,7 +50,7 @@ def lines_of(text: str) -> dict[tuple[int | str, ...], int]:
             for number, child in enumerate(node.value):
                 walk(child, (*path, number))
 
-    _refuse_deep(text)
+    _refuse_large(text)
     try:
         node = yaml.compose(text, Loader=_loader())
         _weigh(node, {}, 0)
@@ -58,15 +60,17 @@ def lines_of(text: str) -> dict[tuple[int | str, ...], int]:
     return line_numbers
 
 
-def _refuse_deep(text: str) -> None:
+def _refuse_large(text: str) -> None:
     """Before nodes are made of it: the composer in C calls itself a level, and ends the process at some depth."""
     import yaml
 
+    if len(text) > MOST_TEXT_BYTES:
+        raise yaml.YAMLError(TOO_LONG)
     level = 0
-    for event in yaml.parse(text, Loader=_loader()):
+    for number, event in enumerate(yaml.parse(text, Loader=_loader())):
         level += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if level > DEEPEST:
-            raise yaml.YAMLError(_TOO_DEEP)
+        if level > DEEPEST or number > 2 * _MOST_VALUES:
+            raise yaml.YAMLError(_TOO_DEEP if level > DEEPEST else _TOO_MANY)
 
 
 def _weigh(node: Any, known: dict[int, int], level: int) -> int:
@@ -87,7 +91,7 @@ def _weigh(node: Any, known: dict[int, int], level: int) -> int:
     for part in parts:
         weight += _weigh(part, known, level + 1)
         if weight > _MOST_VALUES:
-            raise yaml.YAMLError(f"it stands for more than {_MOST_VALUES:,} values")
+            raise yaml.YAMLError(_TOO_MANY)
     known[id(node)] = weight
     return weight
 

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
-from upright.bounds.values import decoded
+from upright.bounds.values import begun, decoded
 from upright.errors import RecordError, UprightError, UsageError
 from upright.home import home, private
 from upright.records.base import Entry, Record, from_json, upgraded
@@ -67,7 +67,7 @@ class DeploymentDir:
     def read(self, kind: type[R]) -> R:
         file = self.file(kind)
         try:
-            text = file.read_bytes()
+            text = begun(file)
         except FileNotFoundError:
             raise RecordError(f"deployment {self.name} has no {kind.kind} record") from None
         except OSError as error:
@@ -221,7 +221,7 @@ def _written_at(file: Path) -> float:
 def _created_at(file: Path) -> str:
     """As the record says it; one that cannot be read takes its file's time, so that the newest stays the newest."""
     try:
-        return str(decoded(file.read_bytes())["created_at"])
+        return str(decoded(begun(file))["created_at"])
     except (OSError, ValueError, KeyError, TypeError):  # ValueError also of what is nested too deeply
         try:
             return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="milliseconds")

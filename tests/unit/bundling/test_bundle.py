@@ -161,9 +161,21 @@ def test_hostile_archives(archive: bytes, message: str, tmp_path: Path) -> None:
 def test_a_bomb_is_left_before_it_is_unpacked(tmp_path: Path) -> None:
     entry = tarfile.TarInfo("engine.log")
     entry.size = 1 << 40
-    (tmp_path / "b.tar.gz").write_bytes(gzip.compress(entry.tobuf() + bytes(1 << 20)))
+    (tmp_path / "b.tar.gz").write_bytes(gzip.compress(entry.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)))
     with pytest.raises(RecordError, match="unpacks to more than 537 MB"):
         read_bundle(tmp_path / "b.tar.gz")
+
+
+def test_a_name_that_an_archive_cannot_hold_plainly_is_left_out_and_said(tmp_path: Path) -> None:
+    """What we pack we also read: a long name would need a second head."""
+    folder = tmp_path / "d"
+    folder.mkdir()
+    for name in ("n" * 120 + ".log", "my notes.txt", "engine.log"):
+        (folder / name).write_text("x\n")
+    manifest, content = bundle_contents(DeploymentDir(folder))
+    assert manifest.left_out == ("my notes.txt", "n" * 120 + ".log")
+    (tmp_path / "b.tar.gz").write_bytes(content)
+    assert read_bundle(tmp_path / "b.tar.gz").texts == {"engine.log": "x\n"}
 
 
 def _changed(manifest: dict[str, object], files: dict[str, bytes]) -> None:
