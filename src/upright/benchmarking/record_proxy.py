@@ -1,7 +1,7 @@
 """One's own client -> the endpoint that it is meant for, through a loopback port; a TraceRecorder hears the lengths.
 
 What passes is handed on as it comes. A stream that would not say how many tokens it had is asked to, and the client
-does not see that answer. Only loopback is listened on, and only by its own name, so that no page in a browser can ask.
+does not see that answer. Only loopback is listened on, and only by its own name, and no page of another origin can ask.
 """
 
 from __future__ import annotations
@@ -128,6 +128,8 @@ class _Passing(BaseHTTPRequestHandler):
         name = name.rpartition(":")[0] if not name.endswith("]") and ":" in name else name
         if name not in _OWN_NAMES:
             return self._refuse(403, "only loopback is served")
+        if self._is_of_a_page():
+            return self._refuse(403, "pages of another origin are not served")
         if not self.path.startswith("/"):
             return self._refuse(400, "the request names no path")
         if not self._proxy.streams.acquire(blocking=False):
@@ -136,6 +138,11 @@ class _Passing(BaseHTTPRequestHandler):
             return self._exchange(content)
         finally:
             self._proxy.streams.release()
+
+    def _is_of_a_page(self) -> bool:
+        """Whether a browser asks for a page that is not from here, which any page in the world may have it do."""
+        own, site = f"http://{self.headers.get('host', '')}".lower(), self.headers.get("sec-fetch-site", "none")
+        return self.headers.get("origin", own).lower() != own or site not in ("none", "same-origin")
 
     def _exchange(self, content: bytes) -> None:
         proxy = self._proxy
@@ -203,7 +210,7 @@ class _Passing(BaseHTTPRequestHandler):
         self._answered = True
         self.send_response_only(response.status_code)
         for name, text in response.headers.multi_items():
-            if name.lower() not in _HOPS:
+            if name.lower() not in _HOPS and not name.lower().startswith("access-control-"):
                 self.send_header(name, text)
         self.send_header(*(("Transfer-Encoding", "chunked") if length is None else ("Content-Length", str(length))))
         self.end_headers()
