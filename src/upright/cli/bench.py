@@ -102,7 +102,8 @@ def command(
 def _answer(record: Benchmark, output: Output, csv_path: Path | None) -> None:
     from upright.reporting.tables import cells_csv
     from upright.showing.bench_page import benchmark_page
+    from upright.store import write_inside
 
     if csv_path is not None:
-        csv_path.write_text(cells_csv([record]))
+        write_inside(csv_path, cells_csv([record]))
     output.answer(record, lambda console: benchmark_page(console, record))

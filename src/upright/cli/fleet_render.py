@@ -30,6 +30,7 @@ def command(output: Output, file: Path, to: str, folder: str, into: Path | None,
     from upright.fleet.preparing import plan_fleet
     from upright.fleet.rendered import for_cluster, rendered
     from upright.rendering.handover import PodWire
+    from upright.store import write_inside
 
     fleet = read_fleet(file)
     if to in ("cluster", "slurm"):
@@ -38,9 +39,8 @@ def command(output: Output, file: Path, to: str, folder: str, into: Path | None,
     else:
         made = rendered(fleet, to, folder=folder)
     if into is not None:
-        into.mkdir(parents=True, exist_ok=True)
         for name, text in made.files.items():
-            (into / name).write_text(text)
+            write_inside(into / name, text, into)
             (into / name).chmod(0o755 if name.endswith(".sh") else 0o644)
             say(f"wrote {into / name}")
     output.answer(made.recipe, lambda console: None)

@@ -46,11 +46,9 @@ class Output:
         """Print the record as JSON or as its page, and write it to the file if one was named."""
         text = _json(record)
         if self.path is not None:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.path.write_text(_yaml(record) if self.path.suffix in (".yaml", ".yml") else text)
-            except OSError as error:
-                raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
+            from upright.store import write_inside
+
+            write_inside(self.path, _yaml(record) if self.path.suffix in (".yaml", ".yml") else text)
         if self.as_json:
             click.echo(text, nl=False)
         elif page is not None:

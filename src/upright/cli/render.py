@@ -63,7 +63,7 @@ def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None
     if to not in ON_STDOUT:
         for name, text in written([recipe, *followers], to).items():
             if path is not None:
-                _write(path / name, to, text)
+                _write(path, name, to, text)
             elif not as_json:
                 click.echo(text, nl=False)
     output.next("check", model, *given(*WISHES, *SERVING))
@@ -91,15 +91,12 @@ def _say_notes(recipe: Recipe, to: str) -> None:
         note(text)
 
 
-def _write(file: Path, to: str, text: str) -> None:
-    from upright.errors import UsageError
+def _write(folder: Path, name: str, to: str, text: str) -> None:
     from upright.rendering.targets import target_named
+    from upright.store import write_inside
 
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        if target_named(to).executable:
-            file.chmod(0o755)
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}") from None
+    file = folder / name
+    write_inside(file, text, folder)
+    if target_named(to).executable:
+        file.chmod(0o755)
     say(f"wrote {shlex.quote(str(file))}")

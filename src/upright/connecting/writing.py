@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from upright.bounds.values import decoded
 from upright.connecting.client_settings import ClientSettings
 from upright.errors import UsageError
-from upright.store import write_atomically
+from upright.store import inside, write_atomically
 
 
 def write_settings(settings: ClientSettings, path: Path | None = None) -> Path:
@@ -20,19 +19,21 @@ def write_settings(settings: ClientSettings, path: Path | None = None) -> Path:
             f"{settings.client} keeps its settings where only it can write", hint="enter what is printed by hand"
         )
     target = (path or Path(str(settings.file))).expanduser().absolute()
-    before = _content(target)
+    folder = target.parent if path else Path.home() if str(settings.file).startswith("~") else Path.cwd()
+    real = inside(target, folder)
+    before = _content(real)
     text = settings.text if settings.settings is None else _merged(before, settings.settings, target)
     if text == before:
         return target
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        real.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror}") from None
-    mode = target.stat().st_mode & 0o777 if before is not None else 0o600
+    mode = real.stat().st_mode & 0o777 if before is not None else 0o600
     kept = target.with_name(f"{target.name}.before-upright")
     if before is not None and not kept.exists():  # a second time `before` would be what we wrote ourselves
         write_atomically(kept, before.encode(), mode=mode)
-    write_atomically(Path(os.path.realpath(target)), text.encode(), mode=mode)
+    write_atomically(real, text.encode(), mode=mode)
     return target
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from upright.errors import UsageError
 from upright.host import LocalHost
+from upright.store import inside, write_inside
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> list[str]:
@@ -17,11 +18,10 @@ def write_files(folder: Path, files: Mapping[str, str]) -> list[str]:
     changed = []
     try:
         for path, text in files.items():
-            file = folder / path
+            file = inside(folder / path, folder)
             if path.startswith(("prometheus.yml", "rules/")) and file.exists() and file.read_bytes() != text.encode():
                 changed.append(path)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+            write_inside(file, text, folder)
         for old in (folder / "targets").glob("upright*.json"):
             if f"targets/{old.name}" not in files:
                 old.unlink()

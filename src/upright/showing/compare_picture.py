@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from upright.errors import UsageError
 from upright.records.compared_plans import ComparedPlan, Comparison
+from upright.store import write_inside
 
 _WIDTH, _NAMES, _BAR, _GAP, _HEAD = 760, 270, 18, 8, 34
 _COLOURS = ("#3b6ea8", "#c77d2e", "#4f8f5b", "#8a5fa8", "#a84a4a", "#5d6678")
@@ -23,11 +23,7 @@ class _Panel:
 
 
 def draw_picture(comparison: Comparison, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(compare_picture(comparison), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    write_inside(path, compare_picture(comparison))
 
 
 def compare_picture(comparison: Comparison) -> str:

@@ -25,6 +25,7 @@ from upright.site.evidence_pages import EVIDENCE, evidence_files
 from upright.site.first_answers import First, catalogue_version, choices, first_answers
 from upright.site.sharing_cards import CARDS, card_files
 from upright.site.site_parts import SitePart, npm_files, site_parts, wheel_files
+from upright.store import write_inside
 
 PACKAGE = Path(__file__).parent.parent
 PAGE = Path(__file__).parent / "page"
@@ -182,12 +183,7 @@ def _licences(parts: list[SitePart]) -> str:
 
 
 def _write(folder: Path, name: str, content: bytes) -> None:
-    path = folder / name
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    write_inside(folder / name, content, folder)
 
 
 def _names(folder: Path) -> list[str]:

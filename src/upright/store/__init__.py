@@ -20,7 +20,9 @@ from upright.store.directories import find_broken as find_broken
 from upright.store.directories import listing as listing
 from upright.store.directories import measured as measured
 from upright.store.directories import running_or_last as running_or_last
+from upright.store.files import inside as inside
 from upright.store.files import write_atomically as write_atomically
+from upright.store.files import write_inside as write_inside
 from upright.store.journal import Journal as Journal
 from upright.store.refusals import Refused as Refused
 from upright.store.refusals import forget_refusal as forget_refusal

@@ -7,7 +7,7 @@ import secrets
 import time
 from pathlib import Path
 
-from upright.errors import StoreError
+from upright.errors import StoreError, UsageError
 
 _STALE_SECONDS = 3600.0
 
@@ -29,6 +29,26 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         sync_directory(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from None
+
+
+def inside(path: Path, folder: Path | None = None) -> Path:
+    """Where a file really is. A link out of the folder, its own if none is named, is refused: a repository could have
+    any file of the person's read or written over. What is in /dev, such as stdout, was meant."""
+    folder = folder or path.parent
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(folder)) and not path.is_relative_to("/dev"):
+        raise UsageError(f"{path} leads out of {folder}, to {real}", hint="name that file itself, or remove the link")
+    return real
+
+
+def write_inside(path: Path, content: str | bytes, folder: Path | None = None) -> None:
+    """A file that a person asked for, in a folder that anybody may have filled."""
+    real = inside(path, folder)
+    try:
+        real.parent.mkdir(parents=True, exist_ok=True)
+        real.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def sync_directory(path: Path) -> None:

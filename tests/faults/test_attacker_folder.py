@@ -1,0 +1,115 @@
+"""A repository's folder: a person stands in it or writes into it, and a link in it leads wherever its author wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Upright
+from tests.unit.connecting.test_connect import KEY_FILE, deployment
+from upright.connecting import connect, write_settings
+from upright.errors import UsageError
+from upright.monitoring.prometheus_folder import write_files
+
+NOT_PROMISED = (
+    "that a link is refused whose own folder was typed: `-o link/page.html` writes into the folder that `link` leads to",
+)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Beside it a file of the person's."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (tmp_path / "bashrc").write_text("mine\n")
+    (tmp_path / "bashrc").chmod(0o600)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def _untouched(repository: Path) -> None:
+    assert (repository.parent / "bashrc").read_text() == "mine\n"
+    assert not any(path.read_text() == "mine\n" for path in repository.rglob("*.before-upright")), "no copy either"
+
+
+@pytest.mark.promise("nothing is read or written through a link that leads out of the folder it is written to")
+@pytest.mark.parametrize("client", ["aider", "opencode", "claude-code", "curl", "codex"])
+@pytest.mark.parametrize("to", ["../bashrc", "../missing"])
+def test_connect_follows_no_link_out_of_the_folder(client: str, to: str, repository: Path):
+    told = connect(deployment(), KEY_FILE, client)
+    file = repository / str(told.file)
+    file.parent.mkdir(exist_ok=True)
+    file.symlink_to(repository / to)
+    with pytest.raises(UsageError, match="leads out of"):
+        write_settings(told)
+    with pytest.raises(UsageError, match="leads out of"):
+        write_settings(told, file)
+    assert not (repository.parent / "missing").exists()
+    _untouched(repository)
+
+
+@pytest.mark.promise("nothing is read or written through a link that leads out of the folder it is written to")
+def test_nor_a_link_that_is_a_folder(repository: Path):
+    (repository.parent / "elsewhere").mkdir()
+    (repository / ".claude").symlink_to("../elsewhere")
+    with pytest.raises(UsageError, match="leads out of"):
+        write_settings(connect(deployment(), KEY_FILE, "claude-code"))
+    assert list((repository.parent / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.promise("nothing is read or written through a link that leads out of the folder it is written to")
+def test_links_of_ones_own_home_are_followed(repository: Path, monkeypatch: pytest.MonkeyPatch):
+    """Who keeps settings in a folder of dotfiles keeps them there."""
+    home = repository.parent
+    monkeypatch.setenv("HOME", str(home))
+    (home / ".config/zed").mkdir(parents=True)
+    (home / "zed.json").write_text("{}")
+    (home / ".config/zed/settings.json").symlink_to("../../zed.json")
+    write_settings(connect(deployment(), KEY_FILE, "zed"))
+    assert "language_models" in (home / "zed.json").read_text()
+
+
+WRITERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "render": (
+        "unit/{name}",
+        ("render", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--to", "shell", "-o", "unit"),
+    ),
+    "plan": ("plan.json", ("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "-o", "plan.json")),
+    "compare": (
+        "c.svg",
+        ("compare", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--box", "hgx-b200", "--svg", "c.svg"),
+    ),
+    "fleet": ("unit/{name}", ("fleet", "render", "fleet.yaml", "--into", "unit")),
+}
+
+
+@pytest.mark.promise("nothing is read or written through a link that leads out of the folder it is written to")
+@pytest.mark.parametrize("verb", WRITERS)
+def test_no_verb_writes_through_a_link_out_of_the_folder(verb: str, upright: Upright, tmp_path: Path):
+    where, words = WRITERS[verb]
+    (tmp_path / "fleet.yaml").write_text(
+        "record: fleet\nschema: 1\nname: two\nmodel: moonshotai/Kimi-K2.6\nboxes: [{name: a, at: 'ssh:a', address: 10.0.0.1}]\n"
+    )
+    done = upright(*words)
+    assert done.returncode == 0, done.stderr
+    written = [path for path in tmp_path.glob(where.replace("{name}", "*")) if path.is_file()]
+    for file in written:
+        outside = tmp_path.parent / f"{tmp_path.name}-outside"
+        outside.write_text("mine\n")
+        file.unlink()
+        file.symlink_to(outside)
+        done = upright(*words)
+        assert (done.returncode, outside.read_text()) == (2, "mine\n"), (file, done.stderr)
+        assert "leads out of" in done.stderr
+        file.unlink()
+    assert written
+
+
+@pytest.mark.promise("nothing is read or written through a link that leads out of the folder it is written to")
+def test_nor_do_files_for_prometheus(repository: Path):
+    (repository / "rules").mkdir()
+    (repository / "rules/upright.yml").symlink_to("../../bashrc")
+    with pytest.raises(UsageError, match="leads out of"):
+        write_files(repository, {"prometheus.yml": "a\n", "rules/upright.yml": "b\n"})
+    _untouched(repository)
