@@ -12,9 +12,7 @@ from upright.connecting import connect, write_settings
 from upright.errors import UsageError
 from upright.monitoring.prometheus_folder import write_files
 
-NOT_PROMISED = (
-    "that a link is refused whose own folder was typed: `-o link/page.html` writes into the folder that `link` leads to",
-)
+NOT_PROMISED = ("that a link is refused whose own folder was typed: `-o link/page.html` writes where `link` leads to",)
 
 
 @pytest.fixture
@@ -89,7 +87,8 @@ WRITERS: dict[str, tuple[str, tuple[str, ...]]] = {
 def test_no_verb_writes_through_a_link_out_of_the_folder(verb: str, upright: Upright, tmp_path: Path):
     where, words = WRITERS[verb]
     (tmp_path / "fleet.yaml").write_text(
-        "record: fleet\nschema: 1\nname: two\nmodel: moonshotai/Kimi-K2.6\nboxes: [{name: a, at: 'ssh:a', address: 10.0.0.1}]\n"
+        "record: fleet\nschema: 1\nname: two\nmodel: moonshotai/Kimi-K2.6\n"
+        "boxes: [{name: a, at: 'ssh:a', address: 10.0.0.1}]\n"
     )
     done = upright(*words)
     assert done.returncode == 0, done.stderr

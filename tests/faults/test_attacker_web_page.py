@@ -13,9 +13,7 @@ import pytest
 from upright.benchmarking.record_proxy import recording
 from upright.benchmarking.recording import TraceRecorder
 
-NOT_PROMISED = (
-    "that an engine refuses a page by itself: what one answers to another origin is its own setting, its key stands between",
-)
+NOT_PROMISED = ("that an engine refuses a page by itself: what it answers is its own setting; its key stands between",)
 
 
 @contextmanager

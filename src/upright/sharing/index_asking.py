@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -102,39 +103,45 @@ def brought(identity: str) -> tuple[Path, Verification]:
     pointer = seen.pointer
     if pointer.revoked:
         raise RecordError(f"{pointer.identity[:12]} is revoked: {pointer.revoked}")
-    content = fetch_bundle(seen.index, pointer)
+    content, signature = fetch_bundle(seen.index, pointer)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "fetched.bundle.json"
         file.write_bytes(content)
+        if signature is not None:
+            signature_of(file).write_bytes(signature)
         opened = open_bundle(file)
     if opened.verification.level != "broken":
         _refuse_unlike(pointer, pointer_to(opened, pointer.url))
     path = Path(f"{pointer.identity[:12]}.bundle.json").absolute()
-    _place(path, content)
+    _place(path, content, signature)
     return path, opened.verification
 
 
 def _refuse_unlike(told: Pointer, kept: Pointer) -> None:
     """What the index says of a bundle must be what the bundle says."""
-    names = ("model", "gpu", "gpus", "engine", "engine_version", "tokens_per_second")
+    names = ("model", "gpu", "gpus", "engine", "engine_version", "tokens_per_second", "signer")
     wrong = [name for name in names if getattr(told, name) != getattr(kept, name)]
     if wrong:
         raise RecordError(f"{told.identity[:12]} is refused: its {', '.join(wrong)} is not what the index says")
 
 
-def _place(path: Path, content: bytes) -> None:
+def _place(path: Path, content: bytes, signature: bytes | None) -> None:
     """Over no file that is there, and beside no signature of another."""
-    if path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content:
-        return
-    if signature_of(path).exists():
-        raise UsageError(f"{signature_of(path)} is there already", hint="move it, and fetch again")
-    try:
-        with path.open("xb") as file:
-            file.write(content)
-    except FileExistsError:
-        raise UsageError(f"{path} is there already, and is another", hint="move it, and fetch again") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    files = {path: content, signature_of(path): signature}
+    missing = {file: wanted for file, wanted in files.items() if wanted is not None and not _holds(file, wanted)}
+    for file in files if path in missing else missing:
+        if os.path.lexists(file) and (file in missing or signature is None):
+            raise UsageError(f"{file} is there already, and is another", hint="move it, and fetch again")
+    for file, wanted in missing.items():
+        try:
+            with file.open("xb") as stream:
+                stream.write(wanted)
+        except OSError as error:
+            raise UsageError(f"{file} cannot be written: {error.strerror}") from None
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
 
 
 def pinned_to(name: str, url: str, key: Path | None, *, learn: bool = False) -> PinnedIndex:

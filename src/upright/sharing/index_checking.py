@@ -17,7 +17,7 @@ from upright.records.base import Part
 from upright.records.recipe import Recipe
 from upright.sharing.bundle_places import refuse_place
 from upright.sharing.index_building import read_pointers
-from upright.sharing.index_reading import WhatWasRead, read_from
+from upright.sharing.index_reading import WhatWasRead, read_from, signature_at
 from upright.sharing.opening import open_bundle
 from upright.sharing.pointers import Pointer, pointer_to
 from upright.sharing.repeats import Opened
@@ -27,7 +27,6 @@ from upright.sharing.verifying import read_claim
 
 ANYWHERE = "https://index.invalid"
 """An index of which only this is known: its pointers lead to https, outside this network."""
-_MOST_SIGNATURE_BYTES = 16 << 10
 _TOLD = ("model", "gpu", "gpus", "engine", "engine_version", "level", "tokens_per_second", "at", "signer")
 
 
@@ -77,8 +76,7 @@ def _fetched(pointer: Pointer, index_url: str) -> Opened:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "pointed.bundle.json"
         file.write_bytes(content)
-        if pointer.signer is not None:
-            signature = read_from(f"{pointer.url}.sig", _MOST_SIGNATURE_BYTES, WhatWasRead())
+        if (signature := signature_at(pointer.url, pointer)) is not None:
             signature_of(file).write_bytes(signature)
         return open_bundle(file)
 

@@ -32,6 +32,7 @@ from upright.sharing.heads import (
     shard_path,
 )
 from upright.sharing.pointers import Pointer, bin_of, shard_key, unpacked
+from upright.sharing.signing import LONGEST_SIGNATURE
 from upright.sharing.statement import MOST_BYTES, identity_of
 from upright.store import write_atomically
 
@@ -139,8 +140,9 @@ def search(index: PinnedIndex, model: str, gpu: str | None, gpus: int, *, offlin
     return Indexed(index, head.version, head.at, tuple(reversed(pointers)), earlier, reading)
 
 
-def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> bytes:
-    """From where its author keeps it; nothing but the bytes that the pointer names."""
+def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> tuple[bytes, bytes | None]:
+    """From where its author keeps it, and its signature if the index says that it has one; nothing but the bytes that
+    the pointer names."""
     url = pointer.url
     if not index.remote and "://" not in url:
         url = str(Path(index.url) / url)
@@ -148,7 +150,12 @@ def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> bytes:
     content = read_from(url, MOST_BYTES, WhatWasRead())
     if identity_of(content) != pointer.identity:
         raise RecordError(f"{pointer.url} is refused: it is not the bundle that the index names")
-    return content
+    return content, signature_at(url, pointer)
+
+
+def signature_at(url: str, pointer: Pointer) -> bytes | None:
+    """Beside the bundle; None if nobody signed it."""
+    return read_from(f"{url}.sig", LONGEST_SIGNATURE, WhatWasRead()) if pointer.signer is not None else None
 
 
 def _head(index: PinnedIndex, reading: WhatWasRead, *, offline: bool) -> IndexHead:

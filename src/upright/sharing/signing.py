@@ -18,7 +18,7 @@ from upright.sharing.checks import Check, Looking
 
 BUNDLES, HEADS, CATALOGUES = "upright-bundle", "upright-index", "upright-catalog"
 """Namespaces: a signature of one kind is none of the other."""
-_LONGEST_SIGNATURE = 16 << 10
+LONGEST_SIGNATURE = 16 << 10
 _SECONDS = 20
 _GOOD = re.compile(r'^Good "[\w-]+" signature with [\w-]+ key (SHA256:[A-Za-z0-9+/]{43})\s*$', re.MULTILINE)
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
@@ -52,14 +52,14 @@ def read_signature(file: Path) -> bytes:
         if not file.is_file():
             raise RecordError(f"{file} is refused: it is no file")
         with file.open("rb") as content:
-            return content.read(_LONGEST_SIGNATURE + 1)
+            return content.read(LONGEST_SIGNATURE + 1)
     except OSError as error:
         raise RecordError(f"{file} cannot be read: {error.strerror}") from None
 
 
 def signer(content: bytes, signature: bytes, namespace: str) -> str:
     """The fingerprint of the key that signed exactly these bytes. RecordError if none did."""
-    if len(signature) > _LONGEST_SIGNATURE:
+    if len(signature) > LONGEST_SIGNATURE:
         raise RecordError("the signature is longer than any")
     with TemporaryDirectory() as folder:
         file = Path(folder) / "signature"

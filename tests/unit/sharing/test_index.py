@@ -286,6 +286,38 @@ def test_a_person_from_a_bundle_to_another_persons_search(upright: Upright, keys
     assert upright("index", "search", "glm-5", "--index", "public", "--offline").returncode in (1, 2)
 
 
+def test_a_signature_comes_along_and_is_verified_offline(upright: Upright, keys: Path, tmp_path: Path) -> None:
+    """By the author's own key, over a real line; without it, or with another's, the index said something else."""
+    kept = tmp_path / "kept/one.bundle.json"
+    kept.parent.mkdir()
+    kept.write_bytes(recorded(FOLDER / "01.json.gz"))
+    for who in ("stranger", "keeper"):
+        (tmp_path / "kept/one.bundle.json.sig").unlink(missing_ok=True)
+        subprocess.run(["ssh-keygen", "-q", "-Y", "sign", "-f", keys / who, "-n", "upright-bundle", kept], check=True)
+        (tmp_path / f"{who}.sig").write_bytes((tmp_path / "kept/one.bundle.json.sig").read_bytes())
+    with served(tmp_path) as (url, _):
+        line = upright("index", "point", kept, "--url", f"{url}/kept/one.bundle.json")
+        assert line.returncode == 0, line.stderr
+        (tmp_path / "new.jsonl").write_text(line.stdout)
+        assert upright("index", "build", "public", "new.jsonl", "--key", keys / "keeper").returncode == 0
+        assert upright("index", "add", "public", f"{url}/public", "--key", keys / "keeper.pub").returncode == 0
+        found = json.loads(upright("index", "search", "tiny-kimi", "--index", "public", "--json").stdout)
+        identity = found[0]["pointers"][0]["identity"]
+        shutil.copy(tmp_path / "stranger.sig", tmp_path / "kept/one.bundle.json.sig")
+        assert "signer is not what the index says" in upright("index", "fetch", identity).stderr
+        (tmp_path / "kept/one.bundle.json.sig").unlink()
+        assert "one.bundle.json.sig answers 404" in upright("index", "fetch", identity).stderr
+        assert not list(tmp_path.glob("*.bundle.json*")), "nothing is left of what was refused"
+        shutil.copy(tmp_path / "keeper.sig", tmp_path / "kept/one.bundle.json.sig")
+        for _ in range(2):
+            fetched = upright("index", "fetch", identity)
+            assert fetched.returncode == 0, fetched.stderr
+    brought = tmp_path / f"{identity[:12]}.bundle.json"
+    verified = upright("verify", brought, "--key", keys / "keeper.pub", "--json")
+    assert verified.returncode == 0, verified.stderr
+    assert json.loads(verified.stdout)["signed_by"] == next(iter(fingerprints(keys / "keeper.pub")))
+
+
 def test_files_of_pointers_are_read_line_by_line(tmp_path: Path) -> None:
     chosen = random.Random(1).sample(range(1000), 20)
     lines = b"".join(gzip.decompress(packed([pointer(number)])) for number in chosen)
