@@ -8,7 +8,7 @@ a window is the window and every token in flight: of DeepSeek V4 that is fifty t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from upright.catalog.rows.layout import LayoutRow
@@ -72,6 +72,15 @@ class Pages:
     def request_bytes(self, tokens: int) -> int:
         """What a request of this length is admitted with."""
         return self.block_bytes * self.request_blocks(tokens)
+
+    def on_rank(self, sharing: int, depth: Fraction) -> Pages:
+        """Of a stage's part of the layers, with what grows shared by so many ranks: windows and states lie on each."""
+        groups = tuple(
+            (replace(bucket, block_tokens=bucket.block_tokens * sharing) if bucket.window_tokens is None else bucket, n)
+            for bucket, n in self.groups
+        )
+        block_bytes = -(-self.block_bytes * depth.numerator // depth.denominator)
+        return replace(self, block_bytes=block_bytes, block_tokens=self.block_tokens * sharing, groups=groups)
 
 
 def pages_of(

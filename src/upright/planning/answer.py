@@ -23,11 +23,12 @@ def rounded_down(count: int, step: int) -> int:
     return count // step * step
 
 
-def finish(plan: Plan, model: Model, *, longest_tokens: int | None = None) -> Plan:
+def finish(plan: Plan, model: Model, *, longest_tokens: int | None = None, most_users: int | None = None) -> Plan:
     """The plan with the longest context for one user, the users at its context, and the model's own limit."""
     limit = model.architecture.context_limit_tokens
     sure = plan.kv.low_tokens
     alone = sure if longest_tokens is None else longest_tokens
+    users = sure // plan.context_tokens
     objections = list(plan.objections)
     if limit is not None and plan.context_tokens > limit:
         objections.insert(
@@ -41,7 +42,7 @@ def finish(plan: Plan, model: Model, *, longest_tokens: int | None = None) -> Pl
     return plan.model_copy(
         update={
             "largest_context_tokens": min(alone, limit) if limit else alone,
-            "users_at_context": sure // plan.context_tokens,
+            "users_at_context": users if most_users is None else min(users, most_users),
             "objections": tuple(objections),
         }
     )

@@ -123,6 +123,9 @@ def spreads(rules: Rules, count: int, dtype: str) -> Iterator[Parallel]:
     asked = goal.tensor_parallel or goal.pipeline_parallel or goal.expert_parallel is not None or goal.nodes > 1
     if not asked and any(breach.row.demand.fact == "expert_width_per_rank" for breach in rules.broken(first, dtype)):
         yield from _other_splits(model, tensor)
+    if not asked and tensor < count:  # last, all GPUs by stages: where ranks leave some idle and do not hold it
+        wide = next(ranks for ranks in range(tensor, 0, -1) if count % ranks == 0 and heads_divide(model, ranks))
+        yield Parallel(tensor=wide, pipeline=count // wide)
 
 
 def _other_splits(model: Model, tensor: int) -> Iterator[Parallel]:

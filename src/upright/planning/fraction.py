@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Callable
 
 from upright.engines import engine_named
 from upright.engines.facets.budget import GpuShare
@@ -44,24 +44,27 @@ def unused(
     device: Device,
     fraction: float,
     given: DeviceBudget,
-    token_bytes: Fraction,
-    capacity: int,
+    runtime_bytes: int,
+    tokens_with: Callable[[int], int],
 ) -> Note | None:
-    """The note that a seed's authors would have needed; what the system shares is not unused."""
+    """The note that a seed's authors would have needed; what the system shares is not unused.
+
+    `tokens_with`: what the cache would hold with so many bytes more.
+    """
     if device.unified:
         return None
-    idle = device.cuda_bytes - given.capacity_bytes
-    if fraction >= share.highest - 0.02 or idle < UNUSED_BYTES or not token_bytes or not capacity:
+    idle, capacity = device.cuda_bytes - given.capacity_bytes, tokens_with(0)
+    if fraction >= share.highest - 0.02 or idle < UNUSED_BYTES or not capacity:
         return None
-    room = rounded_down(int(idle / token_bytes), 1000)
-    more = int((share.highest - fraction) * device.cuda_bytes / token_bytes)
+    room = rounded_down(tokens_with(idle) - capacity, 1000)
+    more = budget(share, device, share.highest, "", runtime_bytes).capacity_bytes - given.capacity_bytes
     spelling = "" if share.option == OPTION else f", which {engine_named(engine).title} calls {share.option}"
     return Note(
         code="unused-memory",
         message=(
             f"--gpu-memory-utilization {fraction:.3g}, not the weights, is the limit: "
             f"{memory(idle)} of each GPU stay unused, KV cache for {tokens(room)} tokens; "
-            f"at {share.highest} the KV cache holds {tokens(rounded_down(capacity + more, 1000))}"
+            f"at {share.highest} the KV cache holds {tokens(rounded_down(tokens_with(more), 1000))}"
         ),
         remedy=f"{OPTION} {share.highest}{spelling}",
     )

@@ -169,12 +169,14 @@ def bounded_shapes(
 
 
 def rank_share(shape: CacheShape, tensor: int, decode_context: int) -> Fraction:
-    """The part of one copy that each rank holds: MLA is replicated over ranks, heads are divided, DCP divides both."""
+    """The part of one copy that each rank holds: MLA is replicated over ranks, heads are divided, DCP divides both.
+
+    Ranks that share one copy hold the same heads, so that heads are divided over fewer: together never less than
+    one copy.
+    """
     if shape.heads_shared is None:
-        held = Fraction(1)
-    else:
-        held = Fraction(max(1, -(-shape.heads_shared // tensor)), shape.heads_shared)
-    return held / decode_context
+        return Fraction(1, decode_context)
+    return Fraction(-(-shape.heads_shared // (tensor // decode_context)), shape.heads_shared * decode_context)
 
 
 def copies(shape: CacheShape, tensor: int, decode_context: int) -> int:

@@ -153,7 +153,8 @@ def plan_in_layers(case: LayerCase) -> Plan:
         objections=_objections(case, job, sure, low, bands),
         notes=_notes(case, job, sure),
     )
-    return finish(plan, case.model)
+    alone = capacity_tokens(replace(roomiest, users=1), bands.high, most=min(most, MOST_TOKENS))
+    return finish(plan, case.model, longest_tokens=alone)
 
 
 def _placed(case: LayerCase, bands: _Bands) -> tuple[PlacementJob, tuple[DeviceLoad, ...]]:

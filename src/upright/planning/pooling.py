@@ -62,10 +62,9 @@ def held_by(shape: CacheShape, storage: Storage, *, share: Fraction, tensor: int
     """`share` is the part of the growing cache that a rank holds, `depth` its stage's part of the layers."""
     windows = sum(window.bytes_per_token for window in shape.windows)
     divided = Fraction(1, tensor)
-    pages = shape.pages if share == depth == 1 else None
-    token = Fraction(pages.block_bytes, pages.block_tokens) if pages else shape.bytes_per_token
+    pages = shape.pages.on_rank(int(1 / share), depth) if shape.pages else None
     held = Held(
-        token_bytes=token * share * depth,
+        token_bytes=Fraction(pages.block_bytes, pages.block_tokens) if pages else shape.bytes_per_token * share * depth,
         window_bytes=shape.window_bytes * share * depth,
         window_token_bytes=windows * share * depth,
         state_bytes=shape.bytes_per_state * divided * depth,
@@ -103,12 +102,20 @@ def pool_tokens(held: Held, pool_bytes: Fraction, users: int, context_tokens: in
     return max(0, int(pool / held.cell_bytes) // held.block_tokens * held.block_tokens)
 
 
-def longest_tokens(held: Held, pool_bytes: Fraction, users: int) -> int:
-    """The longest single request that fits."""
+def most_requests(held: Held, pool_bytes: Fraction) -> int | None:
+    """Requests at once that the states' own part holds; None if they have none."""
+    if held.state_share is None or not held.state_bytes:
+        return None
+    states = pool_bytes * held.state_share / (1 + held.state_share)
+    return max(0, int(states / (held.state_bytes * held.states_kept)))
+
+
+def longest_tokens(held: Held, pool_bytes: Fraction) -> int:
+    """The longest request that fits alone."""
     if held.token_bytes == 0 or pool_bytes <= 0:
         return 0
     if held.state_share is not None or held.pool_share is not None:
-        return pool_tokens(held, pool_bytes, users, 1)
+        return pool_tokens(held, pool_bytes, 1, 1)
     bounded = held.request_bytes(LONGEST) - LONGEST * held.token_bytes
     return max(0, int((pool_bytes - bounded) / held.token_bytes) // held.block_tokens * held.block_tokens)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from math import gcd
 from typing import TYPE_CHECKING
 
 from upright.catalog.model_records import row_of
@@ -22,7 +23,7 @@ from upright.planning.host_experts import Offload
 from upright.planning.kvcache import CacheShape, cache_shape, copies, rank_share
 from upright.planning.layouts import Storage
 from upright.planning.overhead import line, overheads
-from upright.planning.pooling import Held, held_by, longest_tokens, pool_tokens
+from upright.planning.pooling import Held, held_by, longest_tokens, most_requests, pool_tokens
 from upright.planning.stated import stated_cache
 from upright.planning.weights import RankWeights, rank_weights
 from upright.records.box import Box
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from upright.planning.learned import Lessons
 
 DRAFT_LAYERS = 1
+ENDS: tuple[End, ...] = ("best", "low", "high")
 BATCHED_TOKENS = 8192
 
 
@@ -101,6 +103,12 @@ class RankCase:
         row = self.storage.row("tables", "*")
         return row is not None and row.on_host and not self.gpus[0].unified
 
+    @cached_property
+    def sharing(self) -> int:
+        """Ranks that share one copy of the cache, as far as the engine can and they divide the others."""
+        able = self.ranks.sharing.able(self.version)
+        return gcd(self.parallel.tensor, self.parallel.decode_context) if able else 1
+
     @property
     def need_tokens(self) -> int:
         return self.context_tokens * self.goal.users
@@ -129,13 +137,12 @@ def plan_on_ranks(case: RankCase) -> Plan:
     """The plan, with objections if it does not fit."""
     case = _with_gpu_experts(case)
     ranks = _ranks(case)
-    smallest = min(ranks, key=lambda rank: rank.pool_bytes)
+    smallest = min(ranks, key=lambda rank: (_tokens(case, rank, "low"), rank.pool_bytes))
+    best, low, high = (min(_tokens(case, rank, end) for rank in ranks) for end in ENDS)
+    roomiest = _ranks(replace(case, gpu_experts=0)) if case.gpu_experts else ranks
+    if case.offload and case.gpu_experts < case.offload.count:  # experts fill the rest
+        best, low, high = (min(found, case.need_tokens) for found in (best, low, high))
     shape = case.shape
-    sure = _pool_bytes(smallest, case, "low")
-    best, low, high = (
-        pool_tokens(smallest.held, pool, case.goal.users, case.context_tokens)
-        for pool in (_pool_bytes(smallest, case, "best"), sure, _pool_bytes(smallest, case, "high"))
-    )
     ledger = [ledger_line for rank in ranks for ledger_line in (*rank.fixed, *_cache_lines(case, rank), *rank.outside)]
     ledger += _on_host(case)
     plan = Plan(
@@ -157,16 +164,18 @@ def plan_on_ranks(case: RankCase) -> Plan:
             case.dtype,
             shape,
             case.storage,
-            copies=copies(shape, case.parallel.tensor, case.parallel.decode_context),
+            copies=copies(shape, case.parallel.tensor, case.sharing),
             capacity_tokens=best,
             low_tokens=low,
             high_tokens=high,
             planned_tokens=case.need_tokens,
         ),
-        objections=_objections(case, ranks, low),
+        objections=_objections(case, ranks, smallest, low),
         notes=_notes(case, smallest, best, low),
     )
-    return finish(plan, case.model, longest_tokens=longest_tokens(smallest.held, sure, case.goal.users))
+    longest = min(longest_tokens(rank.held, _pool_bytes(rank, case, "low")) for rank in roomiest)
+    most_users = most_requests(smallest.held, _pool_bytes(smallest, case, "low"))
+    return finish(plan, case.model, longest_tokens=longest, most_users=most_users)
 
 
 def _with_gpu_experts(case: RankCase) -> RankCase:
@@ -175,15 +184,15 @@ def _with_gpu_experts(case: RankCase) -> RankCase:
         return case
     band = case.rows["pool-band"].share
     assert band is not None
-    tightest = min(_ranks(case), key=lambda rank: rank.pool_bytes)
-    needed = sum(line.bytes for line in _cache_lines(case, tightest)) / band.low
-    room = tightest.pool_bytes - int(needed)
+    room = min(
+        rank.pool_bytes - int(sum(line.bytes for line in _cache_lines(case, rank)) / band.low) for rank in _ranks(case)
+    )
     return replace(case, gpu_experts=case.offload.most_on_gpus(room, case.parallel.tensor))
 
 
 def _ranks(case: RankCase) -> tuple[_Rank, ...]:
-    share = rank_share(case.shape, case.parallel.tensor, case.parallel.decode_context)
-    block = case.share.block_tokens * case.parallel.decode_context
+    share = rank_share(case.shape, case.parallel.tensor, case.sharing)
+    block = case.share.block_tokens * case.sharing
 
     @cache
     def held_in(layers: int) -> Held:
@@ -277,12 +286,15 @@ def _pool_bytes(rank: _Rank, case: RankCase, end: End) -> Fraction:
     return pool * Fraction(getattr(row.share, end)).limit_denominator(1000)
 
 
+def _tokens(case: RankCase, rank: _Rank, end: End) -> int:
+    return pool_tokens(rank.held, _pool_bytes(rank, case, end), case.goal.users, case.context_tokens)
+
+
 def _off(term: LedgerLine, end: End) -> int:
     return term.bytes - term.low_bytes if end == "high" else term.high_bytes - term.bytes
 
 
-def _objections(case: RankCase, ranks: tuple[_Rank, ...], low_tokens: int) -> tuple[Objection, ...]:
-    tightest = min(ranks, key=lambda rank: rank.pool_bytes)
+def _objections(case: RankCase, ranks: tuple[_Rank, ...], tightest: _Rank, low_tokens: int) -> tuple[Objection, ...]:
     objections = list(case.offload.objections(_on_host(case))) if case.offload else []
     if tightest.pool_bytes <= 0:
         objections.append(_weights_too_large(case, tightest, -tightest.pool_bytes))
@@ -344,13 +356,14 @@ def _weights_too_large(case: RankCase, rank: _Rank, short: int) -> Objection:
 
 
 def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]:
-    notes = []
-    if best and (
-        note := fractions.unused(
-            case.engine, case.share, rank.device, case.fraction, rank.budget, rank.token_bytes, best
-        )
-    ):
-        notes.append(note)
+    def tokens_with(more: int) -> int:
+        pool = _pool_bytes(rank, case, "best") + more
+        return pool_tokens(rank.held, pool, case.goal.users, case.context_tokens)
+
+    notes, runtime = [], next(line.bytes for line in rank.fixed if line.term == "runtime")
+    unused = fractions.unused(case.engine, case.share, rank.device, case.fraction, rank.budget, runtime, tokens_with)
+    if best and unused:
+        notes.append(unused)
     if low < case.need_tokens <= best:
         message = f"by the best figure it fits, within the band of {100 * (1 - low / best):.0f} % it may not"
         notes.append(Note(code="tight", message=message))

@@ -30,7 +30,7 @@ from upright.planning.rungs import rungs
 from upright.planning.shown import of_placement
 from upright.planning.speed.assumed import expected_speed
 from upright.planning.speed.predict import Unknown, constants, image_patches, known_image
-from upright.planning.understood import at_most, not_promised
+from upright.planning.understood import at_most, incomplete, not_promised
 from upright.planning.unknown import missing_terms, not_known
 from upright.planning.wishes import (
     cache_objection,
@@ -261,7 +261,7 @@ class _Search:
             if verdict.verdict != "could-not-determine"
             and verdict.concerns(done.engine, done.engine_version, done.kv.dtype)
         ]
-        objections = [no for verdict in judged if (no := verdict.objection())]
+        objections = [no for no in (incomplete(model), *(verdict.objection() for verdict in judged)) if no]
         if not judged:  # a kernel that was compiled is known better than the catalogue knows it
             known = cache_objection(model, self._box, goal, done.engine, done.engine_version, done.kv.dtype)
             objections += [known] if known else []
@@ -322,8 +322,11 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         ]
         for spread in constrained.spreads(rules, len(devices), dtype)
     ]
+    fitting = False
     for layout in rules.open(layouts, dtype):
         tensor, pipeline = layout[0].tensor, layout[0].pipeline
+        if fitting and tensor * pipeline > layouts[0][0].tensor * layouts[0][0].pipeline:
+            break
         problems = tuple(
             rank_objections(model, goal, engine, ranks, version, len(devices), tensor, pipeline, same=same)
         )
@@ -343,6 +346,7 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
             )  # fmt: skip
             done = done.model_copy(update={"notes": (*done.notes, *rules.left_out())})
             yield _objecting(done, problems)
+            fitting = fitting or (done.fits and not problems)
             if (done.fits and not for_speed) or any(
                 objection.code == "weights-too-large" for objection in done.objections
             ):

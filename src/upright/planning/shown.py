@@ -8,21 +8,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+from upright.planning.devices import HOST
 from upright.records.plan import Plan
 
 
 def of_placement(plan: Plan) -> Plan:
-    """With the tokens and users that fit beside the experts where they are."""
-    if plan.memory_fraction is not None or not plan.fits or not plan.expert_places:
+    """With the tokens and users that fit beside the experts where they are.
+
+    Experts on GPUs fill what the cache leaves: what their last layer happens to leave over would be less with more
+    memory, and is not promised.
+    """
+    if plan.memory_fraction is not None or not plan.expert_places:
         return plan
-    low = min(plan.kv.low_tokens, _tokens(plan, plan.high_bytes))
-    best = min(plan.kv.capacity_tokens, max(low, _tokens(plan, plan.used_bytes)))
+    if any(place.device == HOST for place in plan.expert_places):
+        best = min(plan.kv.capacity_tokens, plan.kv.planned_tokens)
+        low = best if plan.fits else min(plan.kv.low_tokens, best)
+    elif not plan.fits:
+        return plan
+    else:
+        low = min(plan.kv.low_tokens, _tokens(plan, plan.high_bytes))
+        best = min(plan.kv.capacity_tokens, max(low, _tokens(plan, plan.used_bytes)))
     kv = plan.kv.model_copy(
         update={"low_tokens": low, "capacity_tokens": best, "high_tokens": min(plan.kv.high_tokens, best)}
     )
-    largest = min(plan.largest_context_tokens, low)
-    users = low // plan.context_tokens
-    return plan.model_copy(update={"kv": kv, "largest_context_tokens": largest, "users_at_context": users})
+    return plan.model_copy(update={"kv": kv, "users_at_context": low // plan.context_tokens})
 
 
 def _tokens(plan: Plan, taken: Callable[[str], int]) -> int:

@@ -1,13 +1,13 @@
-"""A model that is not understood -> a plan that promises nothing: at least so much, or not known.
+"""A model that is not understood, or not whole -> a plan that promises nothing but what is sure.
 
-Bytes are counted with the most that its layers can keep, so what is said to fit does; whether it is enough is not said.
+Bytes are counted with the most that its layers can keep: where weights were read and even that fits, it fits.
 """
 
 from __future__ import annotations
 
 from upright.planning.ranking import NOT_UNDERSTOOD
 from upright.records.model import Model
-from upright.records.plan import Objection, Plan
+from upright.records.plan import Note, Objection, Plan
 
 # What would be said of the cache's size is a guess then.
 _GUESSES = ("pool-too-small",)
@@ -26,11 +26,30 @@ def not_promised(done: Plan, model: Model) -> Plan:
     """The plan without a promise, and with the names that stand in the way."""
     if not model.not_understood:
         return done
+    told = {"not_understood": model.not_understood, "speed": None, "rungs": ()}
+    if done.fits and model.basis == "read" and model.architecture.attention_at_most is not None:
+        message = f"counted with the most that it can take, which fits; the rest is {words(done, model)}"
+        note = Note(code=NOT_UNDERSTOOD, message=message)
+        return done.model_copy(update={**told, "notes": (*done.notes, note)})
     kept = tuple(objection for objection in done.objections if objection.code not in _GUESSES)
     objection = Objection(code=NOT_UNDERSTOOD, message=words(done, model), remedy=None)
-    return done.model_copy(
-        update={"objections": (objection, *kept), "not_understood": model.not_understood, "speed": None, "rungs": ()}
-    )
+    return done.model_copy(update={**told, "objections": (objection, *kept)})
+
+
+def incomplete(model: Model) -> Objection | None:
+    """A header that claims more than its tensors are: no engine loads that, and its size says nothing."""
+    if model.basis != "read":
+        return None
+    shape = model.architecture
+    held = {line.layer for line in model.weights if line.layer is not None and line.group not in ("vision", "draft")}
+    missing = len(set(range(shape.layers)) - held)
+    if missing and held and not model.unknown:
+        message = f"its header claims {shape.layers:,} layers, and of {missing:,} of them there is no tensor"
+    elif model.parameters < (table := shape.vocabulary_size * shape.hidden_size):
+        message = f"its tensors have {model.parameters:,} weights, and its embedding alone would have {table:,}"
+    else:
+        return None
+    return Objection(code="tensors-missing", message=f"{model.name} is not whole: {message}")
 
 
 def words(done: Plan, model: Model) -> str:

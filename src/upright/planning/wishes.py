@@ -44,8 +44,14 @@ def check(goal: Goal) -> None:
 
 
 def heads_divide(model: Model, tensor: int) -> bool:
-    kinds = [kind for kind in model.architecture.attention if isinstance(kind, MlaAttention | GqaAttention)]
-    return all(kind.heads % tensor == 0 for kind in kinds)
+    """Every kind of head is divided evenly, KV heads or copies of them: what models assert when they are built.
+
+    vllm/model_executor/models/minimax_m2.py:164.
+    """
+    kinds = model.architecture.attention
+    grouped = [kind.kv_heads for kind in kinds if isinstance(kind, GqaAttention)]
+    even = all(heads % tensor == 0 for kind in kinds if (heads := getattr(kind, "heads", None)))
+    return even and all(heads % tensor == 0 or tensor % heads == 0 for heads in grouped)
 
 
 def most_ranks(model: Model, count: int) -> int:
@@ -79,8 +85,11 @@ def rank_objections(
         message = "ranks need GPUs of one kind: the smallest decides, and kernels differ"
         yield Objection(code="mixed-gpus", message=message)
     if not heads_divide(model, tensor):
-        heads = ", ".join(str(kind.heads) for kind in model.architecture.attention if hasattr(kind, "heads"))
-        message = f"{heads} attention heads cannot be divided over {tensor} ranks"
+        kinds = model.architecture.attention
+        heads = ", ".join(str(heads) for kind in kinds if (heads := getattr(kind, "heads", None)))
+        shared = ", ".join(str(kind.kv_heads) for kind in kinds if isinstance(kind, GqaAttention))
+        of_keys = f" with {shared} KV heads" if shared else ""
+        message = f"{heads} attention heads{of_keys} cannot be divided over {tensor} ranks"
         remedy = f"--tp {most_ranks(model, max(count, 1))}"
         yield Objection(code="heads-not-divisible", message=message, remedy=remedy)
     share = goal.decode_context_parallel

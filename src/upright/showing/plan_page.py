@@ -232,7 +232,11 @@ def _capacity(plan: Plan) -> str:
         return f"at least {tokens(kv.low_tokens)} tokens" if kv.high_bytes_per_token and kv.low_tokens else "not known"
     if not kv.capacity_tokens:
         return "no memory left for it"
-    return f"{tokens(kv.capacity_tokens)} tokens expected, at least {tokens(kv.low_tokens)}"
+    if kv.high_tokens == kv.planned_tokens and any(place.device == "host" for place in plan.expert_places):
+        return f"{tokens(kv.planned_tokens)} tokens, as planned: experts take the rest of the GPUs"
+    longer = plan.largest_context_tokens > kv.low_tokens
+    requests = f", in requests of {tokens(plan.context_tokens)}" if longer else ""
+    return f"{tokens(kv.capacity_tokens)} tokens expected, at least {tokens(kv.low_tokens)}{requests}"
 
 
 def _nearest(plan: Plan, width: int) -> Iterator[str]:

@@ -1,0 +1,178 @@
+"""No plan breaks what must hold of every plan: a sample of what people type, and the whole crossing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import upright
+from tests.accuracy.invariants import (
+    INVARIANTS,
+    MADE_UP,
+    NAMED,
+    OPTIONS,
+    Asked,
+    alike,
+    artifacts,
+    cache_within_memory,
+    grown,
+    ranks_divide_heads,
+    sample,
+    tokens_by_way,
+    violations,
+    words,
+)
+from tests.sparse_models import K2_KEYS, k2_gguf_tensors, write_gguf
+from upright import catalog
+from upright.planning.search import ways_on
+from upright.records.model import Model
+from upright.records.plan import Goal, Plan
+from upright.requesting.library import box_record, chosen
+from upright.showing.plan_page import plan_page
+
+SEED = 42
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, list[str]]:
+    return _found(sample(10, SEED))
+
+
+@pytest.mark.parametrize("name", INVARIANTS)
+def test_a_sample_breaks_no_invariant(name: str, found: dict[str, list[str]]) -> None:
+    assert found[name] == []
+
+
+@pytest.mark.slow
+def test_a_larger_sample_breaks_no_invariant() -> None:
+    assert _found(sample(500, SEED + 1)) == {name: [] for name in INVARIANTS}
+
+
+@pytest.mark.slow
+def test_the_whole_crossing_breaks_no_invariant() -> None:
+    """Every model, box and option with every engine that loads one of its artifacts, as `recommend` plans them."""
+    broken = [
+        sentence
+        for box in (*catalog.rows("boxes"), *MADE_UP)
+        for model in catalog.rows("models")
+        for sentence in _crossed(model, box)
+    ]
+    assert broken == []
+
+
+def test_sharing_never_holds_more_than_the_box() -> None:
+    best = upright.plan("glm-4.7", "hgx-h200", engine="sglang", decode_context_parallel=4)[0]
+    assert best.kv.bytes_per_token is not None
+    assert best.kv.capacity_tokens * best.kv.bytes_per_token < 8 * 141 * 10**9
+
+
+def test_two_ranks_hold_at_most_twice_the_tokens() -> None:
+    one, two = (
+        upright.plan("deepseek-v4-flash", "hgx-h200", engine="vllm", decode_context_parallel=ranks)[0]
+        for ranks in (1, 2)
+    )
+    assert one.kv.capacity_tokens <= two.kv.capacity_tokens <= 2 * one.kv.capacity_tokens
+
+
+@pytest.mark.parametrize("model", ["minimax-m2.7", "glm-4.7"])
+def test_six_gpus_divide_eight_kv_heads_by_four_or_by_stages(model: str) -> None:
+    plans = upright.plan(model, "6x-rtx-pro-6000-server")
+    assert plans[0].fits
+    assert {plan.parallel.tensor for plan in plans} <= {1, 2, 4}
+    asked = upright.plan(model, "6x-rtx-pro-6000-server", engine="vllm", tensor_parallel=6)[0]
+    assert "heads-not-divisible" in {objection.code for objection in asked.objections}
+    assert "8 KV heads" in asked.objections[0].message
+
+
+def test_the_page_says_one_longest_context() -> None:
+    """Experts that fill the GPUs leave what was asked for; a longer context is had by moving them, up to one figure."""
+    ram = grown(box_record("1x-rtx-pro-6000-workstation"), ram=0)
+    figure = ram.memory_bytes.model_copy(update={"value": 768 * 2**30, "basis": "assumed", "source": "test"})
+    box = ram.model_copy(update={"memory_bytes": figure, "memory_available_bytes": figure})
+    plans = upright.plan("kimi-k2.6", box)
+    best = plans[0]
+    longest = max(rung.context_tokens for rung in best.rungs if rung.fits)
+    assert best.largest_context_tokens == longest
+    page = plan_page(plans, chosen("kimi-k2.6"), 100)
+    assert f"one user up to {longest:,}" in page
+    assert "65,536 tokens, as planned: experts take the rest of the GPUs" in page
+
+
+def _sparse(path: Path, **changes: Any) -> Model:
+    """Kimi K2 with other claims in its header."""
+    keys = {**K2_KEYS, **{f"deepseek2.{name}": value for name, value in changes.items()}}
+    write_gguf(path, keys, k2_gguf_tensors("Q4_K", "Q4_K"))
+    return upright.read(str(path))
+
+
+def test_a_header_that_claims_more_layers_than_there_are_is_refused(tmp_path: Path) -> None:
+    model = _sparse(tmp_path / "claims.gguf", block_count=400)
+    best = upright.plan(model, "8x-rtx-pro-6000-server")[0]
+    assert [objection.code for objection in best.objections] == ["tensors-missing"]
+    assert "400 layers, and of 339 of them there is no tensor" in best.objections[0].message
+
+
+@pytest.mark.parametrize("name", ["blk.0.attn_norm.weight", "output_norm.weight", "nobodys.weight"])
+def test_eight_bytes_are_no_model(name: str, tmp_path: Path) -> None:
+    write_gguf(tmp_path / "tiny.gguf", K2_KEYS, [(name, "F32", (2,))])
+    best = upright.plan(upright.read(str(tmp_path / "tiny.gguf")), "8x-rtx-pro-6000-server")[0]
+    assert [objection.code for objection in best.objections] == ["tensors-missing"]
+
+
+def test_a_whole_file_is_planned(tmp_path: Path) -> None:
+    best = upright.plan(_sparse(tmp_path / "whole.gguf"), "8x-rtx-pro-6000-server")[0]
+    assert best.fits
+
+
+def test_a_bound_that_fits_says_so(tmp_path: Path) -> None:
+    """A key of the cache that nobody knows: counted with the most that layers can keep, and that fits."""
+    model = _sparse(tmp_path / "strange.gguf", **{"attention.strange_window": 7})
+    assert model.not_understood
+    plans = upright.plan(model, "8x-rtx-pro-6000-server")
+    assert plans[0].fits
+    assert plans[0].not_understood
+    assert plans[0].speed is None
+    page = plan_page(plans, chosen(model), 100)
+    assert "fits" in page.splitlines()[0]
+    assert "at least" in page
+    small = upright.plan(model, "1x-rtx-5090")[0]
+    assert not small.fits
+
+
+def _found(cases: list[Asked]) -> dict[str, list[str]]:
+    broken: dict[str, list[str]] = {name: [] for name in INVARIANTS}
+    for asked in cases:
+        for name, sentences in violations(asked).items():
+            broken[name] += sentences
+    return broken
+
+
+def _crossed(model: str, box: str) -> Iterator[str]:
+    here, larger = ways_on(box_record(box)), ways_on(grown(box_record(box), gpu=2, ram=16))
+    by_format = {artifact.format: artifact for artifact in reversed(list(artifacts(model).values()))}
+    for artifact, options in itertools.product(by_format.values(), OPTIONS):
+        asked, plans = Asked(model, box, None, options), here(artifact, Goal(**options))
+        yield from cache_within_memory(asked, plans)
+        yield from ranks_divide_heads(asked, plans)
+        if "decode_context_parallel" in options:
+            yield from _shared(asked, plans, here(artifact, Goal(**{**options, "decode_context_parallel": 1})))
+        before, after = tokens_by_way(plans), tokens_by_way(larger(artifact, Goal(**options)))
+        for way in before.keys() & after.keys():
+            if any(few < many for few, many in zip(after[way], before[way], strict=True)):
+                yield f"{asked}: {way}: with more memory {before[way]} become {after[way]}"
+
+
+def _shared(asked: Asked, plans: list[Plan], alone: list[Plan]) -> Iterator[str]:
+    ones: Mapping[tuple[Any, ...], Plan] = {alike(plan): plan for plan in alone}
+    for plan in plans:
+        one = ones.get(alike(plan))
+        if one and plan.kv.capacity_tokens > plan.parallel.decode_context * one.kv.capacity_tokens:
+            yield f"{asked}: {words(plan)}: {plan.kv.capacity_tokens:,} tokens, DCP 1 has {one.kv.capacity_tokens:,}"
+
+
+def test_named_cases_are_in_the_sample() -> None:
+    assert sample(0, SEED) == list(NAMED)
