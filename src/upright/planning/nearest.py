@@ -157,7 +157,10 @@ def _changes(plan: Plan) -> Iterator[_Change]:
 
 
 def _smaller_context(plan: Plan, model: Model, planner: Planner) -> Iterator[Nearest]:
-    largest = rounded_down(plan.kv.low_tokens // plan.goal.users, _STEP_TOKENS)
+    alone = plan.goal.users == 1
+    largest = rounded_down(
+        plan.largest_context_tokens if alone else plan.kv.low_tokens // plan.goal.users, _STEP_TOKENS
+    )
     limit = model.architecture.context_limit_tokens or largest
     largest = min(largest, limit, plan.context_tokens)
     if largest < _STEP_TOKENS:

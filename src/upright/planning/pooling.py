@@ -86,11 +86,17 @@ def held_by(shape: CacheShape, storage: Storage, *, share: Fraction, tensor: int
 
 
 def pool_tokens(held: Held, pool_bytes: Fraction, users: int, context_tokens: int) -> int:
-    """Tokens of requests of this length that fit, as the engine admits them: requests at once times their length."""
+    """Tokens of requests of this length that fit, as the engine admits them: requests at once times their length.
+
+    Of a pool that holds none of them, the longest that it holds.
+    """
     if held.token_bytes == 0 or pool_bytes <= 0:
         return 0
     if held.state_share is None and held.pool_share is None:
-        cell = held.request_bytes(context_tokens) / context_tokens
+        request = held.request_bytes(context_tokens)
+        if request > pool_bytes:
+            return longest_tokens(held, pool_bytes)
+        cell = request / context_tokens
         return int(pool_bytes / cell) // held.block_tokens * held.block_tokens
     pool = pool_bytes
     if held.state_share is not None:
@@ -116,8 +122,15 @@ def longest_tokens(held: Held, pool_bytes: Fraction) -> int:
         return 0
     if held.state_share is not None or held.pool_share is not None:
         return pool_tokens(held, pool_bytes, 1, 1)
+    block = held.block_tokens
     bounded = held.request_bytes(LONGEST) - LONGEST * held.token_bytes
-    return max(0, int((pool_bytes - bounded) / held.token_bytes) // held.block_tokens * held.block_tokens)
+    low = high = max(0, int((pool_bytes - bounded) / held.token_bytes) // block)
+    if held.request_bytes((low + 1) * block) <= pool_bytes:  # too short to fill every window: by halving
+        high = LONGEST // block
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if held.request_bytes(middle * block) <= pool_bytes else (low, middle - 1)
+    return low * block
 
 
 def _set_aside(held: Held, share: Fraction) -> Held:

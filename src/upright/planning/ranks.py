@@ -300,7 +300,8 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], tightest: _Rank, low_t
         objections.append(_weights_too_large(case, tightest, -tightest.pool_bytes))
     enough = low_tokens >= case.need_tokens or case.parallel.pipeline > case.model.architecture.layers
     if tightest.pool_bytes > 0 and not enough:
-        short = int((case.need_tokens - low_tokens) * tightest.token_bytes)
+        asked = case.goal.users * tightest.held.request_bytes(case.context_tokens) - _pool_bytes(tightest, case, "low")
+        short = int(max(asked, (case.need_tokens - low_tokens) * tightest.token_bytes))
         objections.append(
             Objection(
                 code="pool-too-small",
