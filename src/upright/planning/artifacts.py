@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from upright import catalog
+from upright.catalog.loader import one_catalogue
 from upright.catalog.model_records import row_of
 from upright.catalog.rows.model import Artifact, ModelRow
 from upright.catalog.sister_releases import artifacts_of, release_named
@@ -19,7 +20,9 @@ from upright.deriving.named_builds import named_build
 from upright.deriving.typed_gguf import of_type
 from upright.errors import UnreachedError, UsageError
 from upright.planning.offering import known_to_serve
-from upright.planning.search import best_way
+from upright.planning.ranking import faithful, order
+from upright.planning.search import best_way, ways_on
+from upright.planning.told_sizes import may_be_placed, may_fit
 from upright.records.box import Box
 from upright.records.model import Model
 from upright.records.plan import Goal, Plan
@@ -123,21 +126,34 @@ _TRIED_FOR_SPEED = 10
 """The smallest models of the catalogue: where these are too slow, larger ones are, and each takes a while to plan."""
 
 
+@one_catalogue()
 def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
     """Plans of the largest other models of the catalogue that fit the box, as fast as is asked."""
     plans: list[Plan] = []
     known = [row for row in catalog.models() if (row.parameters.value or 0) < 0.9 * than.parameters]
     speed, wanted = goal.minimum_tokens_per_second, _for_any_model(goal)
-    largest = sorted(known, key=lambda row: -(row.parameters.value or 0))
+    largest, ways = sorted(known, key=lambda row: -(row.parameters.value or 0)), ways_on(box)
     for row in largest if speed is None else largest[-_TRIED_FOR_SPEED:]:
-        models = tuple(LazyRecords(row, row.artifacts))
-        if models:
-            best = best_way(box, models[0], wanted, choose_from=models[1:])
-            if best.fits and (speed is None or best.speed is not None):
-                plans.append(best)
+        best = _best_of(row, box, wanted, ways)
+        if best is not None and best.fits and (speed is None or best.speed is not None):
+            plans.append(best)
         if len(plans) == most:
             break
     return plans
+
+
+def _best_of(row: ModelRow, box: Box, goal: Goal, ways: Callable[[Model, Goal], list[Plan]]) -> Plan | None:
+    """As `best_way` of its artifacts, where one fits: what no engine could place is not planned, nor is its record made
+    where the row tells that.
+    """
+    told = [artifact for artifact in row.artifacts if may_fit(row, artifact, box)]
+    made = tuple(LazyRecords(row, told))
+    native = made[0] if made and told[0] is row.artifacts[0] else None
+    found = {model.name: model for model in made if may_be_placed(model, box)}
+    if native is not None and native.name in found:
+        return best_way(box, native, goal, choose_from=[model for model in found.values() if model is not native])
+    planned = (way for model in found.values() if faithful(model) for way in ways(model, goal))
+    return min(planned, key=lambda way: order(way, found[way.model], native, box), default=None)
 
 
 def _for_any_model(goal: Goal) -> Goal:

@@ -47,7 +47,7 @@ def hopeless(plan: Plan) -> bool:
     return any(objection.code in _HOPELESS for objection in plan.objections)
 
 
-def order(plan: Plan, artifact: Model, native: Model, box: Box) -> tuple[object, ...]:
+def order(plan: Plan, artifact: Model, native: Model | None, box: Box) -> tuple[object, ...]:
     installed = any(install.engine == plan.engine for install in box.engines)
     return (
         not plan.fits,
@@ -90,7 +90,7 @@ def _preference(plan: Plan, artifact: Model) -> int:
     return engine.standing
 
 
-def worth(plan: Plan, artifact: Model, native: Model) -> float:
+def worth(plan: Plan, artifact: Model, native: Model | None) -> float:
     """Tokens a second that can be counted on, less what quality and sharing must earn; 0 if nothing is known."""
     if plan.speed is not None and plan.speed.basis == "assumed":
         return 0.0  # an assumption is shown, and decides nothing

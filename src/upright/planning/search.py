@@ -30,6 +30,7 @@ from upright.planning.rungs import rungs
 from upright.planning.shown import of_placement
 from upright.planning.speed.assumed import expected_speed
 from upright.planning.speed.predict import Unknown, constants, image_patches, known_image
+from upright.planning.told_sizes import may_be_placed
 from upright.planning.understood import at_most, incomplete, not_promised
 from upright.planning.unknown import missing_terms, not_known
 from upright.planning.wishes import (
@@ -92,10 +93,9 @@ def plan(
         notes = (*best.notes, *search.with_image(best, artifact), *beside(best, artifact, box))
         ranked[0] = best.model_copy(update={"rungs": climb, "notes": notes})
     else:
-        all_known = known | {found.name: found for found in (*choose_from, *others)}
-        found = nearest(
-            best, artifact, tuple(all_known.values()), search.best, search.grown if _can_grow(box) else None
-        )
+        native, *rest = (known | {found.name: found for found in (*choose_from, *others)}).values()
+        offered = (native, *(other for other in rest if may_be_placed(other, box)))
+        found = nearest(best, artifact, offered, search.best, search.grown if _can_grow(box) else None)
         ranked[0] = best.model_copy(update={"nearest": found})
     return ranked
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 from upright import catalog
 from upright.catalog.rows.hardware import GpuRow
-from upright.catalog.rows.model import Artifact, ModelRow, SchemeRow
+from upright.catalog.rows.model import Artifact, ModelRow
 from upright.deriving.catalogued import record
-from upright.planning.ranking import FAITHFUL_BITS, NATIVE_BITS, faithful
+from upright.planning.ranking import FAITHFUL_BITS, faithful
+from upright.planning.told_sizes import told_bits, told_bytes
 from upright.recommending.quality import Standing, Standings
 from upright.records.box import Box
 from upright.records.model import Model
@@ -64,18 +64,13 @@ class Contender:
 
     @property
     def bytes(self) -> int | None:
-        """A size that is not exact: published, or parameters times bits."""
-        published = self.artifact.size_bytes.value
-        if published is not None:
-            return int(published)
-        parameters = self.row.parameters.value
-        return int(parameters * self.bits / 8) if parameters and self.bits else None
+        return told_bytes(self.row, self.artifact)
 
 
 def contenders(row: ModelRow, standings: Standings) -> list[Contender]:
     """Of one model, as it is stored by default first."""
     return [
-        Contender(row, artifact, standings.of(row, artifact.repository), _bits(row, artifact))
+        Contender(row, artifact, standings.of(row, artifact.repository), told_bits(row, artifact))
         for artifact in row.artifacts
     ]
 
@@ -108,23 +103,6 @@ def ruled_out(candidate: Contender, means: Means, slowest: float | None) -> str 
         if most < slowest:
             return f"at most {most:.0f} tok/s, if every GPU read at its full bandwidth"
     return None
-
-
-def _bits(row: ModelRow, artifact: Artifact) -> float | None:
-    """By its size if that was published: experts that were cut out are weights of no bits."""
-    if artifact.size_bytes.value and row.parameters.value:
-        return float(8 * artifact.size_bytes.value / row.parameters.value)
-    if artifact.expert_bits is not None and artifact.expert_bits.value is not None:
-        return float(artifact.expert_bits.value)
-    scheme = cast("SchemeRow | None", catalog.rows("schemes").get(artifact.quant or artifact.scheme))
-    if scheme is None:
-        return None
-    if scheme.expert_bits is not None:
-        return scheme.expert_bits
-    return _DECLARED.get(scheme.id)
-
-
-_DECLARED = {"BF16": 16.0, "FP8": 8.0, "FP8 tensor": 8.0, "NVFP4": NATIVE_BITS, "MXFP4": 4.25}
 
 
 def _bandwidth(row_id: str | None) -> float | None:

@@ -1,0 +1,93 @@
+"""What a "no" costs: bounds spare the records and plans of what cannot fit, and refuse nothing that does."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from upright import catalog
+from upright.deriving.catalogued import record
+from upright.planning.artifacts import LazyRecords, smaller
+from upright.planning.search import best_way
+from upright.planning.told_sizes import least_told, may_be_placed, may_fit
+from upright.records.plan import Goal, Plan
+from upright.requesting.asking import NamedBox, box_named
+
+YES = (("kimi-k2.6", "hgx-b200"), ("glm-4.7", "hgx-h200"), ("gpt-oss-120b", "hgx-h200"))
+NO = (
+    ("kimi-k2.6", "1x-rtx-4090"), ("deepseek-v4-pro", "1x-rtx-3060-ti"), ("minimax-m2.7", "1x-rtx-3060-ti"),
+    ("llama-3.1-405b", "1x-rtx-3090"), ("kimi-k2.6", "1x-rtx-5090"), ("gpt-oss-120b", "4x-rtx-3090"),
+)  # fmt: skip
+
+
+def test_what_a_row_tells_is_not_more_than_its_record_needs() -> None:
+    """Else a bound would refuse what fits."""
+    for row in catalog.models():
+        for artifact in row.artifacts:
+            if (model := record(row, artifact)) is not None:
+                needed = sum(line.bytes for line in model.weights if line.group not in ("draft", "vision", "tables"))
+                assert needed >= least_told(row, artifact), (artifact.repository, artifact.quant)
+
+
+def _planned_one_by_one(box_name: str, ram: int | None, goal: Goal) -> list[Plan]:
+    """The two largest that fit, with every artifact of every model planned."""
+    box, plans = box_named(NamedBox(box_name, ram)), []
+    for row in sorted(catalog.models(), key=lambda row: -(row.parameters.value or 0)):
+        models = tuple(LazyRecords(row, row.artifacts))
+        best = best_way(box, models[0], goal, choose_from=models[1:])
+        if best.fits:
+            plans.append(best)
+            for model, artifact in zip(models, row.artifacts, strict=True):
+                assert model.name != best.model or (may_be_placed(model, box) and may_fit(row, artifact, box))
+        if len(plans) == 2:
+            break
+    return plans
+
+
+QUESTIONS = [
+    ("1x-rtx-4090", None), ("cpu", None), ("4x-rtx-pro-6000-workstation", None), ("1x-rtx-3060-ti", 32),
+    *[(name, ram) for name in ("strix-halo", "2x-rtx-3090", "8x-rtx-3090", "hgx-h100") for ram in (None, 256)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("box", "ram"),
+    [
+        pytest.param(box, ram, marks=() if place < 2 else pytest.mark.slow)
+        for place, (box, ram) in enumerate(Random(1).sample(QUESTIONS, len(QUESTIONS)))
+    ],
+)
+def test_what_fits_instead_is_what_planning_everything_finds(box: str, ram: int | None) -> None:
+    goal, largest = Goal(), max(catalog.models(), key=lambda row: row.parameters.value or 0)
+    native = record(largest, largest.artifacts[0])
+    assert native is not None
+    above = native.model_copy(update={"weights": native.weights * 2})  # so that every row is smaller
+    found = smaller(box_named(NamedBox(box, ram)), goal, above)
+    assert [plan.to_dict() for plan in found] == [plan.to_dict() for plan in _planned_one_by_one(box, ram, goal)]
+
+
+@pytest.mark.timing
+def test_a_no_costs_at_most_twice_a_yes(tmp_path: Path) -> None:
+    """Six times as much, when every model of the catalogue was planned to find two that fit."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"UPRIGHT_HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3] / "src")}
+
+    def spent(model: str, box: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        argv = [sys.executable, "-m", "upright", "plan", model, "--box", box]
+        subprocess.run(argv, env=environment, capture_output=True, check=False, timeout=120)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    for question in (*YES[:1], *NO[:1]):
+        spent(*question)  # rows and byte code are kept from now on
+    yes = sum(min(spent(*question) for _ in range(3)) for question in YES) / len(YES)
+    costs = {question: min(spent(*question) for _ in range(3)) for question in NO}
+    print(f"\na yes {yes:.2f} s of processor time; {', '.join(f'{cost:.2f} s' for cost in costs.values())} for a no")
+    assert max(costs.values()) <= 2 * yes, costs
