@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -10,11 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from upright.catalog import get
 from upright.catalog.recorded_flags import recorded_flags
+from upright.catalog.rows.usage import UsageRow
 from upright.fleet.rendered import rendered
 from upright.launching.runtimes import RUNTIMES, Site
 from upright.records.fleet import Fleet, FleetBox, Router
-from upright.records.plan import Goal
+from upright.records.plan import Goal, Use
 from upright.rendering.router import BY_USE, choice_of
 
 GOLDEN = Path(__file__).parent / "router"
@@ -90,6 +93,20 @@ def test_every_flag_has_a_reason_and_is_one_of_smg(use: str):
     recipe = rendered(fleet, "shell", folder="/x").recipe
     assert all(setting.reason for setting in recipe.arguments)
     assert {setting.name for setting in recipe.arguments} - {"-B"} <= recorded.flags
+
+
+@pytest.mark.parametrize("use", BY_USE)
+def test_new_tasks_share_less_than_what_keeps_a_turn_on_its_box(use: Use):
+    """At 0.5, twelve agents whose first turns share 0.86 all went to one box of three."""
+    row = get("usages", use)
+    assert isinstance(row, UsageRow)
+    fleet = FLEET.model_copy(update={"goal": Goal(use=use), "router": Router(policy="cache_aware")})
+    setting = next(each for each in rendered(fleet, "shell", folder="/x").recipe.arguments if "--cache-t" in each.name)
+    shared, threshold = row.shared_tokens.value or 0, float(setting.value or 0)
+    for opening in (row.opening_tokens.value, row.opening_tokens.median):
+        share = shared / (shared + (opening or math.inf))
+        assert share + 0.25 * (1 - share) <= threshold + 0.005 < 1, (share, threshold)
+    assert f"{shared:,.0f} of " in setting.reason
 
 
 def test_the_policy_follows_the_use_unless_it_is_named():

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from upright.catalog import get
 from upright.catalog.recorded_flags import nearest_flags
+from upright.catalog.rows.usage import UsageRow
 from upright.errors import EngineError
 from upright.records.fleet import Fleet
 from upright.records.plan import Use
@@ -29,21 +31,16 @@ class PolicyChoice:
 
 
 _SOURCE = "smg 1.13.0, model_gateway/src/policies"
-_AFFINE = Setting(
-    name="--cache-threshold",
-    value="0.5",
-    reason="a turn repeats most of the text before it and stays; a new task shares only the system prompt and is "
-    "put where there is room",
-    source=f"{_SOURCE}/cache_aware.rs: a shorter match than this goes to the box with the smallest tree",
-)
+_LEAST_THRESHOLD = 0.5
+_SHORT_OPENING = 2 / 3
+"""Of a usual one: what still counts as a new task."""
 BY_USE: dict[Use, PolicyChoice] = {
     "coding-agent": PolicyChoice(
         "cache_aware",
         "each turn begins with the whole conversation before it, and the box that read that has it in its cache "
         "(prefix_hash looks at the first 1024 characters, which all agents share; consistent_hashing wants a header)",
-        (_AFFINE,),
     ),
-    "chat": PolicyChoice("cache_aware", "a conversation stays where its history is in the cache", (_AFFINE,)),
+    "chat": PolicyChoice("cache_aware", "a conversation stays where its history is in the cache"),
     "long-documents": PolicyChoice("cache_aware", "questions about a document go where it was read"),
     "batch": PolicyChoice(
         "power_of_two",
@@ -120,7 +117,8 @@ def _settings(fleet: Fleet, folder: str) -> list[Setting]:
     settings += choice.more
     if choice.policy == "cache_aware":
         settings += [
-            _of("--balance-abs-threshold", max(2, users), "so many requests over the mean make a box too full")
+            _threshold(fleet.goal.use),
+            _of("--balance-abs-threshold", max(2, users), "so many requests over the mean make a box too full"),
         ]
     settings += [
         _of("--health-check-interval-secs", router.health_seconds, "a dead box is found within two of these"),
@@ -149,6 +147,22 @@ def _settings(fleet: Fleet, folder: str) -> list[Setting]:
         _of("--shutdown-grace-period-secs", 30, "running answers may end"),
     ]
     return settings
+
+
+def _threshold(use: Use) -> Setting:
+    """Above what the first turn of everybody shares: at less, all of them go where the first one went."""
+    row = get("usages", use)
+    assert isinstance(row, UsageRow)
+    shared, opening = row.shared_tokens.value or 0.0, row.opening_tokens.median or row.opening_tokens.value or 0.0
+    least, usual = (shared / (shared + opening * part) for part in (_SHORT_OPENING, 1))
+    return Setting(
+        name="--cache-threshold",
+        value=f"{max(_LEAST_THRESHOLD, least):.2g}",
+        reason=f"a turn that repeats more than this of its text stays; a new task shares {shared:,.0f} "
+        f"of {shared + opening:,.0f} tokens with others ({usual:.2f}) and goes where there is room",
+        source=f"{_SOURCE}/cache_aware.rs: only a longer match than this decides the box; "
+        f"usages {use}: shared_tokens, opening_tokens",
+    )
 
 
 def _of(name: str, value: int | str, why: str) -> Setting:
