@@ -117,11 +117,11 @@ EXAMPLES = {
         plan={"fits": False},
         refused="system RAM",
     ),
-    "users belong to the placement that is shown, and their speed is not known where nobody measured it": Example(
+    "users belong to the placement that is shown: experts on the GPUs leave what was asked for": Example(
         "kimi-k2.6 --box 4x-rtx-pro-6000-workstation --host-memory 512 --host-bandwidth 300",
-        page=("2 users x 65,536", "2 concurrent users is not known", "thinking is turned off"),
-        absent=("63 users",),
-        plan={"fits": True, "users_at_context": 2, "goal.users": 1},
+        page=("1 user x 65,536", "one user up to 262,144", "as planned: experts take", "thinking is turned off"),
+        absent=("63 users", "2 users"),
+        plan={"fits": True, "users_at_context": 1, "goal.users": 1},
         recipe={"--parallel": "1"},
     ),
     "SGLang shares a cache only with a backend that returns the log-sum-exp": Example(

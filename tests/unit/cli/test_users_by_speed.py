@@ -11,6 +11,7 @@ from upright.planning.beside import BEARABLE_TOKENS_PER_SECOND, CROWD
 
 IMAGE = "voip-glm-kimi-canonical-20260514"
 CROWDED = ("kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--kv-dtype", "fp8", "--image", IMAGE)
+OF_LAYERS = ("kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--engine", "llama.cpp")
 HYBRID = ("kimi-k2.6", "--box", "4x-rtx-pro-6000-workstation", "--ram", "512", "--host-bandwidth", "300")
 
 
@@ -41,5 +42,10 @@ def test_as_many_as_the_cache_holds_need_no_note(upright):
 
 
 def test_where_nobody_measured_so_many_it_says_so(upright):
-    """Experts in system RAM: published runs are of one user."""
-    assert "concurrent users is not known" in crowd(planned(upright, box=HYBRID, context="4k"))
+    """Whole layers on GPUs: published runs are of few users."""
+    assert "concurrent users is not known" in crowd(planned(upright, box=OF_LAYERS, context="4k"))
+
+
+def test_experts_that_fill_the_gpus_leave_no_more_users_than_were_asked_for(upright):
+    plan = planned(upright, box=HYBRID, context="4k")
+    assert (plan["users_at_context"], plan["kv"]["low_tokens"], crowd(plan)) == (1, 4_096, "")
