@@ -171,8 +171,8 @@ def bounded_shapes(
 def rank_share(shape: CacheShape, tensor: int, decode_context: int) -> Fraction:
     """The part of one copy that each rank holds: MLA is replicated over ranks, heads are divided, DCP divides both.
 
-    Ranks that share one copy hold the same heads, so that heads are divided over fewer: together never less than
-    one copy.
+    The ranks of a DCP group hold the same heads, so that heads are divided over groups: together never less than one
+    copy.
     """
     if shape.heads_shared is None:
         return Fraction(1, decode_context)

@@ -105,7 +105,7 @@ class RankCase:
 
     @cached_property
     def sharing(self) -> int:
-        """Ranks that share one copy of the cache, as far as the engine can and they divide the others."""
+        """Ranks of a DCP group, as far as the engine has DCP and groups divide the ranks."""
         able = self.ranks.sharing.able(self.version)
         return gcd(self.parallel.tensor, self.parallel.decode_context) if able else 1
 
@@ -141,7 +141,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
     best, low, high = (min(_tokens(case, rank, end) for rank in ranks) for end in ENDS)
     roomiest = _ranks(replace(case, gpu_experts=0)) if case.gpu_experts else ranks
     if case.offload and case.gpu_experts < case.offload.count:  # experts fill the rest
-        best, low, high = (min(found, case.need_tokens) for found in (best, low, high))
+        best, low, high = (min(end, case.need_tokens) for end in (best, low, high))
     shape = case.shape
     ledger = [ledger_line for rank in ranks for ledger_line in (*rank.fixed, *_cache_lines(case, rank), *rank.outside)]
     ledger += _on_host(case)

@@ -26,14 +26,14 @@ def not_promised(done: Plan, model: Model) -> Plan:
     """The plan without a promise, and with the names that stand in the way."""
     if not model.not_understood:
         return done
-    told = {"not_understood": model.not_understood, "speed": None, "rungs": ()}
+    unpromised = {"not_understood": model.not_understood, "speed": None, "rungs": ()}
     if done.fits and model.basis == "read" and model.architecture.attention_at_most is not None:
         message = f"counted with the most that it can take, which fits; the rest is {words(done, model)}"
         note = Note(code=NOT_UNDERSTOOD, message=message)
-        return done.model_copy(update={**told, "notes": (*done.notes, note)})
+        return done.model_copy(update={**unpromised, "notes": (*done.notes, note)})
     kept = tuple(objection for objection in done.objections if objection.code not in _GUESSES)
     objection = Objection(code=NOT_UNDERSTOOD, message=words(done, model), remedy=None)
-    return done.model_copy(update={**told, "objections": (objection, *kept)})
+    return done.model_copy(update={**unpromised, "objections": (objection, *kept)})
 
 
 def incomplete(model: Model) -> Objection | None:
