@@ -137,9 +137,10 @@ def plan_on_ranks(case: RankCase) -> Plan:
     """The plan, with objections if it does not fit."""
     case = _with_gpu_experts(case)
     ranks = _ranks(case)
-    smallest = min(ranks, key=lambda rank: (_tokens(case, rank, "low"), rank.pool_bytes))
-    best, low, high = (min(_tokens(case, rank, end) for rank in ranks) for end in ENDS)
-    roomiest = _ranks(replace(case, gpu_experts=0)) if case.gpu_experts else ranks
+    kinds = _kinds(ranks)
+    smallest = min(kinds, key=lambda rank: (_tokens(case, rank, "low"), rank.pool_bytes))
+    best, low, high = (min(_tokens(case, rank, end) for rank in kinds) for end in ENDS)
+    roomiest = _kinds(_ranks(replace(case, gpu_experts=0))) if case.gpu_experts else kinds
     if case.offload and case.gpu_experts < case.offload.count:  # experts fill the rest
         best, low, high = (min(end, case.need_tokens) for end in (best, low, high))
     shape = case.shape
@@ -185,9 +186,19 @@ def _with_gpu_experts(case: RankCase) -> RankCase:
     band = case.rows["pool-band"].share
     assert band is not None
     room = min(
-        rank.pool_bytes - int(sum(line.bytes for line in _cache_lines(case, rank)) / band.low) for rank in _ranks(case)
+        rank.pool_bytes - int(sum(line.bytes for line in _cache_lines(case, rank)) / band.low)
+        for rank in _kinds(_ranks(case))
     )
     return replace(case, gpu_experts=case.offload.most_on_gpus(room, case.parallel.tensor))
+
+
+def _kinds(ranks: tuple[_Rank, ...]) -> tuple[_Rank, ...]:
+    """The first of each kind: most ranks have the same bytes."""
+    kinds: dict[object, _Rank] = {}
+    for rank in ranks:
+        terms = tuple((line.bytes, line.low_bytes, line.high_bytes) for line in rank.fixed)
+        kinds.setdefault((id(rank.held), rank.budget.capacity_bytes, terms), rank)
+    return tuple(kinds.values())
 
 
 def _ranks(case: RankCase) -> tuple[_Rank, ...]:
