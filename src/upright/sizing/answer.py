@@ -56,13 +56,18 @@ def best_way(
     """The way to serve that needs the fewest boxes, and how many: the first of them, unless a later one saves a box.
 
     Ways come in order of room for people; two in a row that save none end the search. Short trials put them in order,
-    long ones decide: where those need more boxes, the next in that order is looked at too.
+    long ones decide: where those need more boxes, the next in that order is looked at too, and one that short trials
+    find as good, or a box worse, is asked whether it does with one fewer.
     """
     best: tuple[ServingBox, Size | None] | None = None
-    for way, rough in sorted(_tried_roughly(demand, ways, on_trial), key=lambda tried: tried[1] or math.inf):
-        if best is not None and (rough is None or (best[1] is not None and rough >= best[1].boxes)):
+    tried = sorted(_tried_roughly(demand, ways, on_trial), key=lambda tried: tried[1] or math.inf)
+    for way, rough, sized in tried:
+        fewest = best[1].boxes if best is not None and best[1] is not None else None
+        if best is not None and (rough is None or (fewest is not None and (rough > fewest + 1 or fewest == 1))):
             break
-        sized = size(demand, way.service, near=rough, on_trial=_heard(on_trial, _planned_words(way)))
+        if sized is None:
+            most = None if fewest is None else fewest - 1
+            sized = size(demand, way.service, near=rough, most=most, on_trial=_heard(on_trial, _planned_words(way)))
         if best is None or (sized is not None and (best[1] is None or sized.boxes < best[1].boxes)):
             best = (way, sized)
     assert best is not None, "there is a way, or an error said why not"
@@ -71,13 +76,17 @@ def best_way(
 
 def _tried_roughly(
     demand: ServiceDemand, ways: Iterable[ServingBox], on_trial: OnTrial | None
-) -> Iterator[tuple[ServingBox, int | None]]:
+) -> Iterator[tuple[ServingBox, int | None, Size | None]]:
+    """By short trials; one box, which would end the search, by long ones too."""
     fewest, in_vain = None, 0
     for way in ways:
-        rough = roughly(demand, way.service, near=fewest)
+        sized, rough = None, roughly(demand, way.service, near=fewest)
         if on_trial is not None and rough is not None:
             on_trial(f"{_planned_words(way)}, roughly", rough, True)
-        yield way, rough
+        if rough == 1:
+            sized = size(demand, way.service, near=1, on_trial=_heard(on_trial, _planned_words(way)))
+            rough = sized.boxes if sized else None
+        yield way, rough, sized
         saves = rough is not None and (fewest is None or rough < fewest)
         fewest, in_vain = (rough, 0) if saves else (fewest, in_vain + 1)
         if in_vain == _IN_VAIN or fewest == 1:

@@ -29,6 +29,8 @@ _WARM_CYCLES = 0.5
 _FINE = 200
 """No finer than this part of a large fleet: the sampling error is larger."""
 _OTHER_SEEDS = (1, 2)
+_CLOSE = 1.15
+"""How many times the promise what is seen may be, for other seeds to be tried."""
 _ROUGH = 6
 _SPARES_FROM = 3
 _FAILS_AFTER = 0.1
@@ -55,6 +57,16 @@ class ServicePromise:
         late = first is None or first > self.first_token_seconds
         slow = rate is None or rate < self.tokens_per_second
         return (*(("first-token",) if late else ()), *(("rate",) if slow else ()))
+
+    def nearly(self, outcome: SimulationOutcome) -> bool:
+        """Whether it is so close that other turns may decide otherwise."""
+        times = (
+            replace(
+                self, first_token_seconds=self.first_token_seconds * by, tokens_per_second=self.tokens_per_second / by
+            )
+            for by in (1 / _CLOSE, _CLOSE)
+        )
+        return len({bool(promise.broken(outcome)) for promise in times}) > 1
 
 
 @dataclass(frozen=True)
@@ -88,29 +100,31 @@ class ServiceDemand:
 class _Search:
     """Trials of one demand on one kind of box."""
 
-    def __init__(self, demand: ServiceDemand, service: Service, on_trial: OnTrial | None) -> None:
-        self.demand, self.service, self.on_trial = demand, service, on_trial
+    def __init__(self, demand: ServiceDemand, service: Service, on_trial: OnTrial | None, *, sure: bool) -> None:
+        self.demand, self.service, self.on_trial, self.sure = demand, service, on_trial, sure
         self.seen: dict[int, SimulationOutcome] = {}
 
     def kept(self, boxes: int) -> bool:
         if boxes not in self.seen:
-            self.seen[boxes] = trial(self.demand, self.service, boxes)
+            self.seen[boxes] = seen = trial(self.demand, self.service, boxes)
+            if self.sure and self.demand.promise.nearly(seen):
+                _go_on(seen, (trial(other, self.service, boxes) for other in _redrawn(self.demand)))
             if self.on_trial is not None:
                 self.on_trial(boxes, not self.demand.promise.broken(self.seen[boxes]))
         return not self.demand.promise.broken(self.seen[boxes])
 
-    def fewest(self, near: int) -> tuple[int, int] | None:
+    def fewest(self, near: int, most: int | None) -> tuple[int, int] | None:
         """The most that are too few and the fewest that are enough, as close as trials can tell.
 
-        From the guess in strides that double, then by halves: a good guess is two trials.
+        From the guess in strides that double, then by halves: a good guess is two trials. None if `most` are too few.
         """
-        users = self.demand.users
-        bad, good = 0, max(1, min(near, users))
+        most = min(most or self.demand.users, self.demand.users)
+        bad, good = 0, max(1, min(near, most))
         stride = finest = max(1, good // _FINE)
         while not self.kept(good):
-            if good == users:
+            if good == most:
                 return None
-            bad, good, stride = good, min(good + stride, users), 2 * stride
+            bad, good, stride = good, min(good + stride, most), 2 * stride
         while bad == 0 and good > 1:
             lower = max(1, good - stride)
             good, bad, stride = (lower, 0, 2 * stride) if self.kept(lower) else (good, lower, stride)
@@ -121,11 +135,19 @@ class _Search:
 
 
 def size(
-    demand: ServiceDemand, service: Service, *, near: int | None = None, on_trial: OnTrial | None = None
+    demand: ServiceDemand,
+    service: Service,
+    *,
+    near: int | None = None,
+    most: int | None = None,
+    on_trial: OnTrial | None = None,
+    sure: bool = True,
 ) -> Size | None:
-    """From a guess up or down, then by halves; None if one user alone on a box already breaks the promise."""
-    search = _Search(demand, service, on_trial)
-    ends = search.fewest(near or _least(demand, service))
+    """From a guess up or down, then by halves; None if one user alone on a box already breaks the promise, or `most`
+    boxes do. Where a trial is close, other turns are drawn too, unless it need not be `sure`.
+    """
+    search = _Search(demand, service, on_trial, sure=sure)
+    ends = search.fewest(near or _least(demand, service), most)
     if ends is None:
         return None
     bad, good = ends
@@ -136,7 +158,7 @@ def size(
 
 def roughly(demand: ServiceDemand, service: Service, *, near: int | None = None) -> int | None:
     """The fewest by short trials: enough to tell one way to serve from another, and where to look closely."""
-    rough = size(replace(demand, turns=demand.turns // _ROUGH, exact=False), service, near=near)
+    rough = size(replace(demand, turns=demand.turns // _ROUGH, exact=False), service, near=near, sure=False)
     return rough.boxes if rough else None
 
 
@@ -145,8 +167,8 @@ def sampling_error(demand: ServiceDemand, service: Service, size_found: Size) ->
     if size_found.simulated_boxes >= size_found.boxes:
         return 0
     error = 0
-    for seed in _OTHER_SEEDS:
-        other = size(replace(demand, seed=demand.seed + seed), service, near=size_found.boxes)
+    for redrawn in _redrawn(demand):
+        other = size(redrawn, service, near=size_found.boxes, sure=False)
         if other is not None:
             error = max(error, abs(other.boxes - size_found.boxes))
     return max(error, size_found.boxes - size_found.fewer_boxes - 1)
@@ -154,6 +176,20 @@ def sampling_error(demand: ServiceDemand, service: Service, size_found: Size) ->
 
 def trial(demand: ServiceDemand, service: Service, boxes: int) -> SimulationOutcome:
     return simulate(_setting(demand, service, boxes))
+
+
+def _redrawn(demand: ServiceDemand) -> list[ServiceDemand]:
+    """The same, with other turns drawn."""
+    return [replace(demand, seed=demand.seed + seed) for seed in _OTHER_SEEDS]
+
+
+def _go_on(seen: SimulationOutcome, others: Iterable[SimulationOutcome]) -> None:
+    """As if the same boxes had been watched for longer."""
+    boxes, seconds = seen.boxes, seen.simulated_seconds
+    for other in others:
+        seen.merge(other)
+        seconds += other.simulated_seconds
+    seen.boxes, seen.simulated_seconds = boxes, seconds
 
 
 def trial_of_failure(demand: ServiceDemand, service: Service, boxes: int, repair_seconds: float) -> SimulationOutcome:
