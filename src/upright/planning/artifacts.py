@@ -149,11 +149,11 @@ def _best_of(row: ModelRow, box: Box, goal: Goal, ways: Callable[[Model, Goal], 
     told = [artifact for artifact in row.artifacts if may_fit(row, artifact, box)]
     made = tuple(LazyRecords(row, told))
     native = made[0] if made and told[0] is row.artifacts[0] else None
-    found = {model.name: model for model in made if may_be_placed(model, box)}
-    if native is not None and native.name in found:
-        return best_way(box, native, goal, choose_from=[model for model in found.values() if model is not native])
-    planned = (way for model in found.values() if faithful(model) for way in ways(model, goal))
-    return min(planned, key=lambda way: order(way, found[way.model], native, box), default=None)
+    placeable = {model.name: model for model in made if may_be_placed(model, box)}
+    if native is not None and native.name in placeable:
+        return best_way(box, native, goal, choose_from=[model for model in placeable.values() if model is not native])
+    planned = (way for model in placeable.values() if faithful(model) for way in ways(model, goal))
+    return min(planned, key=lambda way: order(way, placeable[way.model], native, box), default=None)
 
 
 def _for_any_model(goal: Goal) -> Goal:
