@@ -13,11 +13,11 @@ class CompiledCatalog(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         sys.path.insert(0, str(Path(self.root) / "src"))
         try:
-            from upright.catalog.loader import compile_ours
+            from upright.facts.catalog.loader import compile_ours
         except ImportError as error:  # built where its own dependencies are not: the first command compiles
             self.app.display_warning(f"the catalogue is not compiled: {error}")
             return
         finally:
             sys.path.pop(0)
         compile_ours()
-        build_data["artifacts"].append("src/upright/catalog/compiled/*.rows")
+        build_data["artifacts"].append("src/upright/facts/catalog/compiled/*.rows")

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))  # a checkout work
 
 
 def main() -> None:
-    from upright.cli.main import main as upright
+    from upright.app.cli.main import main as upright
 
     if not {"-h", "--help"} & set(sys.argv[1:]) and not any(word.startswith("--base-url") for word in sys.argv[1:]):
         sys.exit("usage: smoke_test_openai.py --base-url URL --model NAME [options of upright prove]")

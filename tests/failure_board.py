@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from upright.diagnosing import diagnose
-from upright.records.diagnosis import Diagnosis, Finding
+from upright.facts.records.diagnosis import Diagnosis, Finding
+from upright.serving.diagnose import diagnose
 
 RECORDING = Path(__file__).parent / "recordings/failures/open.yaml"
 THREADS = Path(__file__).parent / "recordings/failures/threads.yaml"

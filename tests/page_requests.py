@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from upright import catalog
+from upright.facts import catalog
 
 USES = ("coding-agent", "chat", "batch", "long-documents")
 

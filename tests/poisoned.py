@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 
 from tests.golden.deployments import PUBLISHED, recipe
 from tests.scripted.cells import cell
-from tests.unit.store.samples import deployment, observation
-from upright import catalog
-from upright.catalog.model_records import records as model_records
-from upright.errors import UprightError
-from upright.planning import plan
-from upright.records.base import Record, from_dict
-from upright.records.benchmark import Benchmark
-from upright.records.deployment import Deployment
-from upright.records.evidence import Observation
-from upright.store import DeploymentDir
+from tests.unit.facts.store.samples import deployment, observation
+from upright.base.errors import UprightError
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records as model_records
+from upright.facts.records.base import Record, from_dict
+from upright.facts.records.benchmark import Benchmark
+from upright.facts.records.deployment import Deployment
+from upright.facts.records.evidence import Observation
+from upright.facts.store import DeploymentDir
+from upright.planning.choosing import plan
 
 R = TypeVar("R", bound=Record)
 KEPT = {

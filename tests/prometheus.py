@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 
 from tests.ports import free_port
-from upright.monitoring.files import DASHBOARD
+from upright.serving.monitor.files import DASHBOARD
 
 
 @dataclass(frozen=True)

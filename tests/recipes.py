@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from upright import catalog
-from upright.catalog.model_records import records, row_of
 from upright.engines import engine_named
 from upright.engines.facets.flags import FlagCase, Serving, accepted
-from upright.planning import plan
-from upright.records.box import Box
-from upright.records.model import Model
-from upright.records.plan import Goal, Plan
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records, row_of
+from upright.facts.records.box import Box
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal, Plan
+from upright.planning.choosing import plan
 
 BOXES = (
     "8x-rtx-pro-6000-server-dual-socket",

@@ -13,10 +13,10 @@ import httpx2
 import openai
 import pytest
 
-from upright.endpoint.client import Endpoint
-from upright.endpoint.metrics import Metrics, read_metrics
-from upright.records.deployment import Deployment
-from upright.store import DeploymentDir
+from upright.facts.records.deployment import Deployment
+from upright.facts.store import DeploymentDir
+from upright.serving.endpoint.client import Endpoint
+from upright.serving.endpoint.metrics import Metrics, read_metrics
 
 GREEDY = {"temperature": 0}  # the SDK of this day has no such parameter
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]

@@ -13,8 +13,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from upright.reading.gguf import ggml_types
-from upright.reading.safetensors import DTYPE_BITS
+from upright.models.reading.gguf import ggml_types
+from upright.models.reading.safetensors import DTYPE_BITS
 
 ALIGNMENT = 32
 _BY_NAME = {kind.name: (number, kind) for number, kind in ggml_types().items()}

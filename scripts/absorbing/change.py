@@ -13,9 +13,9 @@ from pathlib import Path
 
 from absorbing.grounds import ROOT, Doubt
 from absorbing.release import Release
-from upright import catalog
+from upright.facts import catalog
 
-RECORDED = "src/upright/catalog"
+RECORDED = "src/upright/facts/catalog"
 VERSIONS = re.compile(r'(versions: )(?:"([^"]*)"|\'([^\']*)\'|([^\s,}]+))')
 
 

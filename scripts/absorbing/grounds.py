@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from absorbing.citing import citations
 from absorbing.release import Release
-from upright import catalog
-from upright.catalog import versions
-from upright.catalog.loader import KINDS
-from upright.catalog.rows.base import Row
 from upright.engines import ENGINES
+from upright.facts import catalog
+from upright.facts.catalog import versions
+from upright.facts.catalog.loader import KINDS
+from upright.facts.catalog.rows.base import Row
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Verdict = Literal["gone", "ended", "changed", "file changed"]

@@ -6,15 +6,15 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from statistics import median, quantiles
 
-from upright import catalog
-from upright.catalog.rows.speed import SpeedRow, TransferRow
-from upright.deriving.catalogued import architecture, record, records
-from upright.planning.fitting import Miss, by_image, by_setting, fit, leave_out, pools
-from upright.planning.kvcache import cache_shape
+from upright.base.units import GIB
+from upright.facts import catalog
+from upright.facts.catalog.rows.speed import SpeedRow, TransferRow
+from upright.models.deriving.catalogued import architecture, record, records
+from upright.planning.memory.fitting import Miss, by_image, by_setting, fit, leave_out, pools
+from upright.planning.memory.kvcache import cache_shape
+from upright.planning.memory.weights import rank_weights
 from upright.planning.speed import fits, hybrids
 from upright.planning.speed.fitting import miss, predict
-from upright.planning.weights import rank_weights
-from upright.units import GIB
 
 OWNED = ("docs/accuracy.md",)
 BAND = 0.15

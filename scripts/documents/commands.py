@@ -13,7 +13,7 @@ _WIDTH = 80
 
 
 def pages() -> dict[Path, str]:
-    from upright.cli.main import SECTIONS, cli
+    from upright.app.cli.main import SECTIONS, cli
 
     lines = [
         "# Commands",
@@ -29,7 +29,7 @@ def pages() -> dict[Path, str]:
             lines += [
                 f"### upright {verb}",
                 "",
-                *_verb(import_module(f"upright.cli.{verb.replace('-', '_')}").command, f"upright {verb}"),
+                *_verb(import_module(f"upright.app.cli.{verb.replace('-', '_')}").command, f"upright {verb}"),
             ]
     return {Path("docs/commands.md"): "\n".join(lines)}
 

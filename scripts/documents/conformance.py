@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from upright.connecting.needs import all_needs, fares
+from upright.serving.connect.needs import all_needs, fares
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OWNED: tuple[str, ...] = ()

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from upright import catalog
-from upright.catalog.rows.words import MeasurementRow
+from upright.facts import catalog
+from upright.facts.catalog.rows.words import MeasurementRow
 
 _RECORDED = Path(__file__).resolve().parent.parent.parent / "tests" / "accuracy"
 OWNED = ("docs/coverage.md",)

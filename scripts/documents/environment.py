@@ -36,7 +36,7 @@ A script that `render` wrote hands on what the shell has that it is started in.
 
 
 def pages() -> dict[Path, str]:
-    from upright.host.environment import passings
+    from upright.base.host.environment import passings
 
     rows = []
     for row in passings():

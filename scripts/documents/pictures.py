@@ -10,10 +10,10 @@ from math import ceil
 from pathlib import Path
 
 import upright
-from upright import catalog
-from upright.proving.rungs import RUNGS
-from upright.records.plan import Plan
-from upright.requesting.asking import NamedBox, box_named
+from upright.facts import catalog
+from upright.facts.records.plan import Plan
+from upright.planning.requests.asking import NamedBox, box_named
+from upright.proof.ladder.rungs import RUNGS
 
 OWNED = ("docs/pictures/*.svg",)
 FONT = 'font-family="system-ui, sans-serif" font-size="13"'

@@ -8,9 +8,9 @@ import types
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from upright.records.base import Entry, Part, Record
-from upright.records.fields import field_docs
-from upright.records.loading import KINDS, record_class
+from upright.facts.records.base import Entry, Part, Record
+from upright.facts.records.fields import field_docs
+from upright.facts.records.loading import KINDS, record_class
 
 OWNED = ("docs/records.md", "docs/schemas/*.json")
 _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null", Any: "anything"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from upright import catalog
-from upright.catalog.rows.constraint import ConstraintRow
+from upright.facts import catalog
+from upright.facts.catalog.rows.constraint import ConstraintRow
 
 ROOT = Path(__file__).resolve().parents[2]
 OWNED = ("docs/refusals.md",)
-EVERY_ROW = "tests/unit/constraining/test_judging.py"
+EVERY_ROW = "tests/unit/engines/constraints/test_judging.py"
 _INTRODUCTION = """\
 # What is refused, and why
 

@@ -11,36 +11,36 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 _HOMES = {
-    "Benchmark": "upright.records.benchmark",
-    "bench": "upright.benchmarking.bench",
-    "Box": "upright.records.box",
-    "Deployment": "upright.records.deployment",
-    "Evidence": "upright.records.evidence",
-    "Figure": "upright.records.base",
-    "Goal": "upright.records.plan",
-    "Model": "upright.records.model",
-    "Plan": "upright.records.plan",
-    "Recipe": "upright.records.recipe",
-    "Recommendation": "upright.records.recommendation",
-    "Residuals": "upright.records.residuals",
-    "UprightError": "upright.errors",
-    "plan": "upright.requesting.library",
-    "probe": "upright.probing",
-    "read": "upright.reading",
-    "recommend": "upright.requesting.recommended",
-    "bundle": "upright.bundling",
-    "read_back": "upright.launching.readback",
-    "read_bundle": "upright.bundling",
-    "compare": "upright.requesting.compared",
-    "connect": "upright.connecting",
-    "fetch": "upright.fetching",
-    "launch": "upright.launching",
-    "load": "upright.records.loading",
-    "prove": "upright.proving",
-    "render": "upright.requesting.library",
-    "report": "upright.reporting",
-    "restart": "upright.launching",
-    "stop": "upright.launching",
+    "Benchmark": "upright.facts.records.benchmark",
+    "bench": "upright.proof.benchmark.bench",
+    "Box": "upright.facts.records.box",
+    "Deployment": "upright.facts.records.deployment",
+    "Evidence": "upright.facts.records.evidence",
+    "Figure": "upright.facts.records.base",
+    "Goal": "upright.facts.records.plan",
+    "Model": "upright.facts.records.model",
+    "Plan": "upright.facts.records.plan",
+    "Recipe": "upright.facts.records.recipe",
+    "Recommendation": "upright.facts.records.recommendation",
+    "Residuals": "upright.facts.records.residuals",
+    "UprightError": "upright.base.errors",
+    "plan": "upright.planning.requests.library",
+    "probe": "upright.planning.probing",
+    "read": "upright.models.reading",
+    "recommend": "upright.planning.requests.recommended",
+    "bundle": "upright.evidence.bundle",
+    "read_back": "upright.serving.launch.readback",
+    "read_bundle": "upright.evidence.bundle",
+    "compare": "upright.planning.requests.compared",
+    "connect": "upright.serving.connect",
+    "fetch": "upright.serving.fetch",
+    "launch": "upright.serving.launch",
+    "load": "upright.facts.records.loading",
+    "prove": "upright.proof.ladder",
+    "render": "upright.planning.requests.library",
+    "report": "upright.evidence.report",
+    "restart": "upright.serving.launch",
+    "stop": "upright.serving.launch",
 }
 
 __all__ = [
@@ -78,31 +78,31 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from upright.benchmarking.bench import bench
-    from upright.bundling import bundle, read_bundle
-    from upright.connecting import connect
-    from upright.errors import UprightError
-    from upright.fetching import fetch
-    from upright.launching import launch, restart, stop
-    from upright.launching.readback import read_back
-    from upright.probing import probe
-    from upright.proving import prove
-    from upright.reading import read
-    from upright.records.base import Figure
-    from upright.records.benchmark import Benchmark
-    from upright.records.box import Box
-    from upright.records.deployment import Deployment
-    from upright.records.evidence import Evidence
-    from upright.records.loading import load
-    from upright.records.model import Model
-    from upright.records.plan import Goal, Plan
-    from upright.records.recipe import Recipe
-    from upright.records.recommendation import Recommendation
-    from upright.records.residuals import Residuals
-    from upright.reporting import report
-    from upright.requesting.compared import compare
-    from upright.requesting.library import plan, render
-    from upright.requesting.recommended import recommend
+    from upright.base.errors import UprightError
+    from upright.evidence.bundle import bundle, read_bundle
+    from upright.evidence.report import report
+    from upright.facts.records.base import Figure
+    from upright.facts.records.benchmark import Benchmark
+    from upright.facts.records.box import Box
+    from upright.facts.records.deployment import Deployment
+    from upright.facts.records.evidence import Evidence
+    from upright.facts.records.loading import load
+    from upright.facts.records.model import Model
+    from upright.facts.records.plan import Goal, Plan
+    from upright.facts.records.recipe import Recipe
+    from upright.facts.records.recommendation import Recommendation
+    from upright.facts.records.residuals import Residuals
+    from upright.models.reading import read
+    from upright.planning.probing import probe
+    from upright.planning.requests.compared import compare
+    from upright.planning.requests.library import plan, render
+    from upright.planning.requests.recommended import recommend
+    from upright.proof.benchmark.bench import bench
+    from upright.proof.ladder import prove
+    from upright.serving.connect import connect
+    from upright.serving.fetch import fetch
+    from upright.serving.launch import launch, restart, stop
+    from upright.serving.launch.readback import read_back
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ import sys
 def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some costs as much as a plan
     try:
-        from upright.cli.main import main as upright
+        from upright.app.cli.main import main as upright
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         sys.exit(130)

@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from upright import catalog
-from upright.deriving.model import model_of
-from upright.planning import plan
-from upright.records.model import Model
-from upright.records.plan import Goal, KvCache
+from upright.facts import catalog
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal, KvCache
+from upright.models.deriving.model import model_of
+from upright.planning.choosing import plan
 
 ASSETS = Path(__file__).parents[1] / "assets/configs"
 SM120, SM100 = "8x-rtx-pro-6000-server", "hgx-b200"

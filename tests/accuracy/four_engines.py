@@ -21,18 +21,18 @@ import httpx2
 
 from tests.paced import paced_llama_server
 from tests.ports import free_port
-from upright.benchmarking.bench import subject
-from upright.benchmarking.cell import BenchSubject, CellPlace, measure
-from upright.benchmarking.known import KnownEndpoint
-from upright.benchmarking.load import Arrivals, LoadTarget, run
-from upright.benchmarking.prompts import Prompts
-from upright.records.benchmark import Cell, Shape
-from upright.sizing.measured import measured_service
-from upright.sizing.outcome import SimulationOutcome
-from upright.sizing.service import Service
-from upright.sizing.setting import SimulationSetting
-from upright.sizing.simulation import simulate
-from upright.sizing.usage import Habit, Usage
+from upright.facts.records.benchmark import Cell, Shape
+from upright.planning.sizing.measured import measured_service
+from upright.planning.sizing.outcome import SimulationOutcome
+from upright.planning.sizing.service import Service
+from upright.planning.sizing.setting import SimulationSetting
+from upright.planning.sizing.simulation import simulate
+from upright.planning.sizing.usage import Habit, Usage
+from upright.proof.benchmark.bench import subject
+from upright.proof.benchmark.cell import BenchSubject, CellPlace, measure
+from upright.proof.benchmark.known import KnownEndpoint
+from upright.proof.benchmark.load import Arrivals, LoadTarget, run
+from upright.proof.benchmark.prompts import Prompts
 
 T = TypeVar("T")
 ENGINES = 4

@@ -17,9 +17,9 @@ from pathlib import Path
 import yaml
 
 from tests.accuracy.published_runs import Answered, ask, published
-from upright import catalog
-from upright.catalog.rows.speed import Constants, Errors, Home, SpeedRow, TransferRow
-from upright.catalog.rows.words import MeasurementRow
+from upright.facts import catalog
+from upright.facts.catalog.rows.speed import Constants, Errors, Home, SpeedRow, TransferRow
+from upright.facts.catalog.rows.words import MeasurementRow
 from upright.planning.speed import fits
 from upright.planning.speed.fits import FittedCell
 from upright.planning.speed.fitting import errors, fit, miss

@@ -14,15 +14,15 @@ from functools import cache
 from typing import Any
 
 import upright
-from upright import catalog
+from upright.base.errors import UprightError
+from upright.base.units import GIB
 from upright.engines import ENGINES
-from upright.errors import UprightError
-from upright.records.base import Figure
-from upright.records.box import Box
-from upright.records.model import CompressedAttention, GqaAttention, MlaAttention, Model
-from upright.records.plan import Plan
-from upright.requesting.library import box_record, chosen
-from upright.units import GIB
+from upright.facts import catalog
+from upright.facts.records.base import Figure
+from upright.facts.records.box import Box
+from upright.facts.records.model import CompressedAttention, GqaAttention, MlaAttention, Model
+from upright.facts.records.plan import Plan
+from upright.planning.requests.library import box_record, chosen
 
 # Counts that no catalogued box has, and silicon that none of them is.
 MADE_UP = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from upright.cli.main import cli
+from upright.app.cli.main import cli
 
 ROWS = Path(__file__).with_name("published_pools.csv")
 STATED = ROWS.with_name("published_pools_stated.csv")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from upright import catalog
-from upright.catalog.rows.words import MeasurementRow
-from upright.cli.main import cli
-from upright.planning.assumed_memory import of_processor
+from upright.app.cli.main import cli
+from upright.facts import catalog
+from upright.facts.catalog.rows.words import MeasurementRow
+from upright.planning.speed.assumed_memory import of_processor
 
 STATED = Path(__file__).with_name("published_runs_stated.csv")
 EVERY = 17

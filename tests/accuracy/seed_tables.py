@@ -11,8 +11,8 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from upright.cli.main import cli
-from upright.records.yaml12 import from_yaml
+from upright.app.cli.main import cli
+from upright.base.yaml12 import from_yaml
 
 FILE = Path(__file__).with_name("seed_tables.yaml")
 NOT_KNOWN = "not known"

@@ -10,18 +10,18 @@ from itertools import permutations
 
 import pytest
 
-from upright import catalog
-from upright.catalog.model_records import records
-from upright.catalog.rows.memory import PoolRow
+from upright.base.units import GIB
 from upright.engines import engine_named
-from upright.planning import plan
-from upright.planning.comparing import StartReading, compare
-from upright.planning.fitting import pools
-from upright.records.base import Figure
-from upright.records.box import Box, Cpu, Gpu
-from upright.records.plan import Goal, Plan
-from upright.records.residuals import Residuals
-from upright.units import GIB
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.catalog.rows.memory import PoolRow
+from upright.facts.records.base import Figure
+from upright.facts.records.box import Box, Cpu, Gpu
+from upright.facts.records.plan import Goal, Plan
+from upright.facts.records.residuals import Residuals
+from upright.planning.choosing import plan
+from upright.planning.memory.fitting import pools
+from upright.planning.placement.comparing import StartReading, compare
 
 # One that leaves CUDA graphs outside the fraction, as these builds did.
 VERSION = "0.20.0"

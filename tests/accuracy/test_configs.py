@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.accuracy.configs import Answer, answers, corpus, model, planned, raw
-from upright.deriving.configuration import configured
-from upright.planning.kvcache import cache_shape
-from upright.planning.layouts import Storage
-from upright.reading import read
+from upright.models.deriving.configuration import configured
+from upright.models.reading import read
+from upright.planning.memory.kvcache import cache_shape
+from upright.planning.memory.layouts import Storage
 
 ANSWERS = list(answers())
 NAMES = list(corpus())

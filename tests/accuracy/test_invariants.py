@@ -27,12 +27,12 @@ from tests.accuracy.invariants import (
     words,
 )
 from tests.sparse_models import K2_KEYS, k2_gguf_tensors, write_gguf
-from upright import catalog
-from upright.planning.search import ways_on
-from upright.records.model import Model
-from upright.records.plan import Goal, Plan
-from upright.requesting.library import box_record, chosen
-from upright.showing.plan_page import plan_page
+from upright.app.pages.plan_page import plan_page
+from upright.facts import catalog
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal, Plan
+from upright.planning.choosing.search import ways_on
+from upright.planning.requests.library import box_record, chosen
 
 SEED = 42
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from upright.deriving.model import model_of
-from upright.errors import ReadError
+from upright.base.errors import ReadError
+from upright.models.deriving.model import model_of
 
 ROOT = Path(__file__).parents[2]
 DEFAULTS = ROOT / "tests/assets/configs/defaults.json.xz"

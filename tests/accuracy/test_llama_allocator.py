@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.sparse_models import VOCABULARY, write_k2_gguf
-from upright.planning.buffers import compute_buffer
-from upright.planning.kvcache import cache_shape
-from upright.reading import read
-from upright.units import MIB
+from upright.base.units import MIB
+from upright.models.reading import read
+from upright.planning.memory.buffers import compute_buffer
+from upright.planning.memory.kvcache import cache_shape
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]  # a loaded machine is no bug
 

@@ -13,12 +13,12 @@ import httpx2
 import pytest
 
 from tests.conftest import ROOT
-from upright.benchmarking.drivers import drive
-from upright.benchmarking.load import Arrivals, LoadTarget, run
-from upright.benchmarking.schedule import Schedule, command
-from upright.benchmarking.selftest import Repeated, scheduled
-from upright.records.benchmark import Shape
-from upright.records.spreads import spread_of
+from upright.facts.records.benchmark import Shape
+from upright.facts.records.spreads import spread_of
+from upright.proof.benchmark.drivers import drive
+from upright.proof.benchmark.load import Arrivals, LoadTarget, run
+from upright.proof.benchmark.schedule import Schedule, command
+from upright.proof.benchmark.selftest import Repeated, scheduled
 
 TTFT_SECONDS = 0.2
 PROMPT = "one two three four " * 64

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tests.accuracy.configs import raw
-from upright.deriving.configuration import TEXT_PARTS
-from upright.deriving.model import model_of
-from upright.errors import ReadError
-from upright.planning.kvcache import cache_shape
-from upright.planning.layouts import Storage
-from upright.records.model import Model
+from upright.base.errors import ReadError
+from upright.facts.records.model import Model
+from upright.models.deriving.configuration import TEXT_PARTS
+from upright.models.deriving.model import model_of
+from upright.planning.memory.kvcache import cache_shape
+from upright.planning.memory.layouts import Storage
 
 MUTANTS = 2000
 EACH = -(-MUTANTS // len(raw()))

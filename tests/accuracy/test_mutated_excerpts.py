@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.failure_board import diagnosed, recorded, threads
-from tests.unit.diagnosing.noise import NOISE
-from upright.records.diagnosis import Diagnosis
+from tests.unit.serving.diagnose.noise import NOISE
+from upright.facts.records.diagnosis import Diagnosis
 
 Mutation = Callable[[str, random.Random, str], str]
 """Text, chance, and the engine whose log it is."""

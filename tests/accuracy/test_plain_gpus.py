@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from upright.cli.main import cli
+from upright.app.cli.main import cli
 
 FILE = Path(__file__).with_name("plain_gpus.csv")
 RUNS = list(csv.DictReader(FILE.read_text(encoding="utf-8").splitlines()))

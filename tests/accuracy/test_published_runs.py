@@ -8,7 +8,7 @@ import pytest
 
 from tests.accuracy.published_runs import STATED, Answered, ask, one_prompt, published, sampled
 from tests.conftest import ROOT
-from upright import catalog
+from upright.facts import catalog
 from upright.planning.speed.published import gpu_of
 
 # Over all rows in November 2026: 78 % answered, 96 % of them inside.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.accuracy.seed_tables import TableLine, lines, stated
-from upright import catalog
+from upright.facts import catalog
 
 COMPARED = [line for line in lines() if line.rate]
 

@@ -7,8 +7,8 @@ import statistics
 
 import pytest
 
-from upright import catalog
-from upright.catalog.rows.speed import SpeedRow, TransferRow
+from upright.facts import catalog
+from upright.facts.catalog.rows.speed import SpeedRow, TransferRow
 from upright.planning.speed import fits, hybrids
 from upright.planning.speed.decode import coefficient
 from upright.planning.speed.fitting import errors, miss, predict

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from upright.deriving.model import model_of
-from upright.planning.kvcache import cache_shape
-from upright.planning.layouts import Storage
-from upright.records.model import Model
+from upright.facts.records.model import Model
+from upright.models.deriving.model import model_of
+from upright.planning.memory.kvcache import cache_shape
+from upright.planning.memory.layouts import Storage
 
 ROOT = Path(__file__).parents[2]
 UNSEEN = ROOT / "tests/assets/configs/unseen.yaml"

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from tests.ports import free_port
-from upright.planning.kvcache import cache_shape
-from upright.reading import read
-from upright.units import GIB
+from upright.base.units import GIB
+from upright.models.reading import read
+from upright.planning.memory.kvcache import cache_shape
 
 VENV = os.environ.get("UPRIGHT_TEST_VLLM")
 MODEL = os.environ.get("UPRIGHT_TEST_VLLM_MODEL", "")

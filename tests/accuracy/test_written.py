@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from upright.deriving.model import model_of
-from upright.planning.kvcache import cache_shape
-from upright.planning.layouts import Storage
-from upright.records.model import Model
+from upright.facts.records.model import Model
+from upright.models.deriving.model import model_of
+from upright.planning.memory.kvcache import cache_shape
+from upright.planning.memory.layouts import Storage
 
 WRITTEN = Path(__file__).parents[1] / "assets/configs/written.yaml"
 UNCOUNTED = ("draft", "vision")
@@ -103,9 +103,9 @@ def test_experts_that_are_stored_apart_are_sized_apart() -> None:
 
 
 def test_an_unknown_format_of_weights_leaves_the_cache_known() -> None:
-    from upright import catalog
-    from upright.planning import plan
-    from upright.records.plan import Goal
+    from upright.facts import catalog
+    from upright.facts.records.plan import Goal
+    from upright.planning.choosing import plan
 
     strange = changed("ByteDance-Seed/Seed-OSS-36B-Instruct", quantization_config={"quant_method": "nobodys"})
     (best, *_) = plan(catalog.box_record("8x-rtx-pro-6000-server"), strange, Goal(engine="vllm", context_tokens=4096))

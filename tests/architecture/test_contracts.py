@@ -38,11 +38,11 @@ def test_the_house_as_it_stands_keeps_its_contracts(house: Path):
 
 
 def test_an_import_upwards_fails(house: Path):
-    with (house / "src/upright/planning/__init__.py").open("a") as file:
-        file.write("\nimport upright.launching\n")
+    with (house / "src/upright/planning/choosing/__init__.py").open("a") as file:
+        file.write("\nimport upright.serving.launch\n")
     done = lint_imports(house)
     assert done.returncode != 0
-    assert "upright.planning is not allowed to import upright.launching" in done.stdout
+    assert "upright.planning is not allowed to import upright.serving" in done.stdout
 
 
 def test_an_impure_engine_fails(house: Path):

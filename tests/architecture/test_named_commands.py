@@ -12,7 +12,7 @@ import click
 import pytest
 
 from tests.conftest import ROOT
-from upright.cli.main import VERBS
+from upright.app.cli.main import VERBS
 
 SOURCE = ROOT / "src/upright"
 TEXTS = (".yaml", ".md", ".html", ".txt", ".toml")
@@ -49,7 +49,7 @@ def wrong(text: str) -> Iterator[str]:
         if verb not in VERBS:
             yield found[0]
             continue
-        command = import_module(f"upright.cli.{verb.replace('-', '_')}").command
+        command = import_module(f"upright.app.cli.{verb.replace('-', '_')}").command
         if isinstance(command, click.Group) and second is not None:
             command = command.get_command(click.Context(command), second)
         if command is None:

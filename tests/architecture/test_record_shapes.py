@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from upright.records.base import canonical
-from upright.records.loading import KINDS, record_class
+from upright.facts.records.base import canonical
+from upright.facts.records.loading import KINDS, record_class
 
 SHAPES: dict[str, dict[str, str]] = json.loads((Path(__file__).parent / "shapes.json").read_text())
 

@@ -11,8 +11,8 @@ from pkgutil import walk_packages
 import pytest
 
 import upright
-from upright.records.base import Part
-from upright.records.fields import field_doc, field_docs
+from upright.facts.records.base import Part
+from upright.facts.records.fields import field_doc, field_docs
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +41,7 @@ def test_every_field_says_in_one_line_what_it_is(part: type[Part]) -> None:
 
 
 def test_a_field_is_explained_where_it_is_inherited() -> None:
-    from upright.records.plan import Plan
+    from upright.facts.records.plan import Plan
 
     assert field_doc(Plan, "made_from") == "`kind:sha256` of each record that this one was made from."
     assert field_doc(Plan, "nothing") is None

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.conftest import ROOT
-from upright.launching.processes import identify
+from upright.serving.launch.processes import identify
 
 TESTS = """\
 import pathlib

@@ -18,12 +18,12 @@ import click
 import pytest
 
 from tests.conftest import Upright
-from upright.cli.main import VERBS
+from upright.app.cli.main import VERBS
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_table_of_verbs_says_what_the_verb_says(verb: str):
-    command = import_module(f"upright.cli.{verb.replace('-', '_')}").command
+    command = import_module(f"upright.app.cli.{verb.replace('-', '_')}").command
     assert isinstance(command, click.Command)
     assert (command.help or "").splitlines()[0] == VERBS[verb]
 
@@ -37,7 +37,7 @@ def test_every_verb_has_json(verb: str):
             return [leaf for child in children if child for leaf in leaves(child)]
         return [command]
 
-    for leaf in leaves(import_module(f"upright.cli.{verb.replace('-', '_')}").command):
+    for leaf in leaves(import_module(f"upright.app.cli.{verb.replace('-', '_')}").command):
         assert any("--json" in parameter.opts for parameter in leaf.params), leaf.name
 
 
@@ -49,7 +49,7 @@ def test_help_fits_a_terminal_and_no_sentence_is_cut(verb: str):
             child = command.get_command(context, name)  # type: ignore[attr-defined]
             yield from pages(child, click.Context(child, context, name, terminal_width=80))
 
-    command = import_module(f"upright.cli.{verb.replace('-', '_')}").command
+    command = import_module(f"upright.app.cli.{verb.replace('-', '_')}").command
     lines = "\n".join(pages(command, click.Context(command, info_name=f"upright {verb}", terminal_width=80))).split(
         "\n"
     )

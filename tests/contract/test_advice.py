@@ -1,7 +1,7 @@
 """Advice that once cost an evening or a power cycle: on the page, in the JSON, in the recipe and in `check`.
 
 Every example goes through the four verbs as a person types them. What a planner's room decides is tested in
-tests/unit/constraining; here nothing may be lost on the way to a page.
+tests/unit/engines/constraints; here nothing may be lost on the way to a page.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from upright.cli.main import cli
+from upright.app.cli.main import cli
 
 SM120 = "8x-rtx-pro-6000-server"
 COMMUNITY = "voip-glm-kimi-canonical-20260514"

@@ -13,18 +13,18 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from upright import catalog
-from upright.cli.main import cli
-from upright.planning.artifacts import ArtifactChoice
-from upright.planning.ranking import faithful
-from upright.planning.search import best_way
-from upright.recommending.side_by_side import Prices
-from upright.records.box import Box
-from upright.records.plan import Goal
-from upright.requesting.asking import NamedBox, artifacts_of, box_named
-from upright.requesting.compared import compare_requests
-from upright.requesting.planned import PlanRequest, plan_request
-from upright.requesting.sizes import planned_ways
+from upright.app.cli.main import cli
+from upright.facts import catalog
+from upright.facts.records.box import Box
+from upright.facts.records.plan import Goal
+from upright.planning.choosing.artifacts import ArtifactChoice
+from upright.planning.choosing.ranking import faithful
+from upright.planning.choosing.search import best_way
+from upright.planning.recommending.side_by_side import Prices
+from upright.planning.requests.asking import NamedBox, artifacts_of, box_named
+from upright.planning.requests.compared import compare_requests
+from upright.planning.requests.planned import PlanRequest, plan_request
+from upright.planning.requests.sizes import planned_ways
 
 GPUS = (
     "rtx-3090", "rtx-4090", "rtx-5090", "rtx-3060", "rtx-2080", "rtx-pro-6000-server", "rtx-6000-ada", "l40s",

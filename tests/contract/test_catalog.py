@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from upright import catalog
-from upright.catalog import loader
-from upright.catalog.explaining.names import engine_names
-from upright.catalog.rows.base import Fact, facts
-from upright.deriving.catalogued import records
+from upright.base.errors import CatalogError
 from upright.engines import OURS
-from upright.errors import CatalogError
+from upright.facts import catalog
+from upright.facts.catalog import loader
+from upright.facts.catalog.explaining.names import engine_names
+from upright.facts.catalog.rows.base import Fact, facts
+from upright.models.deriving.catalogued import records
 
 ROWS = [(kind, row.id) for kind in catalog.KINDS for row in catalog.rows(kind).values()]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.failure_board import diagnosed
-from upright import catalog
-from upright.catalog.recorded_flags import recorded_versions, versions_taking
-from upright.catalog.rows.failure import FailureRow, SeenLine
-from upright.diagnosing.matching import claims
+from upright.facts import catalog
+from upright.facts.catalog.recorded_flags import recorded_versions, versions_taking
+from upright.facts.catalog.rows.failure import FailureRow, SeenLine
+from upright.serving.diagnose.matching import claims
 
 ROWS = catalog.failures()
 FRAMES = [row for row in ROWS if row.where == "frame"]

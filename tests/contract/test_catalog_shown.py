@@ -10,20 +10,20 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from upright import catalog
-from upright.catalog.explaining import explain, near
-from upright.catalog.explaining.rows import explained
-from upright.catalog.recorded_flags import recorded_versions, versions_taking
-from upright.catalog.versions import inside
-from upright.cli import catalog as verb
-from upright.cli import explain as explain_verb
-from upright.errors import CatalogError
-from upright.records.deployment import State
-from upright.records.evidence import Verdict
-from upright.records.model import Group
-from upright.records.plan import Use
-from upright.showing import catalog_page
-from upright.showing.explanation_page import explanation_pages
+from upright.app.cli import catalog as verb
+from upright.app.cli import explain as explain_verb
+from upright.app.pages import catalog_page
+from upright.app.pages.explanation_page import explanation_pages
+from upright.base.errors import CatalogError
+from upright.facts import catalog
+from upright.facts.catalog.explaining import explain, near
+from upright.facts.catalog.explaining.rows import explained
+from upright.facts.catalog.recorded_flags import recorded_versions, versions_taking
+from upright.facts.catalog.versions import inside
+from upright.facts.records.deployment import State
+from upright.facts.records.evidence import Verdict
+from upright.facts.records.model import Group
+from upright.facts.records.plan import Use
 
 SOURCE = Path(verb.__file__).parents[1]
 
@@ -76,10 +76,10 @@ def test_every_word_of_the_records_is_explained() -> None:
     words = {(row.of, row.word) for row in catalog.terms()}
     from typing import get_args
 
-    from upright.catalog.rows.base import Grade
-    from upright.catalog.rows.engine import Status
-    from upright.catalog.rows.failure import Severity
-    from upright.records.base import Basis
+    from upright.facts.catalog.rows.base import Grade
+    from upright.facts.catalog.rows.engine import Status
+    from upright.facts.catalog.rows.failure import Severity
+    from upright.facts.records.base import Basis
 
     for of, literal in {
         "basis": Basis, "state": State, "verdict": Verdict, "use": Use, "tensor group": Group, "grade": Grade,
@@ -93,7 +93,7 @@ def test_every_word_of_the_records_is_explained() -> None:
 def test_every_term_and_code_that_plans_use_is_explained() -> None:
     words = {row.word for row in catalog.terms()}
     used: set[str] = set()
-    for path in (*(SOURCE / "planning").glob("*.py"), *(SOURCE / "engines").glob("*.py")):
+    for path in (*(SOURCE / "planning").rglob("*.py"), *(SOURCE / "engines").glob("*.py")):
         used |= set(re.findall(r'\b(?:code|term)="([\w-]+)"', path.read_text()))
     used |= {str(getattr(row, "term", "")) for row in catalog.rows("overheads").values()}
     assert used - words == set()

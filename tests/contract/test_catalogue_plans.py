@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from upright import catalog
-from upright.catalog.rows.model import ModelRow
-from upright.cli.main import cli
-from upright.deriving.catalogued import record
-from upright.planning.layouts import Storage
+from upright.app.cli.main import cli
+from upright.facts import catalog
+from upright.facts.catalog.rows.model import ModelRow
+from upright.models.deriving.catalogued import record
+from upright.planning.memory.layouts import Storage
 
 BOX = "8x-rtx-pro-6000-server"
 ROWS = list(catalog.models())
@@ -40,7 +40,7 @@ def test_every_model_is_planned_offline(row: ModelRow) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_every_artifact_has_a_size_and_a_cache_or_says_why_not(row: ModelRow) -> None:
-    from upright.planning.kvcache import cache_shape
+    from upright.planning.memory.kvcache import cache_shape
 
     for artifact in row.artifacts:
         model = record(row, artifact)

@@ -13,7 +13,7 @@ import pytest
 
 from tests import command
 from tests.conftest import ROOT, TINY_MODEL, Upright
-from upright.cli.main import VERBS
+from upright.app.cli.main import VERBS
 
 RECORDED = ROOT / "tests/recordings/boxes/synthetic-hgx-b200"
 WORDS: dict[str, list[str]] = {

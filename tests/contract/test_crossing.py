@@ -12,15 +12,15 @@ from itertools import cycle, product
 
 import pytest
 
-from upright import catalog
-from upright.catalog.model_records import records
-from upright.constraining import breaches, of_recipe
 from upright.engines import ENGINES
-from upright.planning import plan
-from upright.records.model import Model
-from upright.records.plan import Goal, Plan
-from upright.rendering import render
-from upright.rendering.recipe import Wishes
+from upright.engines.constraints import breaches, of_recipe
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal, Plan
+from upright.planning.choosing import plan
+from upright.planning.rendering import render
+from upright.planning.rendering.recipe import Wishes
 
 SETTINGS: tuple[dict[str, object], ...] = (
     {},

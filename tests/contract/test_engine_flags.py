@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests import recipes
-from upright.catalog.recorded_flags import nearest_flags, recorded_flags, recorded_versions
 from upright.engines import ENGINES, engine_named
+from upright.facts.catalog.recorded_flags import nearest_flags, recorded_flags, recorded_versions
 
 EVERY = [(engine, version) for engine in ENGINES for version in recorded_versions(engine)]
 ENDS = list(dict.fromkeys((engine, recorded_versions(engine)[end]) for engine in ENGINES for end in (0, -1)))

@@ -15,8 +15,8 @@ import httpx2
 import pytest
 from httpcore2 import ConnectionPool, NetworkBackend
 
-from upright import bounds
-from upright.bounds.sockets import TimedBackend
+from upright.base import bounds
+from upright.base.bounds.sockets import TimedBackend
 
 
 @pytest.fixture

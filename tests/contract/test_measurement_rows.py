@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from upright import catalog
-from upright.catalog.rows.words import MeasurementRow
 from upright.engines import ENGINES
-from upright.planning.offering import ranks_of
+from upright.facts import catalog
+from upright.facts.catalog.rows.words import MeasurementRow
+from upright.planning.placement.offering import ranks_of
 from upright.planning.speed.published import engine_of, gpu_of
 
 RUNS = catalog.measurements()

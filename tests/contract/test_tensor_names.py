@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from upright.reading.names import Namer, families, family_of, gguf_namer, hf_namer
-from upright.reading.rows import row_files, rows
+from upright.models.reading.names import Namer, families, family_of, gguf_namer, hf_namer
+from upright.models.reading.rows import row_files, rows
 
 LAYERS = {"deepseek-v3": 61, "kimi-k2": 61, "deepseek-v32": 61, "glm4-moe": 92, "glm-dsa": 78}
 

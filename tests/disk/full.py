@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.ports import free_port
-from upright import store
-from upright.launching import status, stop
-from upright.launching.processes import alive
-from upright.records.deployment import Deployment
-from upright.store import DeploymentDir
+from upright.facts import store
+from upright.facts.records.deployment import Deployment
+from upright.facts.store import DeploymentDir
+from upright.serving.launch import status, stop
+from upright.serving.launch.processes import alive
 
 
 def main(folder: Path, model: str) -> None:

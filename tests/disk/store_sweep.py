@@ -16,12 +16,12 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.unit.store.samples import deployment, observation
-from upright import store
-from upright.errors import UprightError
-from upright.records.deployment import Deployment
-from upright.store import DeploymentDir
-from upright.store.journal import lines
+from tests.unit.facts.store.samples import deployment, observation
+from upright.base.errors import UprightError
+from upright.facts import store
+from upright.facts.records.deployment import Deployment
+from upright.facts.store import DeploymentDir
+from upright.facts.store.journal import lines
 
 FAULTS = ctypes.CDLL(None)
 NAME = "d"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.docs.sessions import run_page
-from upright.fleet import read_fleet
+from upright.flows.fleet import read_fleet
 
 
 @pytest.mark.engine

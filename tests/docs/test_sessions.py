@@ -15,8 +15,8 @@ import upright
 from tests.command import program
 from tests.conftest import ROOT, TINY_DRAFT
 from tests.docs.sessions import agrees, run_page, steps
-from upright import store
-from upright.launching import stop
+from upright.facts import store
+from upright.serving.launch import stop
 
 _PAGES = (
     "quickstart",

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.engines.test_ladder import llama
-from tests.unit.benchmarking.test_recording import replayed_through
-from upright.benchmarking.bench import subject
-from upright.benchmarking.cell import CellPlace, measure
-from upright.benchmarking.known import of_address
-from upright.benchmarking.load import Arrivals, LoadTarget, Request, run
-from upright.benchmarking.replaying import trace_shape
-from upright.benchmarking.selftest import Repeated
-from upright.records.benchmark import Cell
-from upright.records.trace import AgentTrace, TraceFork, TraceSession, TraceTurn
+from tests.unit.proof.benchmark.test_recording import replayed_through
+from upright.facts.records.benchmark import Cell
+from upright.facts.records.trace import AgentTrace, TraceFork, TraceSession, TraceTurn
+from upright.proof.benchmark.bench import subject
+from upright.proof.benchmark.cell import CellPlace, measure
+from upright.proof.benchmark.known import of_address
+from upright.proof.benchmark.load import Arrivals, LoadTarget, Request, run
+from upright.proof.benchmark.replaying import trace_shape
+from upright.proof.benchmark.selftest import Repeated
 
 pytestmark = pytest.mark.engine
 TURNS = tuple(

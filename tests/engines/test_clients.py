@@ -15,8 +15,8 @@ from tests.conformance import conforms, found_today
 from tests.conftest import Upright
 from tests.ports import free_port
 from tests.sdk_clients import after_cancelling, environment_of, walk_anthropic, walk_openai
-from upright.connecting import CLIENTS
-from upright.store import DeploymentDir
+from upright.facts.store import DeploymentDir
+from upright.serving.connect import CLIENTS
 
 pytestmark = pytest.mark.engine
 

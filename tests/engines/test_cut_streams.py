@@ -20,7 +20,7 @@ import pytest
 
 from tests.engines.test_fleet import Four
 from tests.paced import paced_llama_server
-from upright.benchmarking.load.apis import LoadTarget
+from upright.proof.benchmark.load.apis import LoadTarget
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(600)]
 MESSAGES: Any = [{"role": "user", "content": "Count to a hundred, and tell all about it."}]

@@ -13,14 +13,14 @@ import pytest
 
 from tests.conftest import TINY_MODEL
 from tests.engines.test_ladder import llama
-from upright.endpoint.client import Endpoint
-from upright.proving.equivalence.distance import times_as_far
-from upright.proving.equivalence.references import reference_for, save_reference
-from upright.proving.ladder import prove
-from upright.proving.prompts import prompt_set
-from upright.proving.servers import server
-from upright.records.evidence import Evidence, Observation
-from upright.records.reference import Reference
+from upright.facts.records.evidence import Evidence, Observation
+from upright.facts.records.reference import Reference
+from upright.proof.ladder.equivalence.distance import times_as_far
+from upright.proof.ladder.equivalence.references import reference_for, save_reference
+from upright.proof.ladder.ladder import prove
+from upright.proof.ladder.prompts import prompt_set
+from upright.proof.ladder.servers import server
+from upright.serving.endpoint.client import Endpoint
 
 pytestmark = pytest.mark.engine
 PROMPTS = prompt_set("tiny")

@@ -18,15 +18,15 @@ import pytest
 
 from tests.command import command
 from tests.ports import free_port
-from upright import store
-from upright.diagnosing import Around, diagnose_file
-from upright.host import LocalHost
-from upright.launching import stop
-from upright.launching.healing import heal
-from upright.records.base import from_json
-from upright.records.diagnosis import Attempts, Diagnosis
-from upright.records.recipe import Recipe, Setting
-from upright.store import DeploymentDir
+from upright.base.host import LocalHost
+from upright.facts import store
+from upright.facts.records.base import from_json
+from upright.facts.records.diagnosis import Attempts, Diagnosis
+from upright.facts.records.recipe import Recipe, Setting
+from upright.facts.store import DeploymentDir
+from upright.serving.diagnose import Around, diagnose_file
+from upright.serving.launch import stop
+from upright.serving.launch.healing import heal
 
 pytestmark = pytest.mark.engine
 MIB = 1 << 20
@@ -370,7 +370,7 @@ def test_what_only_a_person_can_do_ends_the_healing(recipe: Recipe, directory: D
 
 def test_the_kernel_kills_it_for_memory(llama_server: Path, tiny_model: Path, tmp_path: Path):
     """In a memory cgroup of its own the process is killed, its log just ends, and the machine says why."""
-    from upright.diagnosing import machine
+    from upright.serving.diagnose import machine
 
     group = Path("/sys/fs/cgroup/memory/upright-test")
     try:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.command import command
-from upright.records.base import from_json
-from upright.records.first_hour import FieldBundle
+from upright.facts.records.base import from_json
+from upright.facts.records.first_hour import FieldBundle
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 KILLS = 10
@@ -73,4 +73,4 @@ def comes_to_its_end(test: dict[str, Any], environment: dict[str, str], bundle: 
     rows = subprocess.run(
         [*command(), "field-test", "--rows", str(bundle)], env=environment, capture_output=True, text=True, check=False
     )
-    assert "+++ b/src/upright/catalog/measurements/field.csv" in rows.stdout, rows.stderr
+    assert "+++ b/src/upright/facts/catalog/measurements/field.csv" in rows.stdout, rows.stderr

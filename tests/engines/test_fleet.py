@@ -26,13 +26,13 @@ from tests.conftest import TINY_MODEL
 from tests.engines.streams import Streams
 from tests.engines.test_line import answer, left_running
 from tests.ports import free_port
-from upright.benchmarking.load.apis import LoadTarget
-from upright.benchmarking.load.generator import run as run_load
-from upright.benchmarking.load.requests import Arrivals, Request
-from upright.benchmarking.load.tally import StreamTally
-from upright.catalog.recorded_flags import recorded_flags
-from upright.endpoint.client import Endpoint
-from upright.endpoint.metrics import read_metrics
+from upright.facts.catalog.recorded_flags import recorded_flags
+from upright.proof.benchmark.load.apis import LoadTarget
+from upright.proof.benchmark.load.generator import run as run_load
+from upright.proof.benchmark.load.requests import Arrivals, Request
+from upright.proof.benchmark.load.tally import StreamTally
+from upright.serving.endpoint.client import Endpoint
+from upright.serving.endpoint.metrics import read_metrics
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]  # a loaded machine is no bug
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAYLOAD = ROOT / "src/upright/fleet/payload/__main__.py"
+PAYLOAD = ROOT / "src/upright/flows/fleet/payload/__main__.py"
 pytestmark = pytest.mark.engine
 # Asks the component once for each list of headers, each time in an instance of its own, as smg does.
 ASK = """

@@ -20,12 +20,12 @@ from tests.conftest import ROOT, Upright
 from tests.engines.test_line import answer, box  # noqa: F401 (a fixture)
 from tests.ports import free_port
 from tests.twins import TWINS
-from upright.endpoint.client import Endpoint
-from upright.endpoint.guards.counting import tokenizer_count
-from upright.proving.ladder import prove
-from upright.proving.prompts import Question, prompt_set
-from upright.proving.servers import server
-from upright.records.evidence import Evidence
+from upright.facts.records.evidence import Evidence
+from upright.proof.ladder.ladder import prove
+from upright.proof.ladder.prompts import Question, prompt_set
+from upright.proof.ladder.servers import server
+from upright.serving.endpoint.client import Endpoint
+from upright.serving.endpoint.guards.counting import tokenizer_count
 
 pytestmark = pytest.mark.engine
 CONTEXT = 1024

@@ -21,7 +21,7 @@ import pytest
 from tests.command import command
 from tests.conftest import Upright
 from tests.ports import free_port
-from upright.launching.processes import identify
+from upright.serving.launch.processes import identify
 
 pytestmark = pytest.mark.engine
 

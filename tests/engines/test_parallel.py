@@ -8,11 +8,11 @@ import pytest
 
 from tests.engines.test_ladder import failures, llama
 from tests.scripted.crowded import MIXINGS, Mixer, Mixing, mixing_proxy
-from upright.endpoint.client import Endpoint
-from upright.proving.ladder import prove
-from upright.proving.prompts import prompt_set
-from upright.proving.servers import server
-from upright.records.evidence import Evidence
+from upright.facts.records.evidence import Evidence
+from upright.proof.ladder.ladder import prove
+from upright.proof.ladder.prompts import prompt_set
+from upright.proof.ladder.servers import server
+from upright.serving.endpoint.client import Endpoint
 
 pytestmark = pytest.mark.engine
 

@@ -17,10 +17,10 @@ import pytest
 
 from tests import recipes
 from tests.golden.deployments import recipe
-from upright.catalog.recorded_flags import recorded_flags
-from upright.checking import check, payload
 from upright.engines import engine_named
-from upright.records.recipe import Recipe, Setting
+from upright.facts.catalog.recorded_flags import recorded_flags
+from upright.facts.records.recipe import Recipe, Setting
+from upright.serving.check import check, payload
 
 PARSER = Path(payload.__file__).with_name("parser.py")
 NEWEST = {"vllm": "0.32.0", "sglang": "0.5.23"}

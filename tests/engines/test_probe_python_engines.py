@@ -6,8 +6,8 @@ import time
 import pytest
 
 from tests.programs import made_by
-from upright.host import LocalHost
-from upright.probing import probe
+from upright.base.host import LocalHost
+from upright.planning.probing import probe
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from upright.errors import HostError
-from upright.host import LocalHost, RecordedHost, SshHost
-from upright.probing import probe
+from upright.base.errors import HostError
+from upright.base.host import LocalHost, RecordedHost, SshHost
+from upright.planning.probing import probe
 
 pytestmark = pytest.mark.engine
 

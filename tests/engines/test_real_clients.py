@@ -18,9 +18,9 @@ import pytest
 from tests.conftest import ROOT, Upright
 from tests.ports import free_port
 from tests.programs import made_by
-from upright.connecting import ClientSettings, connect, try_settings
-from upright.records.deployment import Deployment
-from upright.store import DeploymentDir
+from upright.facts.records.deployment import Deployment
+from upright.facts.store import DeploymentDir
+from upright.serving.connect import ClientSettings, connect, try_settings
 
 pytestmark = [
     pytest.mark.engine,

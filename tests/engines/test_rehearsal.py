@@ -14,7 +14,7 @@ from tests.engines.test_line import left_running
 from tests.loopback_hub import LoopbackHub
 from tests.ports import free_port
 from tests.sparse_models import VOCABULARY, write_k2_gguf
-from upright.units import GIB
+from upright.base.units import GIB
 
 pytestmark = pytest.mark.engine
 

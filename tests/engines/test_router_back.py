@@ -80,7 +80,7 @@ class AskedFleet:
         pids = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
-                called = b"upright.fleet.sentinel\0back" in (path / "cmdline").read_bytes()
+                called = b"upright.flows.fleet.sentinel\0back" in (path / "cmdline").read_bytes()
                 ours = str(self.home).encode() in (path / "environ").read_bytes()
             except OSError:
                 continue

@@ -18,11 +18,11 @@ import httpx2
 import pytest
 
 from tests.ports import free_port
-from upright.catalog import get
-from upright.catalog.rows.usage import UsageRow
-from upright.fleet.rendered import rendered
-from upright.records.fleet import Fleet, FleetBox, Router
-from upright.records.plan import Goal, Use
+from upright.facts.catalog import get
+from upright.facts.catalog.rows.usage import UsageRow
+from upright.facts.records.fleet import Fleet, FleetBox, Router
+from upright.facts.records.plan import Goal, Use
+from upright.flows.fleet.rendered import rendered
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 BOXES, AGENTS = 3, 12

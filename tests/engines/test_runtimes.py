@@ -20,13 +20,13 @@ from tests.command import command
 from tests.conftest import Upright
 from tests.engines.test_line import answer, last_line, left_running
 from tests.ports import free_port
-from upright.endpoint.client import Endpoint
-from upright.errors import EndpointError
-from upright.launching.footprint import FootprintMeter
-from upright.launching.launch import container_name
-from upright.launching.processes import identify
-from upright.records.deployment import Deployment
-from upright.store import DeploymentDir
+from upright.base.errors import EndpointError
+from upright.facts.records.deployment import Deployment
+from upright.facts.store import DeploymentDir
+from upright.serving.endpoint.client import Endpoint
+from upright.serving.launch.footprint import FootprintMeter
+from upright.serving.launch.launch import container_name
+from upright.serving.launch.processes import identify
 
 pytestmark = pytest.mark.engine
 

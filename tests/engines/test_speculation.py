@@ -84,7 +84,7 @@ def test_drafts_that_slow_or_harm_are_taken_back(box: Upright, tmp_path: Path) -
     assert evidence.count('"outcome":"stepped back"') == 2
 
 
-@pytest.mark.slow  # tests/unit/proving/test_speculating.py undoes one as a kill leaves it
+@pytest.mark.slow  # tests/unit/proof/ladder/test_speculating.py undoes one as a kill leaves it
 def test_a_trial_that_is_killed_goes_back(box: Upright, tmp_path: Path) -> None:  # noqa: F811
     up(box)
     ours = {"UPRIGHT_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}

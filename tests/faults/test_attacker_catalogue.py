@@ -1,6 +1,6 @@
 """A catalogue's keeper: rows that are laid over ours, rightly signed, by one who means harm or whose key was stolen.
 
-What a mirror without the key can do is in tests/unit/sharing/test_catalogue_update.py; here every row is signed.
+What a mirror without the key can do is in tests/unit/evidence/share/test_catalogue_update.py; here every row is signed.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.sharing.test_catalogue_update import Keeper, faster, gpu_row, keeper, keys, pinned
-from upright import catalog
-from upright.catalog.loader import KINDS
-from upright.catalog.taken import taken_versions
-from upright.diagnosing.lines import LONGEST_BYTES
-from upright.errors import RecordError, UprightError
-from upright.sharing.bounded_patterns import refusal
-from upright.sharing.catalogue_gate import MAY_BRING, admitted, ours
-from upright.sharing.catalogue_update import offer_of
+from tests.unit.evidence.share.test_catalogue_update import Keeper, faster, gpu_row, keeper, keys, pinned
+from upright.base.errors import RecordError, UprightError
+from upright.evidence.share.bounded_patterns import refusal
+from upright.evidence.share.catalogue_gate import MAY_BRING, admitted, ours
+from upright.evidence.share.catalogue_update import offer_of
+from upright.facts import catalog
+from upright.facts.catalog.loader import KINDS
+from upright.facts.catalog.taken import taken_versions
+from upright.serving.diagnose.lines import LONGEST_BYTES
 
 __all__ = ["keeper", "keys"]  # fixtures
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Upright
-from tests.unit.connecting.test_connect import KEY_FILE, deployment
-from upright.connecting import connect, write_settings
-from upright.errors import UsageError
-from upright.monitoring.prometheus_folder import write_files
+from tests.unit.serving.connect.test_connect import KEY_FILE, deployment
+from upright.base.errors import UsageError
+from upright.serving.connect import connect, write_settings
+from upright.serving.monitor.prometheus_folder import write_files
 
 NOT_PROMISED = ("that a link is refused whose own folder was typed: `-o link/page.html` writes where `link` leads to",)
 

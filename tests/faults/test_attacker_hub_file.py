@@ -15,10 +15,10 @@ from rich.text import Text
 
 from tests import hostile_strings as hostile
 from tests.conftest import TINY_FOLDER, Upright
-from upright.foreign import visible
-from upright.reporting.markdown import _plain
-from upright.reporting.tables import _no_formula
-from upright.terminal import door as terminal
+from upright.base.foreign import visible
+from upright.base.terminal import door as terminal
+from upright.evidence.report.markdown import _plain
+from upright.evidence.report.tables import _no_formula
 
 NOT_PROMISED = (
     "that a line feed in words that are no name, such as a reason in a record, starts no line of its own in a page",

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.diagnosing.noise import vllm
-from upright import catalog
-from upright.diagnosing import diagnose, grievances, lines, marks, rejoining, words
-from upright.diagnosing.literals import Sieve, ways_to_match
+from tests.unit.serving.diagnose.noise import vllm
 from upright.engines import ENGINES, progress
+from upright.facts import catalog
+from upright.serving.diagnose import diagnose, grievances, lines, marks, rejoining, words
+from upright.serving.diagnose.literals import Sieve, ways_to_match
 
 NOT_PROMISED = (
     "that each of millions of lines, all different, is looked at: the first and the last are, and a note says so",

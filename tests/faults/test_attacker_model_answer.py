@@ -22,9 +22,9 @@ from tests.hostile.answer import ATTACKS
 from tests.hostile.sandboxed import ALONE, WAYS
 from tests.person import as_person, give, home_folder
 from tests.scripted.engine import ScriptedEngine
-from upright.proving import sandbox
-from upright.proving.prompts import prompt_set
-from upright.proving.sandbox import SandboxLimits, contained, isolation, tried
+from upright.proof.ladder import sandbox
+from upright.proof.ladder.prompts import prompt_set
+from upright.proof.ladder.sandbox import SandboxLimits, contained, isolation, tried
 
 NOT_PROMISED = (
     "that the kernel itself has no hole: the walls are Linux namespaces and a filter of system calls, not a machine",
@@ -235,7 +235,7 @@ to_all((len(frame).to_bytes(4, 'big') + frame) * 9)
     "patches the channel": f"""
 import json, sys
 json.dumps = lambda *a, **k: '{{"word": 1, "value": {{"kept": 0}}}}'
-sys.modules['upright.proving.confining.plain'].encode = lambda *a: True
+sys.modules['upright.proof.ladder.confining.plain'].encode = lambda *a: True
 {WRONG}""",
     "rewrites the loop": f"""
 import sys

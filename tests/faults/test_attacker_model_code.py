@@ -18,16 +18,16 @@ import pytest
 
 from tests.golden.deployments import recipe
 from tests.ports import free_port
-from upright import store
-from upright.errors import LaunchError
-from upright.host import handed_on, keeping_script
-from upright.host.environment import To, passings
-from upright.launching import launch
-from upright.launching.places import Here, OverSsh
-from upright.launching.runtimes import RUNTIMES, Command, Site
-from upright.records.recipe import Recipe
-from upright.rendering.recipe import passing
-from upright.rendering.targets import TARGETS
+from upright.base.errors import LaunchError
+from upright.base.host import handed_on, keeping_script
+from upright.base.host.environment import To, passings
+from upright.facts import store
+from upright.facts.records.recipe import Recipe
+from upright.planning.rendering.recipe import passing
+from upright.planning.rendering.targets import TARGETS
+from upright.serving.launch import launch
+from upright.serving.launch.places import Here, OverSsh
+from upright.serving.launch.runtimes import RUNTIMES, Command, Site
 
 NOT_PROMISED = (
     "that code which runs as you cannot read what you can read: your files, the environment of your other processes; "

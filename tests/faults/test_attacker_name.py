@@ -25,16 +25,16 @@ from tests import hostile_strings as hostile
 from tests import judges
 from tests.conftest import TINY_MODEL
 from tests.golden.deployments import recipe
-from upright import records, store
-from upright.errors import UprightError, UsageError
-from upright.foreign import fit, unfit, visible
-from upright.host import SshHost
-from upright.launching.places import Here, OverSsh, remote_scripts
-from upright.launching.runtimes import RUNTIMES, Command, Site
-from upright.records.base import Part
-from upright.records.recipe import Recipe, Setting
-from upright.rendering import router_files
-from upright.rendering.targets import TARGETS
+from upright.base.errors import UprightError, UsageError
+from upright.base.foreign import fit, unfit, visible
+from upright.base.host import SshHost
+from upright.facts import records, store
+from upright.facts.records.base import Part
+from upright.facts.records.recipe import Recipe, Setting
+from upright.planning.rendering import router_files
+from upright.planning.rendering.targets import TARGETS
+from upright.serving.launch.places import Here, OverSsh, remote_scripts
+from upright.serving.launch.runtimes import RUNTIMES, Command, Site
 
 NOT_PROMISED = (
     "that two names which differ only in letters that a unit or a cluster does not allow get two different unit names",
@@ -165,7 +165,7 @@ def holds(judged: Judged, target: str, base: Recipe, fields: dict[str, str], str
 
 def _named(word: str, mark: str, text: str) -> str:
     """Names that a target makes itself (a secret's, a container's) are its own affair, and judged elsewhere."""
-    from upright.rendering.container import label_of, slug_of
+    from upright.planning.rendering.container import label_of, slug_of
 
     for own in {slug_of(text), label_of(slug_of(text)), slug_of(mark), label_of(slug_of(mark))}:
         word = re.sub(rf"(?<![\w-]){re.escape(own)}(?=-key\b|$)", "NAME", word)
@@ -218,7 +218,7 @@ def test_every_field_of_every_kind_of_recipe(target: str, base: str, field: str,
 @pytest.mark.parametrize("target", marked(router_files.TARGETS))
 def test_the_routers_files(target: str, judged: Judged):
     from tests.golden.test_router import FLEET
-    from upright.fleet.rendered import rendered
+    from upright.flows.fleet.rendered import rendered
 
     def write(text: str) -> str:
         made = rendered(FLEET, target, folder=f"/etc/{text}")
@@ -279,7 +279,7 @@ def name_fields() -> Iterator[tuple[type[Part], str]]:
 
 def _parts(kind: type[Part]) -> Iterator[type[Part]]:
     for child in kind.__subclasses__():
-        if child.__module__.startswith("upright.records"):
+        if child.__module__.startswith("upright.facts.records"):
             yield child
             yield from _parts(child)
 
@@ -297,7 +297,7 @@ MUST_BE_NAMES = {
 )
 def test_every_name_in_a_record_is_checked():
     for module in pkgutil.iter_modules(records.__path__):
-        importlib.import_module(f"upright.records.{module.name}")
+        importlib.import_module(f"upright.facts.records.{module.name}")
     found = {f"{kind.__name__}.{field}" for kind, field in name_fields()}
     assert MUST_BE_NAMES - found == set()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Upright
-from upright.host import SshHost
+from upright.base.host import SshHost
 
 NOT_PROMISED = (
     "that a key which is sent over plain http to a host that you named is not seen on the way: use https or ssh",

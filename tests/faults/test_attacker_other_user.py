@@ -14,9 +14,9 @@ import pytest
 
 from tests.conftest import Upright
 from tests.person import UID
-from upright import store
-from upright.launching import status, stop
-from upright.launching.processes import members
+from upright.facts import store
+from upright.serving.launch import status, stop
+from upright.serving.launch.processes import members
 
 NOT_PROMISED = (
     "that he cannot see that an engine runs, of which model and on which port: command lines are everybody's to read",

@@ -23,14 +23,14 @@ from pathlib import Path
 import pytest
 
 from tests.hostile_server import BEHAVIOURS, hostile
-from upright.benchmarking.load import Arrivals, LoadTarget, run
-from upright.benchmarking.sampling import Sampler
-from upright.benchmarking.selftest import Repeated
-from upright.benchmarking.server import Server
-from upright.endpoint.client import Endpoint
-from upright.endpoint.metrics import read_metrics
-from upright.errors import UprightError
-from upright.reading.hub import Hub, RemoteBlob, Repository, Traffic, Wire
+from upright.base.errors import UprightError
+from upright.models.reading.hub import Hub, RemoteBlob, Repository, Traffic, Wire
+from upright.proof.benchmark.load import Arrivals, LoadTarget, run
+from upright.proof.benchmark.sampling import Sampler
+from upright.proof.benchmark.selftest import Repeated
+from upright.proof.benchmark.server import Server
+from upright.serving.endpoint.client import Endpoint
+from upright.serving.endpoint.metrics import read_metrics
 
 pytestmark = pytest.mark.timeout(120)
 NOT_PROMISED = (

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import Upright
-from upright.endpoint.client import Endpoint
-from upright.errors import EndpointError
+from upright.base.errors import EndpointError
+from upright.serving.endpoint.client import Endpoint
 
 KEY = "sk-planted-mine"
 PLANTED = {"OPENAI_API_KEY": "sk-planted-openai", "ANTHROPIC_API_KEY": "sk-planted-anthropic", "HF_TOKEN": "hf_planted"}

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from upright.benchmarking.record_proxy import recording
-from upright.benchmarking.recording import TraceRecorder
+from upright.proof.benchmark.record_proxy import recording
+from upright.proof.benchmark.recording import TraceRecorder
 
 NOT_PROMISED = ("that an engine refuses a page by itself: what it answers is its own setting; its key stands between",)
 

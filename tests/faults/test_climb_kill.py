@@ -15,11 +15,11 @@ import pytest
 
 from tests.command import command
 from tests.scripted.engine import Fault, ScriptedEngine
-from upright.proving.ladder import rung_names
-from upright.proving.prompts import prompt_set
-from upright.records.evidence import Climb, Observation
-from upright.store import DeploymentDir
-from upright.store.journal import lines
+from upright.facts.records.evidence import Climb, Observation
+from upright.facts.store import DeploymentDir
+from upright.facts.store.journal import lines
+from upright.proof.ladder.ladder import rung_names
+from upright.proof.ladder.prompts import prompt_set
 
 TO = "context"
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from tests.conftest import Upright
-from tests.unit.store.samples import deployment, observation
-from upright.bounds.values import DEEPEST, decoded, deeper
-from upright.errors import RecordError, UprightError
-from upright.records.base import from_json
-from upright.records.deployment import Deployment
-from upright.records.loading import KINDS, load, parse, record_class
-from upright.store import DeploymentDir
-from upright.store.journal import sealed
+from tests.unit.facts.store.samples import deployment, observation
+from upright.base.bounds.values import DEEPEST, decoded, deeper
+from upright.base.errors import RecordError, UprightError
+from upright.facts.records.base import from_json
+from upright.facts.records.deployment import Deployment
+from upright.facts.records.loading import KINDS, load, parse, record_class
+from upright.facts.store import DeploymentDir
+from upright.facts.store.journal import sealed
 
 ROOT = Path(__file__).parent.parent.parent
 VERBS = ("restart", "down", "connect", "bundle", "report", "residuals", "diagnose", "prove", "bench", "record")
@@ -131,8 +131,8 @@ def test_depth_is_counted():
 def test_json_is_read_through_one_door():
     """`json.loads` ends in a RecursionError that nobody expects; these know what they read, or catch it."""
     allowed = {
-        "bounds/values.py", "reading/safetensors.py", "engines/sglang/parser.py", "deriving/library.py",
-        "benchmarking/schedule.py", "benchmarking/server.py",
+        "base/bounds/values.py", "models/reading/safetensors.py", "engines/sglang/parser.py",
+        "models/deriving/library.py", "proof/benchmark/schedule.py", "proof/benchmark/server.py",
     }  # fmt: skip
     source = ROOT / "src/upright"
     users = {
@@ -140,7 +140,7 @@ def test_json_is_read_through_one_door():
         for path in source.rglob("*.py")
         if "json.loads(" in path.read_text() and not {"payload", "confining"} & set(path.parts)
     }
-    assert users <= allowed, f"use upright.bounds.values.decoded: {users - allowed}"
+    assert users <= allowed, f"use upright.base.bounds.values.decoded: {users - allowed}"
 
 
 def _mutants(text: str, chance: random.Random, count: int) -> Iterator[bytes]:
@@ -227,7 +227,7 @@ def test_a_bug_ends_with_two_and_never_with_one(upright: Upright, tmp_path: Path
 def _broken(folder: Path) -> Path:
     """A sitecustomize that breaks the store, with an escape in the error."""
     (folder / "sitecustomize.py").write_text(
-        "import upright.store as store\n"
+        "import upright.facts.store as store\n"
         "def deployments():\n    raise RuntimeError('a\\x1b]0;pwned\\x07b')\n"
         "store.deployments = deployments\n"
     )

@@ -21,14 +21,14 @@ import pytest
 
 from tests.disk import faults_library
 from tests.faults.test_launch_states import Scripted
-from upright import store
-from upright.errors import LaunchError
-from upright.launching import status, stop
-from upright.launching.processes import alive
-from upright.records.deployment import Deployment, Keeping
+from upright.base.errors import LaunchError
+from upright.facts import store
+from upright.facts.records.deployment import Deployment, Keeping
+from upright.serving.launch import status, stop
+from upright.serving.launch.processes import alive
 
 ROOT = Path(__file__).parent.parent.parent
-launching = importlib.import_module("upright.launching.launch")  # the room has a function of that name
+launching = importlib.import_module("upright.serving.launch.launch")  # the room has a function of that name
 KEEPING = Keeping(restarts=1, question_seconds=60, hung_seconds=10, silent_seconds=60)
 
 

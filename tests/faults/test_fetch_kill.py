@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.loopback_hub import LoopbackHub, sha256
-from upright.fetching.download import WRITE_BYTES
-from upright.fetching.partial import CHUNK_BYTES
+from upright.serving.fetch.download import WRITE_BYTES
+from upright.serving.fetch.partial import CHUNK_BYTES
 
 SLOW_BYTES_PER_SECOND = 300_000
 """A connection, until the last try: a machine of any speed is interrupted on the way."""

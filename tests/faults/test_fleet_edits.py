@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from tests.scripted.fleet_world import FleetWorld
-from upright.errors import LaunchError
-from upright.fleet.boxes import listed
-from upright.fleet.directory import FleetDir
-from upright.fleet.rolling import roll
-from upright.fleet.starting import up
-from upright.records.fleet import Fleet
-from upright.records.recipe import Recipe
-from upright.store import DeploymentDir, home
+from upright.base.errors import LaunchError
+from upright.facts.records.fleet import Fleet
+from upright.facts.records.recipe import Recipe
+from upright.facts.store import DeploymentDir, home
+from upright.flows.fleet.boxes import listed
+from upright.flows.fleet.directory import FleetDir
+from upright.flows.fleet.rolling import roll
+from upright.flows.fleet.starting import up
 
 SEED = 20261116
 MACHINES = ("here", "ssh:near", "ssh:far")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import upright.catalog
+import upright.facts.catalog
 from tests.conftest import TINY_MODEL
 from tests.sparse_models import K26_CONFIG, gguf_header, safetensors_header
-from upright.errors import ReadError
-from upright.reading import read
+from upright.base.errors import ReadError
+from upright.models.reading import read
 
 ROOT = Path(__file__).parents[2]
 MEGABYTE = 1_000_000
@@ -194,7 +194,7 @@ def refused_quickly(path: Path, opened: list[Path]) -> None:
     assert time.process_time() - started < 1
     assert len(caught.value.message) < 400
     assert path.name in caught.value.message
-    ours = Path(upright.catalog.__file__).parent
+    ours = Path(upright.facts.catalog.__file__).parent
     assert [place for place in opened if not place.is_relative_to(path.parent) and ours not in place.parents] == []
 
 
@@ -272,7 +272,7 @@ def test_an_index_that_points_outside_is_not_followed(tmp_path: Path, opened: li
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     opened.clear()
     assert read(str(tmp_path)).tensor_bytes == 4
-    ours = Path(upright.catalog.__file__).parent
+    ours = Path(upright.facts.catalog.__file__).parent
     assert {path.name for path in opened if ours not in path.parents} == {"model.safetensors", "config.json"}
 
 

@@ -17,17 +17,17 @@ import pytest
 from tests.engines.test_line import left_running
 from tests.engines.test_runtimes import containers
 from tests.ports import free_port
-from upright import store
-from upright.errors import UprightError
-from upright.host import LocalHost
-from upright.launching import restart, status, stop
-from upright.launching.launch import changed
-from upright.launching.processes import alive, identify, leader, members
-from upright.line import On, prepare
-from upright.records.deployment import RUNNING, Deployment
-from upright.records.plan import Goal
-from upright.records.recipe import Recipe
-from upright.store import DeploymentDir
+from upright.base.errors import UprightError
+from upright.base.host import LocalHost
+from upright.facts import store
+from upright.facts.records.deployment import RUNNING, Deployment
+from upright.facts.records.plan import Goal
+from upright.facts.records.recipe import Recipe
+from upright.facts.store import DeploymentDir
+from upright.flows.line import On, prepare
+from upright.serving.launch import restart, status, stop
+from upright.serving.launch.launch import changed
+from upright.serving.launch.processes import alive, identify, leader, members
 
 pytestmark = pytest.mark.engine
 
@@ -184,7 +184,7 @@ def running(directory: DeploymentDir, name: str) -> list[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             words = path.read_bytes().decode(errors="replace")
-            supervises = f"upright.launching.supervisor\0{directory.path}\0" in words
+            supervises = f"upright.serving.launch.supervisor\0{directory.path}\0" in words
             if supervises if name == "supervisor" else str(directory.key_file) in words:
                 found.append(int(path.parent.name))
     return found

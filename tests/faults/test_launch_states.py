@@ -19,15 +19,15 @@ import pytest
 
 from tests.golden.deployments import recipe as golden
 from tests.ports import free_port
-from upright import store
-from upright.diagnosing import diagnose_file
-from upright.errors import LaunchError
-from upright.launching import launch, logs, restart, status, stop
-from upright.launching.locks import handing_over, is_supervised, supervising, trying
-from upright.launching.processes import identify
-from upright.records.deployment import Deployment, Keeping
-from upright.records.recipe import Recipe
-from upright.store import DeploymentDir
+from upright.base.errors import LaunchError
+from upright.facts import store
+from upright.facts.records.deployment import Deployment, Keeping
+from upright.facts.records.recipe import Recipe
+from upright.facts.store import DeploymentDir
+from upright.serving.diagnose import diagnose_file
+from upright.serving.launch import launch, logs, restart, status, stop
+from upright.serving.launch.locks import handing_over, is_supervised, supervising, trying
+from upright.serving.launch.processes import identify
 
 pytestmark = pytest.mark.engine
 
@@ -256,7 +256,7 @@ def test_only_one_writes(engine: Scripted):
     """Whoever does not hold the lock leaves the state alone."""
     engine.is_("ok")
     before = engine.launch()
-    argv = [sys.executable, "-m", "upright.launching.supervisor", str(engine.directory.path)]
+    argv = [sys.executable, "-m", "upright.serving.launch.supervisor", str(engine.directory.path)]
     second = subprocess.run(argv, capture_output=True, text=True, timeout=30)
     assert second.returncode == 1
     assert second.stderr.strip() == "scripted has a supervisor already"

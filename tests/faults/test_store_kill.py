@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.store.samples import deployment, observation
-from upright.records.deployment import Deployment
-from upright.store import DeploymentDir, check
-from upright.store.journal import lines
+from tests.unit.facts.store.samples import deployment, observation
+from upright.facts.records.deployment import Deployment
+from upright.facts.store import DeploymentDir, check
+from upright.facts.store.journal import lines
 
 _KILLS_A_DIRECTORY = 10
 _LONGEST_LIFE_SECONDS = 0.03

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from upright import catalog
-from upright.catalog.model_records import records
-from upright.planning import plan
-from upright.records.plan import Goal
-from upright.records.recipe import Recipe
-from upright.rendering import render
-from upright.rendering.recipe import Wishes
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.records.plan import Goal
+from upright.facts.records.recipe import Recipe
+from upright.planning.choosing import plan
+from upright.planning.rendering import render
+from upright.planning.rendering.recipe import Wishes
 
 COMMUNITY_IMAGE = "voip-glm-kimi-canonical-20260514"
 NIGHTLY = "vllm-cu130-nightly"

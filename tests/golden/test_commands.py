@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.golden.deployments import recipe
-from upright.launching.runtimes import RUNTIMES, Site
-from upright.rendering.docker import docker_script
+from upright.planning.rendering.docker import docker_script
+from upright.serving.launch.runtimes import RUNTIMES, Site
 
 GOLDEN = Path(__file__).parent / "commands"
 SITE = Site(key_file="/home/me/upright/key", key_config="/home/me/upright/key.yaml", home="/home/me", user="1000:1000")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from upright.cli.field_test import command
+from upright.app.cli.field_test import command
 
 FOLDER = Path(__file__).parent / "field_test"
 CASES = {

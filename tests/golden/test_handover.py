@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 from tests.golden.deployments import recipe as published
-from tests.unit.rendering.test_nodes import of_nodes
-from upright.errors import UsageError
-from upright.fleet.preparing import BoxPlan
-from upright.fleet.rendered import clusters_here, for_cluster
-from upright.host import LocalHost
-from upright.line import Prepared
-from upright.records.fleet import Fleet
-from upright.rendering.handover import USER, PodWire
+from tests.unit.planning.rendering.test_nodes import of_nodes
+from upright.base.errors import UsageError
+from upright.base.host import LocalHost
+from upright.facts.records.fleet import Fleet
+from upright.flows.fleet.preparing import BoxPlan
+from upright.flows.fleet.rendered import clusters_here, for_cluster
+from upright.flows.line import Prepared
+from upright.planning.rendering.handover import USER, PodWire
 
 RECORDED = Path(__file__).parents[1] / "recordings/cluster"
 FLEET = Fleet.model_validate(

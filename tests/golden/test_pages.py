@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from upright.cli.main import cli
+from upright.app.cli.main import cli
 
 FOLDER = Path(__file__).parent / "pages"
 EIGHT = "kimi-k2.6 --box 8x-rtx-pro-6000-server"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from upright.cli.plan import command
+from upright.app.cli.plan import command
 
 FOLDER = Path(__file__).parent / "plans"
 CASES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from upright.cli.recommend import command
+from upright.app.cli.recommend import command
 
 FOLDER = Path(__file__).parent / "recommend"
 CASES = {

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from upright.catalog import get
-from upright.catalog.recorded_flags import recorded_flags
-from upright.catalog.rows.usage import UsageRow
-from upright.fleet.rendered import rendered
-from upright.launching.runtimes import RUNTIMES, Site
-from upright.records.fleet import Fleet, FleetBox, Router
-from upright.records.plan import Goal, Use
-from upright.rendering.router import BY_USE, choice_of
+from upright.facts.catalog import get
+from upright.facts.catalog.recorded_flags import recorded_flags
+from upright.facts.catalog.rows.usage import UsageRow
+from upright.facts.records.fleet import Fleet, FleetBox, Router
+from upright.facts.records.plan import Goal, Use
+from upright.flows.fleet.rendered import rendered
+from upright.planning.rendering.router import BY_USE, choice_of
+from upright.serving.launch.runtimes import RUNTIMES, Site
 
 GOLDEN = Path(__file__).parent / "router"
 FLEET = Fleet(

@@ -12,8 +12,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from upright import store
-from upright.launching import status, stop
+from upright.facts import store
+from upright.serving.launch import status, stop
 
 ADDRESS = "10.77.0.1"
 PORT = 18_431

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-from upright.proving import sandbox
-from upright.proving.confining.ways import ways
-from upright.proving.sandbox import SandboxLimits, contained
+from upright.proof.ladder import sandbox
+from upright.proof.ladder.confining.ways import ways
+from upright.proof.ladder.sandbox import SandboxLimits, contained
 
 ALONE = "walls alone"
 """Own namespaces without the filter of system calls: each must hold without the other."""

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.programs import made_by
-from upright.kernels import Compiler, find_source
-from upright.kernels.interpreter import look
-from upright.kernels.sources import EngineSource
+from upright.proof.kernels import Compiler, find_source
+from upright.proof.kernels.interpreter import look
+from upright.proof.kernels.sources import EngineSource
 
 ROOT = Path(__file__).parent.parent.parent
 WHEELS = ROOT / ".cache/wheels"

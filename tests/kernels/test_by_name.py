@@ -6,11 +6,11 @@ import pytest
 
 from tests.kernels.conftest import Engine
 from upright.engines.facets.kernels import Shapes
-from upright.kernels import Compiler, target
-from upright.kernels.asked_check import AskedSilicon, check_asked
-from upright.kernels.capture import kernels_of, way
-from upright.kernels.check import judge
-from upright.kernels.unjudged import named_in
+from upright.proof.kernels import Compiler, target
+from upright.proof.kernels.asked_check import AskedSilicon, check_asked
+from upright.proof.kernels.capture import kernels_of, way
+from upright.proof.kernels.check import judge
+from upright.proof.kernels.unjudged import named_in
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from upright.engines.facets.kernels import KernelRoute, Shapes
-from upright.kernels import Compiler, target
-from upright.kernels.check import judge
-from upright.kernels.sources import EngineSource
-from upright.kernels.targets import of_capability
-from upright.records.kernel import KernelVerdict
+from upright.facts.records.kernel import KernelVerdict
+from upright.proof.kernels import Compiler, target
+from upright.proof.kernels.check import judge
+from upright.proof.kernels.sources import EngineSource
+from upright.proof.kernels.targets import of_capability
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]
 SHAPES = Shapes(8, 1, 64, 64)

@@ -12,11 +12,11 @@ import pytest
 
 from tests.kernels.conftest import Engine
 from upright.engines.facets.kernels import FP8, Shapes
-from upright.kernels import Compiler, target
-from upright.kernels.capture import call, way
-from upright.kernels.check import judge
-from upright.kernels.compile import CompileTask
-from upright.records.kernel import KernelVerdict
+from upright.facts.records.kernel import KernelVerdict
+from upright.proof.kernels import Compiler, target
+from upright.proof.kernels.capture import call, way
+from upright.proof.kernels.check import judge
+from upright.proof.kernels.compile import CompileTask
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]
 LATENT = Shapes(heads=8, kv_heads=1, key_dim=576, value_dim=512)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.kernels.conftest import Engine
 from tests.programs import made_by
-from upright.kernels import edits, patching
+from upright.proof.kernels import edits, patching
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow, pytest.mark.timeout(600)]
 RUNNER = Path(__file__).parent / "interpreted.py"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.kernels.conftest import Engine
-from upright.kernels import Compiler, edits, find_source, patching
-from upright.kernels.sources import EngineSource
+from upright.proof.kernels import Compiler, edits, find_source, patching
+from upright.proof.kernels.sources import EngineSource
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]
 CASES = [("sglang", "0.5.8", "sglang-sm120-extend-tiles"), ("vllm", "0.32.0", "vllm-mla-fp8-one-stage")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upright.records.benchmark import Cell, Machine, Shape, Spread
+from upright.facts.records.benchmark import Cell, Machine, Shape, Spread
 
 
 def cell(subject: str, streams: int, repeat: int, speed: float, run: str = "r", marks: tuple[str, ...] = ()) -> Cell:

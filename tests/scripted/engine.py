@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import httpx2
 
-from upright.proving.prompts import Dialogue, PromptSet, Question
+from upright.proof.ladder.prompts import Dialogue, PromptSet, Question
 
 Kind = Literal[
     "loop", "flood", "nan", "cut", "no usage", "miscount", "truncate", "broken json", "broken arguments", "drift",

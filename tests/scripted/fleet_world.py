@@ -17,19 +17,30 @@ from typing import Any
 
 import pytest
 
-from upright.errors import LaunchError
-from upright.fleet import box_steps, boxes, differences, ending, front, gateway, looking, rolling, router_step, starting
-from upright.fleet.directory import FleetDir
-from upright.fleet.gateway import Worker
-from upright.fleet.preparing import BoxPlan
-from upright.launching.launch import _of_recipe, _set_aside, address, changed
-from upright.line import Prepared
-from upright.progress import utc_now
-from upright.records.deployment import RUNNING, Deployment
-from upright.records.fleet import Fleet, FleetBox
-from upright.records.recipe import Recipe, Setting
-from upright.rendering.router import router_recipe
-from upright.store import DeploymentDir
+from upright.base.errors import LaunchError
+from upright.base.progress import utc_now
+from upright.facts.records.deployment import RUNNING, Deployment
+from upright.facts.records.fleet import Fleet, FleetBox
+from upright.facts.records.recipe import Recipe, Setting
+from upright.facts.store import DeploymentDir
+from upright.flows.fleet import (
+    box_steps,
+    boxes,
+    differences,
+    ending,
+    front,
+    gateway,
+    looking,
+    rolling,
+    router_step,
+    starting,
+)
+from upright.flows.fleet.directory import FleetDir
+from upright.flows.fleet.gateway import Worker
+from upright.flows.fleet.preparing import BoxPlan
+from upright.flows.line import Prepared
+from upright.planning.rendering.router import router_recipe
+from upright.serving.launch.launch import _of_recipe, _set_aside, address, changed
 
 
 class KilledError(BaseException):

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from upright.benchmarking.schedule import (
+from upright.proof.benchmark.schedule import (
     END,
     Connection,
     Schedule,

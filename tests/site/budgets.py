@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import ROOT
-from upright.catalog.loader import compile_ours
-from upright.site import publishing
-from upright.site.evidence_pages import evidence_files
-from upright.site.first_answers import choices, first_answer
+from upright.app.site import publishing
+from upright.app.site.evidence_pages import evidence_files
+from upright.app.site.first_answers import choices, first_answer
+from upright.facts.catalog.loader import compile_ours
 
 FILE = ROOT / "tests/site/budget.json"
 GROWTH = 1.2

@@ -83,7 +83,7 @@ def test_a_gguf_is_read_by_its_header_and_a_configuration_is_pasted(page: Page, 
     box = page.run("document.getElementById('box').value")
     shown = page.run("document.querySelector('.words pre').textContent").split("\n")[0]
     assert shown == upright("plan", TINY_MODEL, "--box", box).stdout.split("\n")[0]
-    configuration = min((ROOT / "src/upright/catalog/configurations").glob("*.json")).read_text()
+    configuration = min((ROOT / "src/upright/facts/catalog/configurations").glob("*.json")).read_text()
     page.run(f"document.getElementById('config').value = {json.dumps(configuration)}")
     page.run("document.getElementById('use-config').click()")
     page.until("document.querySelector('.typed code')?.textContent.includes('config.json')")

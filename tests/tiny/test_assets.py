@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import ROOT, TINY_ASSETS, TINY_FOLDER, TINY_MODEL
 from tests.twins import TWINS, bf16_tensors
-from upright.reading import read
+from upright.models.reading import read
 
 
 def test_the_files_are_those_that_the_readme_names():

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from upright import bounds
-from upright.bounds.values import MOST_VALUES, decoded, values_in
+from upright.base import bounds
+from upright.base.bounds.values import MOST_VALUES, decoded, values_in
 
 
 def test_what_stands_in_a_string_is_no_value():

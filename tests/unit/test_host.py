@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from upright.errors import HostError, UsageError
-from upright.host import IdentityRedaction, LocalHost, RecordedHost, RecordingHost, Result, SshHost
-from upright.host.recorded import signature
-from upright.host.ssh import _frames, _parse, _script
-from upright.probing import probe
-from upright.probing.identity import redaction_for
+from upright.base.errors import HostError, UsageError
+from upright.base.host import IdentityRedaction, LocalHost, RecordedHost, RecordingHost, Result, SshHost
+from upright.base.host.recorded import signature
+from upright.base.host.ssh import _frames, _parse, _script
+from upright.planning.probing import probe
+from upright.planning.probing.identity import redaction_for
 
 
 class Scripted:

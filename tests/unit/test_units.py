@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from upright.units import (
+from upright.base.units import (
     GIB,
     duration,
     memory,

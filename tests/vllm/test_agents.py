@@ -22,8 +22,8 @@ from tests.conftest import Upright
 from tests.ports import free_port
 from tests.tiny_gqa import write_tiny_gqa
 from tests.vllm.conftest import Standing, answer, stop_all
-from upright.endpoint.metrics import read_metrics
-from upright.records.trace import AgentTrace, TraceSession, TraceTurn
+from upright.facts.records.trace import AgentTrace, TraceSession, TraceTurn
+from upright.serving.endpoint.metrics import read_metrics
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 AGENTS = (1, 2, 4)

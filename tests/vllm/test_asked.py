@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from upright import catalog
+from upright.facts import catalog
 
 PAGE = Path(__file__).parents[2] / "docs/asked.md"
 SPLITS = [(1536, 8, 3072), (1536, 4, 3072), (2560, 8, 6144), (320, 8, 4096), (2048, 8, 7168)]

@@ -21,14 +21,14 @@ from tests.conftest import TINY_MODEL, Upright
 from tests.paced import paced_llama_server, paced_vllm
 from tests.ports import free_port
 from tests.vllm.conftest import CONTEXT, USERS, Standing, answer, stop_all
-from upright.benchmarking.bench import subject
-from upright.benchmarking.cell import CellPlace, measure
-from upright.benchmarking.drivers.driver import drive
-from upright.benchmarking.known import KnownEndpoint
-from upright.benchmarking.load import LoadTarget
-from upright.endpoint.metrics import read_metrics
 from upright.engines.facets.bench import Foreign
-from upright.records.benchmark import Api, Cell, Shape
+from upright.facts.records.benchmark import Api, Cell, Shape
+from upright.proof.benchmark.bench import subject
+from upright.proof.benchmark.cell import CellPlace, measure
+from upright.proof.benchmark.drivers.driver import drive
+from upright.proof.benchmark.known import KnownEndpoint
+from upright.proof.benchmark.load import LoadTarget
+from upright.serving.endpoint.metrics import read_metrics
 
 WORDS = ("--workload", "short", "--output-tokens", "64", "--concurrency", "4")
 TURNS = 5

@@ -14,7 +14,7 @@ from tests.sdk_clients import (
     walk_openai,
 )
 from tests.vllm.conftest import Standing
-from upright.store import DeploymentDir
+from upright.facts.store import DeploymentDir
 
 
 @pytest.mark.slow

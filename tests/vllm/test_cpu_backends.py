@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from tests.conftest import TINY_FOLDER
-from upright.diagnosing import Around, diagnose
-from upright.host import RecordedHost
-from upright.planning import plan
-from upright.probing import probe
-from upright.reading import read
-from upright.records.box import Box
-from upright.records.plan import Goal
-from upright.rendering import render
+from upright.base.host import RecordedHost
+from upright.facts.records.box import Box
+from upright.facts.records.plan import Goal
+from upright.models.reading import read
+from upright.planning.choosing import plan
+from upright.planning.probing import probe
+from upright.planning.rendering import render
+from upright.serving.diagnose import Around, diagnose
 
 HERE = Path(__file__).parent
 AMX_BOX = HERE.parent / "recordings/boxes/synthetic-xeon-amx"

@@ -13,7 +13,7 @@ from tests.conftest import Upright
 from tests.engines.test_equivalence import Bench
 from tests.ports import free_port
 from tests.vllm.conftest import CONTEXT, Standing
-from upright.proving.equivalence.references import save_reference
+from upright.proof.ladder.equivalence.references import save_reference
 
 pytestmark = pytest.mark.slow
 THETA = 1000.0

@@ -12,7 +12,7 @@ from tests.conftest import Upright
 from tests.engines.test_real_clients import CONTEXT, asked_of_each, documented
 from tests.ports import free_port
 from tests.vllm.conftest import know_the_model
-from upright.store import DeploymentDir
+from upright.facts.store import DeploymentDir
 
 pytestmark = [
     pytest.mark.slow,

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from tests.vllm.conftest import CONTEXT, USERS, Standing
-from upright.endpoint.metrics import read_metrics
+from upright.serving.endpoint.metrics import read_metrics
 
 SETTING = ("--context", str(CONTEXT), "--users", str(USERS))
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.vllm.conftest import Standing
-from upright.launching.processes import identify
+from upright.serving.launch.processes import identify
 
 
 def test_down_ends_all_of_it_and_what_comes_back_with_plain_rope_is_all_garbage(standing: Standing):

@@ -9,11 +9,11 @@ import pytest
 from tests.planted import failing, leak, stop_leaking
 from tests.soaked import FAILS, FAILS_OFTEN, Seen, could_tell, has_failed, has_leaked, is_sound, observations
 from tests.vllm.conftest import LEAK_BYTES_PER_SECOND, USERS, Standing
-from upright import units
-from upright.endpoint.client import Endpoint
-from upright.proving import prove
-from upright.proving.prompts import prompt_set
-from upright.proving.rung import ProofTarget, SoakWish
+from upright.base import units
+from upright.proof.ladder import prove
+from upright.proof.ladder.prompts import prompt_set
+from upright.proof.ladder.rung import ProofTarget, SoakWish
+from upright.serving.endpoint.client import Endpoint
 
 
 @pytest.mark.usefixtures("quiet")

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from upright.errors import EngineError
-from upright.extensions import Extension, extensions
+from upright.base.errors import EngineError
+from upright.base.extensions import Extension, extensions
 
 if TYPE_CHECKING:
     from upright.engines.contract import Engine

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from upright.catalog import advisories, find_image
-from upright.catalog.rows.advisory import AdvisoryRow, Affected
-from upright.errors import EngineError
-from upright.records.recipe import Recipe
+from upright.base.errors import EngineError
+from upright.facts.catalog import advisories, find_image
+from upright.facts.catalog.rows.advisory import AdvisoryRow, Affected
+from upright.facts.records.recipe import Recipe
 
 _GRAVE = ("critical", "high")
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from upright.catalog import rows as rows_of
-from upright.catalog.rows.dialect import DialectRow
-from upright.catalog.rows.model import Parsers
 from upright.engines.facets.flags import FlagCase
-from upright.records.model import Model
-from upright.records.recipe import Setting
+from upright.facts.catalog import rows as rows_of
+from upright.facts.catalog.rows.dialect import DialectRow
+from upright.facts.catalog.rows.model import Parsers
+from upright.facts.records.model import Model
+from upright.facts.records.recipe import Setting
 
 _TOOLS = "tools"
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from upright.catalog.rows.model import Draft, ModelRow
 from upright.engines.facets.flags import FlagCase
 from upright.engines.facets.speculation import Candidate
 from upright.engines.silicon import is_sm12
-from upright.records.box import Box
-from upright.records.plan import Plan
-from upright.records.recipe import Setting
+from upright.facts.catalog.rows.model import Draft, ModelRow
+from upright.facts.records.box import Box
+from upright.facts.records.plan import Plan
+from upright.facts.records.recipe import Setting
 
 INSTANT_BELOW_TOKENS_PER_SECOND = 30
 MOST_SEQUENCES, LEAST_SEQUENCES = 256, 4

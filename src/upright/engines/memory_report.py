@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from upright.units import GIB, MIB
+from upright.base.units import GIB, MIB
 
 What = Literal[
     "weights", "kv_cache", "compute", "output", "graphs", "graphs_reserved", "activations", "non_torch", "runtime",

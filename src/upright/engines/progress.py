@@ -13,7 +13,7 @@ from typing import Literal
 
 from upright.engines import ENGINES
 from upright.engines.facets.log import READY
-from upright.records.deployment import Phase, Progress
+from upright.facts.records.deployment import Phase, Progress
 
 _BAR = re.compile(
     r"(?P<percent>\d{1,3})%(?: Completed |\|[^|]*)\| *(?P<done>\d+)/(?P<of>\d+) \[(?P<spent>[\d:]+)<(?P<left>[\d:]+|\?)"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from upright import catalog
-from upright.catalog.rows.engine import CompatRow, ImageRow
-from upright.records.box import Box, Link
-from upright.records.model import MlaAttention, Model
-from upright.records.plan import Plan
-from upright.records.recipe import Setting
+from upright.facts import catalog
+from upright.facts.catalog.rows.engine import CompatRow, ImageRow
+from upright.facts.records.box import Box, Link
+from upright.facts.records.model import MlaAttention, Model
+from upright.facts.records.plan import Plan
+from upright.facts.records.recipe import Setting
 
 PCIE_ALL_REDUCE = "pcie-allreduce"
 """The patch that brings an all-reduce of its own over PCIe."""

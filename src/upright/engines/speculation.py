@@ -1,6 +1,6 @@
 """A way to guess ahead -> the words that an engine takes for it, and back: what an engine offers at all.
 
-Pure. Which draft is worth its memory is not known here: that is measured (upright.proving.speculating).
+Pure. Which draft is worth its memory is not known here: that is measured (upright.proof.ladder.speculating).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import get_args
 
+from upright.base.errors import UsageError
 from upright.engines import ENGINES
 from upright.engines.facets.flags import Accepted
 from upright.engines.facets.speculation import GUESSES, LOOKED_UP_GUESSES, Candidate, Method, Speculating
-from upright.errors import UsageError
-from upright.records.recipe import Recipe, Setting
+from upright.facts.records.recipe import Recipe, Setting
 
 _NEEDS_FILE = ("draft", "eagle3", "dflash")
 _ABOUT: dict[Method, str] = {

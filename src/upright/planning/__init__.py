@@ -1,5 +1,1 @@
-"""Box + Model + Goal -> [Plan]: every byte on every device, exact where arithmetic is exact, banded elsewhere."""
-
-from upright.planning.search import plan
-
-__all__ = ["plan"]
+"""Box + Model + Goal -> plans, recipes, sizes: pure, but for probing."""

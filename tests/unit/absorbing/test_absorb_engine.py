@@ -167,7 +167,7 @@ def test_a_release_that_changes_nothing_doubts_nothing_and_brings_its_list_as_a_
     assert done.returncode == 0, done.stderr
     assert done.stderr == "vllm 0.99.0, after 0.98.0\n\n"
     lines = done.stdout.splitlines()
-    assert lines[:2] == ["--- /dev/null", "+++ b/src/upright/catalog/flags/vllm-0.99.0.txt"]
+    assert lines[:2] == ["--- /dev/null", "+++ b/src/upright/facts/catalog/flags/vllm-0.99.0.txt"]
     assert "+--planted-flag" in lines
     applied = subprocess.run(
         ["git", "apply", "--check", "-"], input=done.stdout, cwd=ROOT, capture_output=True, text=True, check=False

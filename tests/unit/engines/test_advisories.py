@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.golden.deployments import recipe
-from upright import catalog
-from upright.catalog.rows.advisory import AdvisoryRow
-from upright.checking import check
+from upright.base.errors import EngineError
 from upright.engines.advisories import EngineRun, holes, notes, refuse
-from upright.errors import EngineError
-from upright.launching import launch
-from upright.records.recipe import Recipe, Setting
-from upright.store import DeploymentDir
+from upright.facts import catalog
+from upright.facts.catalog.rows.advisory import AdvisoryRow
+from upright.facts.records.recipe import Recipe, Setting
+from upright.facts.store import DeploymentDir
+from upright.serving.check import check
+from upright.serving.launch import launch
 
 VLLM = recipe("kimi-k26-vllm")
 SGLANG = recipe("kimi-k26-sglang")

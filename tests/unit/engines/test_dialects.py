@@ -10,18 +10,18 @@ import pytest
 from click.testing import CliRunner
 
 from tests.conftest import TINY_FOLDER, TINY_MODEL
-from upright import catalog
-from upright.catalog.rows.dialect import DialectRow
-from upright.catalog.rows.model import ModelRow
-from upright.cli.main import cli
-from upright.planning import plan
-from upright.reading import read
-from upright.reading.dialogue import marks_in
-from upright.records.model import Model
-from upright.records.plan import Goal
-from upright.records.recipe import Recipe
-from upright.rendering import render
-from upright.rendering.recipe import Wishes
+from upright.app.cli.main import cli
+from upright.facts import catalog
+from upright.facts.catalog.rows.dialect import DialectRow
+from upright.facts.catalog.rows.model import ModelRow
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal
+from upright.facts.records.recipe import Recipe
+from upright.models.reading import read
+from upright.models.reading.dialogue import marks_in
+from upright.planning.choosing import plan
+from upright.planning.rendering import render
+from upright.planning.rendering.recipe import Wishes
 
 FLAGS = ("--enable-auto-tool-choice", "--tool-call-parser", "--reasoning-parser")
 NAMES = ("tiny-k2", "Kimi-K2-Instruct", "DeepSeek-V3.1", "Kimi-K2.6")
@@ -103,7 +103,7 @@ def test_what_was_not_read_is_what_the_catalogue_says_of_its_name() -> None:
 
 
 def test_a_row_of_ones_own_goes_before_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from upright.rendering import recipe as rendering
+    from upright.planning.rendering import recipe as rendering
 
     row = catalog.model("kimi-k2.6").model_copy(update={"owner": "user"})
     own = row.parsers["vllm"].model_copy(update={"tool": "mine", "reasoning": None})

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from tests.golden.deployments import PUBLISHED, recipe
-from upright import catalog
-from upright.catalog.model_records import records
+from upright.base.errors import EngineError
 from upright.engines import ENGINES, engine_named, knowledge, silicon
-from upright.errors import EngineError
-from upright.planning import plan
-from upright.records.box import Box, EngineInstall
-from upright.records.model import Model
-from upright.records.plan import Goal, Plan
-from upright.records.recipe import KEY, Recipe
-from upright.rendering import render
-from upright.rendering.recipe import Wishes
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.records.box import Box, EngineInstall
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal, Plan
+from upright.facts.records.recipe import KEY, Recipe
+from upright.planning.choosing import plan
+from upright.planning.rendering import render
+from upright.planning.rendering.recipe import Wishes
 
 SM120, SM100, HYBRID = "8x-rtx-pro-6000-server-dual-socket", "synthetic-hgx-b200", "2x-rtx-pro-6000-max-q-epyc-9175f"
 

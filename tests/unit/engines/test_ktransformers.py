@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import upright
-from upright import catalog
-from upright.catalog.recorded_flags import nearest_flags
-from upright.deriving.catalogued import records
+from upright.base.units import GIB
 from upright.engines import engine_named
 from upright.engines.ktransformers.cpu_formats import experts_on_gpus, host_format
-from upright.records.base import Figure
-from upright.units import GIB
+from upright.facts import catalog
+from upright.facts.catalog.recorded_flags import nearest_flags
+from upright.facts.records.base import Figure
+from upright.models.deriving.catalogued import records
 
 ENGINE = "ktransformers"
 KIMI = "kimi-k2.5"

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from upright.base.units import GIB, MIB
 from upright.engines import ENGINES, engine_named
-from upright.units import GIB, MIB
 
 LOGS = Path(__file__).parents[2] / "recordings/logs"
 UNITS = {"vllm": GIB, "sglang": GIB, "llama.cpp": MIB, "ik_llama.cpp": MIB, "ktransformers": GIB}

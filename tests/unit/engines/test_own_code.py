@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engines.test_dialects import folder, recipe
-from upright.reading import read
+from upright.models.reading import read
 
 ENGINES = ("vllm", "sglang")
 

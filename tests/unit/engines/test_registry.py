@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from upright.base.errors import EngineError
+from upright.base.extensions import extensions
 from upright.engines import ENGINES, OURS, engine_named
-from upright.errors import EngineError
-from upright.extensions import extensions
 
 ENGINE = """
 from upright.engines.contract import Engine

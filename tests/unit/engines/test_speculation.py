@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from upright.catalog.recorded_flags import nearest_flags
+from upright.base.errors import UsageError
 from upright.engines.facets.flags import Accepted
 from upright.engines.speculation import (
     Candidate,
@@ -17,8 +17,8 @@ from upright.engines.speculation import (
     speculative_settings,
     with_speculation,
 )
-from upright.errors import UsageError
-from upright.records.recipe import Recipe, Setting
+from upright.facts.catalog.recorded_flags import nearest_flags
+from upright.facts.records.recipe import Recipe, Setting
 
 VERSIONS = {"vllm": "0.32.0", "sglang": "0.5.23", "llama.cpp": "b11669", "ik_llama.cpp": "8337e4cd"}
 WAYS = ("ngram", "draft=d.gguf", "eagle3=head", "mtp", "dflash=block")

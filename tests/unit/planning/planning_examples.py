@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from upright.records.base import Figure
-from upright.records.box import Box, Cpu, Gpu
-from upright.records.model import Architecture, Attention, Experts, MlaAttention, Model, ModelFile, WeightLine
-from upright.units import GIB
+from upright.base.units import GIB
+from upright.facts.records.base import Figure
+from upright.facts.records.box import Box, Cpu, Gpu
+from upright.facts.records.model import Architecture, Attention, Experts, MlaAttention, Model, ModelFile, WeightLine
 
 
 def box(memory_gib: float = 32, gpus: int = 0, gpu_gib: float = 95.6, name: str = "box") -> Box:

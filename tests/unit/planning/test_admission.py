@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import pytest
 
-from upright import catalog
-from upright.deriving.catalogued import records
-from upright.planning.admission import Bucket, divided
-from upright.planning.kvcache import cache_shape
-from upright.planning.layouts import Storage
-from upright.planning.pooling import held_by, longest_tokens, pool_tokens
-from upright.units import GIB
+from upright.base.units import GIB
+from upright.facts import catalog
+from upright.models.deriving.catalogued import records
+from upright.planning.memory.admission import Bucket, divided
+from upright.planning.memory.kvcache import cache_shape
+from upright.planning.memory.layouts import Storage
+from upright.planning.memory.pooling import held_by, longest_tokens, pool_tokens
 
 CONTEXT = 262_144
 

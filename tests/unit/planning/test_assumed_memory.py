@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from upright import catalog
-from upright.planning import plan
-from upright.planning.artifacts import choice
-from upright.planning.assumed_memory import CODE, assumed_bandwidth, of_processor
-from upright.records.base import Figure
-from upright.records.box import Box
-from upright.records.plan import Goal
-from upright.units import GB, GIB
+from upright.base.units import GB, GIB
+from upright.facts import catalog
+from upright.facts.records.base import Figure
+from upright.facts.records.box import Box
+from upright.facts.records.plan import Goal
+from upright.planning.choosing import plan
+from upright.planning.choosing.artifacts import choice
+from upright.planning.speed.assumed_memory import CODE, assumed_bandwidth, of_processor
 
 
 def _unread(text: str):

@@ -7,12 +7,12 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from upright import catalog
-from upright.catalog.model_records import records
-from upright.catalog.results import published
-from upright.cli.plan import command
-from upright.planning import plan
-from upright.records.plan import Goal, Plan
+from upright.app.cli.plan import command
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.catalog.results import published
+from upright.facts.records.plan import Goal, Plan
+from upright.planning.choosing import plan
 
 EIGHT = "8x-rtx-pro-6000-server"
 

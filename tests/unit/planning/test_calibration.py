@@ -8,15 +8,15 @@ import pytest
 
 from tests.unit.planning.planning_examples import box, model
 from upright import Goal
-from upright.catalog import versions
-from upright.errors import UprightError
-from upright.planning import plan
+from upright.base.errors import UprightError
+from upright.facts.catalog import versions
+from upright.facts.records.base import Figure
+from upright.facts.records.benchmark import Cell, Machine, Shape, Spread
+from upright.planning.choosing import plan
+from upright.planning.requests.calibrating import Benchmarked, calibrated, of_deployments
 from upright.planning.speed.calibration import calibrate, cell_samples
 from upright.planning.speed.fitting import predict
 from upright.planning.speed.provenance import SpeedQuery, steps_away
-from upright.records.base import Figure
-from upright.records.benchmark import Cell, Machine, Shape, Spread
-from upright.requesting.calibrating import Benchmarked, calibrated, of_deployments
 
 
 def spread(value):

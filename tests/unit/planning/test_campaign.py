@@ -8,15 +8,16 @@ from statistics import median
 import pytest
 
 from tests.unit.planning.planning_examples import box, model
-from upright import Goal, catalog
-from upright.catalog.model_records import records
-from upright.errors import UprightError
-from upright.planning import plan
+from upright import Goal
+from upright.base.errors import UprightError
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.records.base import Figure
+from upright.planning.choosing import plan
+from upright.planning.rendering.recipe import Wishes, render
 from upright.planning.speed import campaign as campaigns
 from upright.planning.speed.calibration import measurable
 from upright.planning.speed.campaign import MOST_CELLS, campaign
-from upright.records.base import Figure
-from upright.rendering.recipe import Wishes, render
 
 EIGHT = catalog.box_record("8x-rtx-pro-6000-server")
 KIMI = records(catalog.model("kimi-k2.6"))[0]

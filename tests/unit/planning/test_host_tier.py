@@ -10,13 +10,13 @@ import pytest
 
 from tests.conftest import Upright
 from tests.recipes import box
-from upright.catalog.recorded_flags import recorded_flags, recorded_versions
+from upright.base.units import GIB
 from upright.engines import ENGINES
-from upright.planning.host_tier import DISK, TIER, with_host_cache
-from upright.planning.warm import WARM
-from upright.records.loading import load
-from upright.records.plan import DeviceBudget, Plan
-from upright.units import GIB
+from upright.facts.catalog.recorded_flags import recorded_flags, recorded_versions
+from upright.facts.records.loading import load
+from upright.facts.records.plan import DeviceBudget, Plan
+from upright.planning.choosing.warm import WARM
+from upright.planning.placement.host_tier import DISK, TIER, with_host_cache
 
 KIMI = ("kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--ram", "1024")
 GPT = ("gpt-oss-20b", "--box", "1x-rtx-4090", "--ram", "96", "--engine", "llama.cpp")

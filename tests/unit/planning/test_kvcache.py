@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 
 from tests.unit.planning.planning_examples import architecture, kimi_attention
-from upright import catalog
-from upright.catalog.model_records import records
-from upright.errors import UsageError
-from upright.planning.kvcache import cache_shape, copies, rank_share
-from upright.records.model import GqaAttention, LinearAttention
-from upright.units import GIB
+from upright.base.errors import UsageError
+from upright.base.units import GIB
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.records.model import GqaAttention, LinearAttention
+from upright.planning.memory.kvcache import cache_shape, copies, rank_share
 
 MLA = cache_shape(architecture(), "bf16")
 

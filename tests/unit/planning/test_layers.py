@@ -5,19 +5,20 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.planning_examples import architecture
-from upright import Goal, catalog
-from upright.catalog.model_records import records
-from upright.deriving.typed_gguf import of_type
+from upright import Goal
+from upright.base.units import GIB, MIB
 from upright.engines.facets.budget import Margin
-from upright.planning import plan
-from upright.planning.buffers import compute_buffer
-from upright.planning.file_sizes import LARGEST_DENSE, SMALLEST
-from upright.planning.layers import LayerCase, plan_in_layers
-from upright.planning.words import expert_words, spans
-from upright.records.base import Figure
-from upright.records.model import Model
-from upright.records.plan import Plan
-from upright.units import GIB, MIB
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.records.base import Figure
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Plan
+from upright.models.deriving.typed_gguf import of_type
+from upright.planning.choosing import plan
+from upright.planning.choosing.words import expert_words, spans
+from upright.planning.memory.buffers import compute_buffer
+from upright.planning.memory.file_sizes import LARGEST_DENSE, SMALLEST
+from upright.planning.placement.layers import LayerCase, plan_in_layers
 
 K26 = {model.name: model for model in records(catalog.model("kimi-k2.6"))}
 IQ3_K = K26["Kimi-K2.6-GGUF:IQ3_K"]
@@ -128,8 +129,8 @@ def test_spans():
 )
 def test_a_long_ubatch_is_not_paid_with_decode(model, gpu, gib, longest):
     """Scratch that is half of a layer of a large model is half of a small one: experts stay on the GPU then."""
-    from upright.deriving.typed_gguf import of_type
-    from upright.requesting.library import box_record
+    from upright.models.deriving.typed_gguf import of_type
+    from upright.planning.requests.library import box_record
 
     said = Figure(value=int(gib * GIB), basis="assumed", source="test")
     box = box_record(gpu).model_copy(update={"memory_bytes": said, "memory_available_bytes": said})

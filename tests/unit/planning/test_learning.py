@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.planning_examples import box, model
+from upright.base.units import GIB, MIB
 from upright.engines import engine_named
-from upright.planning import plan
-from upright.planning.comparing import StartReading, compare
-from upright.records.base import Figure
-from upright.records.box import Box
-from upright.records.model import Model
-from upright.records.plan import Goal, Plan
-from upright.records.residuals import Residuals
-from upright.units import GIB, MIB
+from upright.facts.records.base import Figure
+from upright.facts.records.box import Box
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal, Plan
+from upright.facts.records.residuals import Residuals
+from upright.planning.choosing import plan
+from upright.planning.placement.comparing import StartReading, compare
 
 WEIGHTS_GIB = 64.0
 GPUS = box(memory_gib=512, gpus=8)

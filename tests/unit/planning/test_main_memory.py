@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.planning_examples import architecture, box, kimi_attention, model
-from upright.planning import plan
-from upright.records.box import Box, EngineInstall
-from upright.records.model import Architecture, GqaAttention, Model
-from upright.records.plan import Goal, Plan
-from upright.records.recipe import Setting
-from upright.rendering import render
+from upright.facts.records.box import Box, EngineInstall
+from upright.facts.records.model import Architecture, GqaAttention, Model
+from upright.facts.records.plan import Goal, Plan
+from upright.facts.records.recipe import Setting
+from upright.planning.choosing import plan
+from upright.planning.rendering import render
 
 AMX = ("amx_bf16", "amx_int8", "amx_tile", "avx512_bf16", "avx512f")
 TINY = architecture(kimi_attention(layers=4), hidden_size=256, vocabulary_size=448, context_limit_tokens=8192)

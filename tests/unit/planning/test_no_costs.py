@@ -11,13 +11,13 @@ from random import Random
 
 import pytest
 
-from upright import catalog
-from upright.deriving.catalogued import record
-from upright.planning.artifacts import LazyRecords, smaller
-from upright.planning.search import best_way
-from upright.planning.told_sizes import least_told, may_be_placed, may_fit
-from upright.records.plan import Goal, Plan
-from upright.requesting.asking import NamedBox, box_named
+from upright.facts import catalog
+from upright.facts.records.plan import Goal, Plan
+from upright.models.deriving.catalogued import record
+from upright.planning.choosing.artifacts import LazyRecords, smaller
+from upright.planning.choosing.search import best_way
+from upright.planning.choosing.told_sizes import least_told, may_be_placed, may_fit
+from upright.planning.requests.asking import NamedBox, box_named
 
 YES = (("kimi-k2.6", "hgx-b200"), ("glm-4.7", "hgx-h200"), ("gpt-oss-120b", "hgx-h200"))
 NO = (

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from tests import recipes
-from upright.catalog import links
-from upright.cli.main import cli
-from upright.errors import UsageError
-from upright.planning import plan
-from upright.planning.nodes import network, several
-from upright.records.model import Model
-from upright.records.plan import Goal, Plan
+from upright.app.cli.main import cli
+from upright.base.errors import UsageError
+from upright.facts.catalog import links
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal, Plan
+from upright.planning.choosing import plan
+from upright.planning.choosing.nodes import network, several
 
 
 def kimi() -> Model:

@@ -7,10 +7,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from upright import catalog
-from upright.cli.main import cli
-from upright.kernels.targets import of_capability
+from upright.app.cli.main import cli
+from upright.facts import catalog
 from upright.planning.speed.rows import choose, wires
+from upright.proof.kernels.targets import of_capability
 
 OTHERS = [row.id for row in catalog.gpus() if row.vendor != "nvidia"]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from upright import Box, Goal, catalog
-from upright.deriving.catalogued import record
-from upright.planning.artifacts import choice, own_type
-from upright.records.base import Figure
-from upright.requesting.planned import PlanRequest, plan_request
-from upright.showing.plan_page import plan_page
-from upright.terminal.door import uncoloured
+from upright import Box, Goal
+from upright.app.pages.plan_page import plan_page
+from upright.base.terminal.door import uncoloured
+from upright.facts import catalog
+from upright.facts.records.base import Figure
+from upright.models.deriving.catalogued import record
+from upright.planning.choosing.artifacts import choice, own_type
+from upright.planning.requests.planned import PlanRequest, plan_request
 
 
 def _box(gb: int) -> Box:

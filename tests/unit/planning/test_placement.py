@@ -8,16 +8,17 @@ from itertools import product
 import pytest
 
 from tests.unit.planning.planning_examples import box, model
-from upright import Goal, catalog
-from upright.catalog.model_records import records
-from upright.deriving.catalogued import record
+from upright import Goal
+from upright.base.units import GIB
 from upright.engines.facets.budget import Margin
-from upright.planning import plan
-from upright.planning.layers import LayerCase, plan_in_layers
-from upright.planning.placement import keep
-from upright.planning.weights import stage_layers, tied
-from upright.records.base import Figure
-from upright.units import GIB
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.records.base import Figure
+from upright.models.deriving.catalogued import record
+from upright.planning.choosing import plan
+from upright.planning.memory.weights import stage_layers, tied
+from upright.planning.placement.layers import LayerCase, plan_in_layers
+from upright.planning.placement.placement import keep
 
 K26 = {found.name: found for found in records(catalog.model("kimi-k2.6"))}
 GGUFS = [found for found in K26.values() if found.format == "gguf"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.unit.planning.planning_examples import architecture, box, kimi_attention, model
 from upright import Goal
-from upright.planning import plan
-from upright.units import GIB
+from upright.base.units import GIB
+from upright.planning.choosing import plan
 
 
 def test_a_model_that_fits():

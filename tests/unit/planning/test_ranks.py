@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from upright import Goal, UprightError, catalog
-from upright.catalog.model_records import records
+from upright import Goal, UprightError
+from upright.base.units import GIB, MIB
 from upright.engines.sglang.budget import default as sglang_default
-from upright.planning import plan
-from upright.units import GIB, MIB
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.planning.choosing import plan
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")
 K26 = records(catalog.model("kimi-k2.6"))

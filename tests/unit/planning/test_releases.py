@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from upright import Goal, Plan, catalog
-from upright.catalog.model_records import records
-from upright.catalog.recorded_flags import recorded_versions
-from upright.errors import UsageError
-from upright.planning import plan
-from upright.records.box import Box, EngineInstall
+from upright import Goal, Plan
+from upright.base.errors import UsageError
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.catalog.recorded_flags import recorded_versions
+from upright.facts.records.box import Box, EngineInstall
+from upright.planning.choosing import plan
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")
 SIXTEEN = catalog.box_record("16x-rtx-pro-6000-server")

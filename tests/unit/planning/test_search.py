@@ -6,11 +6,12 @@ import time
 
 import pytest
 
-from upright import Box, Goal, Model, catalog
-from upright.catalog.model_records import records
-from upright.planning import plan
-from upright.planning.artifacts import smaller
-from upright.planning.ranking import counted_on, runner_up_words
+from upright import Box, Goal, Model
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.planning.choosing import plan
+from upright.planning.choosing.artifacts import smaller
+from upright.planning.choosing.ranking import counted_on, runner_up_words
 
 K26 = records(catalog.model("kimi-k2.6"))
 EIGHT, TWO, B200 = (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from upright import catalog
-from upright.deriving.catalogued import records
+from upright.facts import catalog
+from upright.facts.records.plan import Goal
+from upright.models.deriving.catalogued import records
+from upright.planning.requests.library import plan
 from upright.planning.speed.fits import speed_row
 from upright.planning.speed.predict import PROMPT_PER_ANSWER, SpeedCase, case_of
-from upright.records.plan import Goal
-from upright.requesting.library import plan
 
 
 def served(users: int, context: int, *, draft: bool = False, acceptance: float | None = None) -> SpeedCase:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from upright.errors import UprightError
+from upright.base.errors import UprightError
 from upright.planning.speed.spread import FEW_SOURCES, OUTSIDE, SpeedMiss, beyond, interval, spread, student, together
 
 

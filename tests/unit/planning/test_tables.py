@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from upright import catalog
-from upright.catalog.model_records import architecture
-from upright.planning.kvcache import cache_shape
+from upright.facts import catalog
+from upright.facts.catalog.model_records import architecture
+from upright.planning.memory.kvcache import cache_shape
 
 # Elements a token over all layers, as published or as the issue of an engine states them; sources in the catalogue.
 PUBLISHED = {

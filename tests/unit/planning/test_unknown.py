@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from upright import catalog
-from upright.catalog.model_records import record
 from upright.engines import ENGINES
 from upright.engines.contract import Engine
 from upright.engines.facets.http import Http
 from upright.engines.facets.spread import Layers, Ranks
-from upright.planning.search import plan
-from upright.records.model import Model
-from upright.records.plan import Goal
+from upright.facts import catalog
+from upright.facts.catalog.model_records import record
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal
+from upright.planning.choosing.search import plan
 
 
 class Silent(Engine):
@@ -55,7 +55,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def register(engine: Engine) -> None:
         import upright.engines as registry
-        from upright.extensions import Extension
+        from upright.base.extensions import Extension
 
         monkeypatch.setattr(registry, "extensions", lambda: {"silent": Extension("silent", "x", "y", "z")})
         monkeypatch.setitem(ENGINES._loaded, "silent", engine)  # type: ignore[attr-defined]

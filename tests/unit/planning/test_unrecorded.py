@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from upright import catalog
-from upright.catalog import recorded_architectures
-from upright.cli.main import cli
-from upright.deriving.catalogued import records
-from upright.planning.offering import UNRECORDED, unrecorded_class
+from upright.app.cli.main import cli
+from upright.facts import catalog
+from upright.facts.catalog import recorded_architectures
+from upright.models.deriving.catalogued import records
+from upright.planning.placement.offering import UNRECORDED, unrecorded_class
 
 
 def ask(*argv: str) -> dict[str, object]:

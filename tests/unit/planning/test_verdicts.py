@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from upright import Goal, catalog
-from upright.catalog.model_records import records
-from upright.planning import plan
-from upright.records.kernel import KernelVerdict
+from upright import Goal
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.facts.records.kernel import KernelVerdict
+from upright.planning.choosing import plan
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")
 K26 = records(catalog.model("kimi-k2.6"))[0]

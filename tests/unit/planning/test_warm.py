@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import Upright
-from upright.planning.warm import WARM
-from upright.units import GIB
+from upright.base.units import GIB
+from upright.planning.choosing.warm import WARM
 
 KIMI = ("kimi-k2.6", "--box", "8x-rtx-pro-6000-server")
 

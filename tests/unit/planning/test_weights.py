@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.planning_examples import architecture
-from upright import catalog
-from upright.catalog.model_records import record, records
-from upright.deriving.catalogued import records as derived
+from upright.base.units import GB, GIB
+from upright.facts import catalog
+from upright.facts.catalog.model_records import record, records
+from upright.facts.records.model import GqaAttention
+from upright.models.deriving.catalogued import records as derived
+from upright.planning.memory.weights import rank_weights, replicated_share, stage_layers, step_bytes, tied
 from upright.planning.speed.work import active_parameters
-from upright.planning.weights import rank_weights, replicated_share, stage_layers, step_bytes, tied
-from upright.records.model import GqaAttention
-from upright.units import GB, GIB
 
 K25 = records(catalog.model("kimi-k2.5"))[0]
 

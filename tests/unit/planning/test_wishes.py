@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from upright import Goal, catalog
-from upright.catalog.model_records import records
+from upright import Goal
 from upright.engines import engine_named
-from upright.planning import plan
-from upright.planning.kvcache import CACHE_TYPES, PACKED_SPARSE
-from upright.planning.offering import NO_CACHE_TYPE
-from upright.planning.wishes import cache_objection, dense_mla, fp8_images, fp8_patch
-from upright.planning.words import choice_words
-from upright.requesting.asking import NamedBox, artifacts_of, box_named
-from upright.requesting.planned import PlanRequest, plan_request
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.planning.choosing import plan
+from upright.planning.choosing.wishes import cache_objection, dense_mla, fp8_images, fp8_patch
+from upright.planning.choosing.words import choice_words
+from upright.planning.memory.kvcache import CACHE_TYPES, PACKED_SPARSE
+from upright.planning.placement.offering import NO_CACHE_TYPE
+from upright.planning.requests.asking import NamedBox, artifacts_of, box_named
+from upright.planning.requests.planned import PlanRequest, plan_request
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")
 K26 = records(catalog.model("kimi-k2.6"))[0]

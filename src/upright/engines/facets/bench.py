@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Protocol
 
-from upright.records.benchmark import Api, Shape, Spread
+from upright.facts.records.benchmark import Api, Shape, Spread
 
 
 class BenchTarget(Protocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from upright.engines.memory_report import MemoryReport, Reading
-    from upright.records.plan import Plan
+    from upright.facts.records.plan import Plan
 
 
 @dataclass(frozen=True)

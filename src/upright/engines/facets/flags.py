@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from upright.catalog.recorded_flags import nearest_flags
-from upright.catalog.rows.engine import ImageRow
-from upright.catalog.rows.model import ModelRow
-from upright.records.box import Box, EngineInstall
-from upright.records.model import Model
-from upright.records.plan import Plan
-from upright.records.recipe import Setting
+from upright.facts.catalog.recorded_flags import nearest_flags
+from upright.facts.catalog.rows.engine import ImageRow
+from upright.facts.catalog.rows.model import ModelRow
+from upright.facts.records.box import Box, EngineInstall
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Plan
+from upright.facts.records.recipe import Setting
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from upright.records.recipe import KeyWay
+    from upright.facts.records.recipe import KeyWay
 
 
 @dataclass(frozen=True)

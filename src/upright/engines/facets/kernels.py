@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import isqrt
 from typing import Any, Literal
 
-from upright.records.model import GqaAttention, LinearAttention, MlaAttention, Recurrence
+from upright.facts.records.model import GqaAttention, LinearAttention, MlaAttention, Recurrence
 
 Arguments = dict[str, Any]
 FP8 = "float8_e4m3fn"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from upright.engines.memory_report import MemoryReport
-from upright.records.deployment import Phase
+from upright.facts.records.deployment import Phase
 
 
 class Mark(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from upright.records.recipe import Setting
+from upright.facts.records.recipe import Setting
 
 
 @dataclass(frozen=True)

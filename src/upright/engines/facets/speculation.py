@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from upright.engines.facets.flags import Accepted
-from upright.records.recipe import Setting
+from upright.facts.records.recipe import Setting
 
 Method = Literal["none", "ngram", "draft", "eagle3", "mtp", "dflash"]
 GUESSES = 3

@@ -27,13 +27,13 @@ def by_flag(engine: str, flag: str, latent_backend: str | None = None) -> Sharin
     """Versions that take the flag."""
 
     def able(version: str | None) -> bool:
-        from upright.catalog.recorded_flags import nearest_flags
+        from upright.facts.catalog.recorded_flags import nearest_flags
 
         recorded = nearest_flags(engine, version)
         return recorded is not None and flag in recorded
 
     def since() -> str | None:
-        from upright.catalog.recorded_flags import versions_taking
+        from upright.facts.catalog.recorded_flags import versions_taking
 
         return next(iter(versions_taking(engine, flag)), None)
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from upright.base.units import GIB, MIB, memory
 from upright.engines.facets.flags import FlagCase
-from upright.records.plan import Plan
-from upright.records.recipe import Setting
-from upright.units import GIB, MIB, memory
+from upright.facts.records.plan import Plan
+from upright.facts.records.recipe import Setting
 
 HOST_CACHE = "host_cache"
 """The ledger's term of it."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from upright.base.units import GIB
 from upright.engines.facets.flags import FlagCase
 from upright.engines.facets.tiers import host_cache_settings, saved_prompts
 from upright.engines.llamacpp import flags as llamacpp
-from upright.records.model import MlaAttention
-from upright.records.recipe import Setting
-from upright.units import GIB
+from upright.facts.records.model import MlaAttention
+from upright.facts.records.recipe import Setting
 
 _SOURCE = "ik_llama.cpp at 8337e4cd, common/common.cpp"
 TIERS = saved_prompts("--cache-ram", 8 * GIB, _SOURCE, disk=llamacpp.DISK)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from upright.engines.facets.spread import HostFormat
-from upright.records.model import Model
-from upright.records.plan import Plan
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Plan
 
 # kt-kernel/README.md, "Backends": instruction sets by method. Flags are named as Linux names them.
 _NATIVE: tuple[tuple[str, HostFormat], ...] = (

@@ -8,7 +8,7 @@ from upright.engines import knowledge
 from upright.engines.facets.flags import FlagCase
 from upright.engines.ktransformers.cpu_formats import CONVERTED, experts_on_gpus, host_format
 from upright.engines.sglang.flags import SglangFlags
-from upright.records.recipe import Setting
+from upright.facts.records.recipe import Setting
 
 README = "kt-kernel/README.md, KT-Kernel Parameters (2026-11)"
 _TUTORIAL = "ktransformers doc/en/Kimi-K2.5.md"

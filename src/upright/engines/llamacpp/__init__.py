@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from upright.base.units import GIB
 from upright.engines.contract import Engine
 from upright.engines.facets.budget import Margin
 from upright.engines.facets.http import Http
 from upright.engines.facets.releases import BUILD, Releases
 from upright.engines.facets.spread import Layers
-from upright.units import GIB
 
 if TYPE_CHECKING:
     from upright.engines.facets.bench import BenchTool

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Any
 
+from upright.base.errors import ReadError
 from upright.engines.facets.bench import BenchTarget, BenchTool, Foreign
-from upright.errors import ReadError
-from upright.records.benchmark import Shape
-from upright.records.spreads import spread_of
+from upright.facts.records.benchmark import Shape
+from upright.facts.records.spreads import spread_of
 
 
 def argv(

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from upright.base.units import GIB
 from upright.engines import dialects, knowledge
 from upright.engines.facets.flags import FlagCase
 from upright.engines.facets.tiers import host_cache_settings, saved_prompts
 from upright.engines.llamacpp.tensor_patterns import experts_pattern
-from upright.records.box import Box
-from upright.records.model import MlaAttention, Model
-from upright.records.plan import Plan
-from upright.records.recipe import ELSEWHERE, KEY_FILE, Setting
-from upright.units import GIB
+from upright.facts.records.box import Box
+from upright.facts.records.model import MlaAttention, Model
+from upright.facts.records.plan import Plan
+from upright.facts.records.recipe import ELSEWHERE, KEY_FILE, Setting
 
 SERVER_README = "llama.cpp tools/server/README.md"
 LOCAL_RUN = "Running Kimi-K2.6 Locally (2026-04)"

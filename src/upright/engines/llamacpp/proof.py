@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.engines.facets.proof import Allocator, EngineProof, HollowFile, ParserOfProgram
-from upright.records.recipe import Setting
+from upright.facts.records.recipe import Setting
 
 PARSER = ParserOfProgram(
     swaps={r"=CUDA\d+": "=CPU"},

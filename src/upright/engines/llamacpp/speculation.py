@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from upright.engines.facets.flags import Accepted
 from upright.engines.facets.speculation import LOOKED_UP, Candidate, Speculating, given, reason
-from upright.records.recipe import Setting
+from upright.facts.records.recipe import Setting
 
 _SOURCE = "llama.cpp b11669 --help"
 _TYPES = {"ngram": "ngram-simple", "draft": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp"}

@@ -6,10 +6,10 @@ It lowers the share by itself for vision models: that, not the weights, left Kim
 
 from __future__ import annotations
 
+from upright.base.units import MIB, memory
 from upright.engines.facets.budget import GpuShare, Offered
 from upright.engines.memory_report import MemoryReport, Reading
-from upright.records.plan import Plan
-from upright.units import MIB, memory
+from upright.facts.records.plan import Plan
 
 SAFE, HIGHEST = 0.90, 0.93
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from upright.catalog import versions
 from upright.engines import dialects, knowledge, silicon
 from upright.engines.facets.flags import FlagCase
 from upright.engines.facets.tiers import host_cache_settings, second_level
 from upright.engines.sglang import SHARED_LATENT
 from upright.engines.sglang.speculation import settings
-from upright.records.recipe import KEY_CONFIG, Setting
+from upright.facts.catalog import versions
+from upright.facts.records.recipe import KEY_CONFIG, Setting
 
 _CACHE_TYPES = {"bf16": "bfloat16", "fp8": "fp8_e4m3"}
 _MEET = 20000

@@ -22,7 +22,7 @@ from upright.engines.facets.kernels import (
     latent_shapes,
     tensor,
 )
-from upright.records.model import MlaAttention
+from upright.facts.records.model import MlaAttention
 
 _FOLDERS = ("sglang/kernels/ops/attention", "sglang/srt/layers/attention/triton_ops")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from upright.base.units import GIB
 from upright.engines.facets.metrics import MetricNames
-from upright.units import GIB
 
 METRICS = MetricNames(
     title="SGLang",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from upright.engines.facets.flags import Accepted
 from upright.engines.facets.speculation import Candidate, Speculating, given, reason
-from upright.records.recipe import Setting
+from upright.facts.records.recipe import Setting
 
 _ALGORITHMS = {"ngram": "NGRAM", "draft": "STANDALONE", "eagle3": "EAGLE3", "mtp": "EAGLE", "dflash": "DFLASH"}
 

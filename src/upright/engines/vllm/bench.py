@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
+from upright.base.errors import ReadError
 from upright.engines.facets.bench import BenchTarget, BenchTool, Foreign
-from upright.errors import ReadError
-from upright.records.benchmark import Shape, Spread
-from upright.records.spreads import spread_of
+from upright.facts.records.benchmark import Shape, Spread
+from upright.facts.records.spreads import spread_of
 
 _RESULT = "result.json"
 

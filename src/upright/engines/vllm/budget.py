@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from upright.catalog import versions
+from upright.base.units import memory
 from upright.engines.facets.budget import CacheForms, CpuBuild, GpuShare, Offered
 from upright.engines.memory_report import MemoryReport, Reading
-from upright.records.plan import Plan
-from upright.units import memory
+from upright.facts.catalog import versions
+from upright.facts.records.plan import Plan
 
 SAFE, HIGHEST = 0.90, 0.94
 # Guard: "CUDA graph memory profiling is enabled (default since v0.21.0)" (vllm/v1/worker/gpu_worker.py)

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from upright.catalog import versions
 from upright.engines import dialects, knowledge, silicon
 from upright.engines.facets.flags import FlagCase
 from upright.engines.facets.tiers import host_cache_settings, whole_buffer
 from upright.engines.vllm.speculation import settings
-from upright.records.plan import Plan
-from upright.records.recipe import KEY, Setting
+from upright.facts.catalog import versions
+from upright.facts.records.plan import Plan
+from upright.facts.records.recipe import KEY, Setting
 
 _CACHE_TYPES = {"bf16": "bfloat16", "f16": "float16"}
 _RECIPE = "vllm-project/recipes models/moonshotai"

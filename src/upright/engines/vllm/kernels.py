@@ -23,7 +23,7 @@ from upright.engines.facets.kernels import (
     latent_shapes,
     tensor,
 )
-from upright.records.model import MlaAttention
+from upright.facts.records.model import MlaAttention
 
 _FOLDERS = ("vllm/v1/attention/ops", "vllm/attention/ops")
 

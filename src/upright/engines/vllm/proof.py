@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from upright.engines.facets.proof import DummyWeights, EngineProof, ParserInPython
-from upright.records.recipe import Setting
+from upright.facts.records.recipe import Setting
 
 PROOF = EngineProof(
     parser=ParserInPython(PurePath(__file__).with_name("parser.py")),

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from upright.bounds.values import decoded
+from upright.base.bounds.values import decoded
 from upright.engines.facets.flags import Accepted
 from upright.engines.facets.speculation import LOOKED_UP, Candidate, Speculating, reason
-from upright.records.recipe import Setting
+from upright.facts.records.recipe import Setting
 
 _SOURCE = "vllm/config/speculative.py at 0.32.0"
 

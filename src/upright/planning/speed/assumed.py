@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from upright.planning.assumed_memory import assumed_bandwidth, bandwidth_known, of_processor
+from upright.facts.records.base import Figure
+from upright.facts.records.box import Box
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Plan, Rate, Speed
+from upright.planning.speed.assumed_memory import assumed_bandwidth, bandwidth_known, of_processor
 from upright.planning.speed.predict import Unknown, speed
-from upright.records.base import Figure
-from upright.records.box import Box
-from upright.records.model import Model
-from upright.records.plan import Plan, Rate, Speed
 
 # A row of a processor has every channel populated: half may be empty. A default may be off as much both ways.
 EMPTY_CHANNELS, MORE_CHANNELS = 0.5, 2.0

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from upright.catalog.rows.speed import Constants, Errors, Home, SpeedRow
-from upright.errors import UprightError
+from upright.base.errors import UprightError
+from upright.facts.catalog.rows.speed import Constants, Errors, Home, SpeedRow
+from upright.facts.records.benchmark import Cell
+from upright.facts.records.box import Box
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Plan
 from upright.planning.speed.decode import Amount
 from upright.planning.speed.fitting import FITTED, PROMPT, Sample, errors, fit, leave_out, miss
 from upright.planning.speed.predict import GUESSES, SpeedCase, case_of, constants
 from upright.planning.speed.provenance import WIDEST, expert_format, shape_name
 from upright.planning.speed.spread import SpeedMiss
-from upright.records.benchmark import Cell
-from upright.records.box import Box
-from upright.records.model import Model
-from upright.records.plan import Plan
 
 # Rows from which so many constants can be told; each is the one that explains most of what is left.
 _TOLD = (

@@ -13,15 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from upright.catalog.rows.speed import SpeedRow
+from upright.base.errors import UprightError
 from upright.engines import knowledge
-from upright.errors import UprightError
-from upright.planning.offering import layers_of
+from upright.facts.catalog.rows.speed import SpeedRow
+from upright.facts.records.plan import Plan
+from upright.planning.placement.offering import layers_of
 from upright.planning.speed.decode import Amount, coefficient
 from upright.planning.speed.fits import fitted_on
 from upright.planning.speed.predict import SpeedCase
 from upright.planning.speed.spread import OUTSIDE, student
-from upright.records.plan import Plan
 
 ANSWER_TOKENS = 128
 REQUESTS_EACH = 2

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from upright.catalog.rows.speed import Constants, Kernels
+from upright.facts.catalog.rows.speed import Constants, Kernels
 from upright.planning.speed.work import BF16, Reader, Silicon, Work, busiest, distinct_experts
 
 EXCHANGES = 3

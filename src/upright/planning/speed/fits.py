@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from upright import catalog
-from upright.catalog.rows.speed import Constants, Errors, Home, SpeedRow, Step, TransferRow
-from upright.catalog.rows.words import MeasurementRow
 from upright.engines import ENGINES
-from upright.planning.offering import layers_of
+from upright.facts import catalog
+from upright.facts.catalog.rows.speed import Constants, Errors, Home, SpeedRow, Step, TransferRow
+from upright.facts.catalog.rows.words import MeasurementRow
+from upright.planning.placement.offering import layers_of
 from upright.planning.speed.decode import Amount, compute_bound
 from upright.planning.speed.fitting import errors, fewest_seconds, fit, miss, seconds
 from upright.planning.speed.provenance import SpeedQuery, steps_away

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from statistics import median
 from typing import Protocol, TypeVar
 
-from upright.catalog.rows.speed import Constants, Errors
-from upright.errors import UprightError
+from upright.base.errors import UprightError
+from upright.facts.catalog.rows.speed import Constants, Errors
 from upright.planning.speed.decode import Amount, coefficient
 from upright.planning.speed.spread import SourceSpread, SpeedMiss, interval, spread
 

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from upright import catalog
-from upright.catalog.rows.speed import Constants
-from upright.catalog.rows.words import MeasurementRow
+from upright.facts import catalog
+from upright.facts.catalog.rows.speed import Constants
+from upright.facts.catalog.rows.words import MeasurementRow
+from upright.facts.records.plan import Parallel
 from upright.planning.speed.fits import cells, held_out, speed_row
 from upright.planning.speed.fitting import Sample, fit, miss
 from upright.planning.speed.layered import HostFigures, Layered
@@ -21,7 +22,6 @@ from upright.planning.speed.published import measurements, model_record, row_of,
 from upright.planning.speed.samples import LayerSample
 from upright.planning.speed.spread import FEW_SOURCES, SpeedMiss
 from upright.planning.speed.work import rank_work
-from upright.records.plan import Parallel
 
 # Twelve channels of DDR5-6400 a socket.
 SOCKET = 614.4e9

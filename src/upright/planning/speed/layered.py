@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from upright.catalog.rows.speed import Kernels
+from upright.facts.catalog.rows.speed import Kernels
 from upright.planning.speed.decode import Amount
 from upright.planning.speed.work import Reader, Silicon, Work, distinct_experts
 

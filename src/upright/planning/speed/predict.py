@@ -6,13 +6,17 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from upright import catalog
-from upright.catalog.model_records import row_of
-from upright.catalog.rows.engine import ImageRow
-from upright.catalog.rows.hardware import GpuRow
-from upright.catalog.rows.speed import SpeedRow
 from upright.engines.knowledge import draft
-from upright.planning.offering import ranks_of
+from upright.facts import catalog
+from upright.facts.catalog.model_records import row_of
+from upright.facts.catalog.rows.engine import ImageRow
+from upright.facts.catalog.rows.hardware import GpuRow
+from upright.facts.catalog.rows.speed import SpeedRow
+from upright.facts.records.base import Basis
+from upright.facts.records.box import Box, Gpu
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Plan, Rate, Speed, SpeedTerm
+from upright.planning.placement.offering import ranks_of
 from upright.planning.speed.decode import Amount, DecodeStep, compute_bound, step_amounts, total
 from upright.planning.speed.layered import HostFigures, Layered, layered_prompt, layered_step
 from upright.planning.speed.prompt import CHUNK_TOKENS, others_prompts, prompt_amounts
@@ -28,10 +32,6 @@ from upright.planning.speed.provenance import (
 from upright.planning.speed.rows import ChosenRow, choose, wires
 from upright.planning.speed.words import term_words
 from upright.planning.speed.work import Silicon, Work, rank_work
-from upright.records.base import Basis
-from upright.records.box import Box, Gpu
-from upright.records.model import Model
-from upright.records.plan import Plan, Rate, Speed, SpeedTerm
 
 GUESSES = 3
 # What drafts of Kimi K2.6 and GLM-5.1 were accepted at in 236 published cells, 5th to 95th percentile; the ends of a

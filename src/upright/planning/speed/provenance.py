@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from upright import catalog
-from upright.catalog import versions
-from upright.catalog.rows.speed import SpeedRow, Step, TransferRow
-from upright.records.model import Architecture, CompressedAttention, Model, SharedAttention
+from upright.facts import catalog
+from upright.facts.catalog import versions
+from upright.facts.catalog.rows.speed import SpeedRow, Step, TransferRow
+from upright.facts.records.model import Architecture, CompressedAttention, Model, SharedAttention
 
 WIDEST = 2.5
 """Upper end over lower end of the widest band that is still an answer."""

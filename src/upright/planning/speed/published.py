@@ -10,22 +10,22 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from upright import catalog
-from upright.catalog.results import gpu_named
-from upright.catalog.rows.hardware import GpuRow
-from upright.catalog.rows.speed import Kernels, SpeedRow, Wires
-from upright.catalog.rows.words import MeasurementRow
-from upright.deriving.catalogued import records
-from upright.deriving.named_builds import named_build
-from upright.errors import UsageError
-from upright.planning.offering import layers_of
+from upright.base.errors import UsageError
+from upright.facts import catalog
+from upright.facts.catalog.results import gpu_named
+from upright.facts.catalog.rows.hardware import GpuRow
+from upright.facts.catalog.rows.speed import Kernels, SpeedRow, Wires
+from upright.facts.catalog.rows.words import MeasurementRow
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Parallel
+from upright.models.deriving.catalogued import records
+from upright.models.deriving.named_builds import named_build
+from upright.planning.placement.offering import layers_of
 from upright.planning.speed.layered import HostFigures, Layered
 from upright.planning.speed.provenance import SpeedQuery, attention_known, expert_format, shape_name
 from upright.planning.speed.rows import ChosenRow, choose
 from upright.planning.speed.samples import LayerSample, RankSample
 from upright.planning.speed.work import Reader, Silicon, rank_work
-from upright.records.model import Model
-from upright.records.plan import Parallel
 
 _PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
 _WHOLE_EXPERTS = re.compile(r"\bEP([2-9]|\d\d)")

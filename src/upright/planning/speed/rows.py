@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from upright import catalog
-from upright.catalog import versions
-from upright.catalog.rows.speed import SpeedRow, Wires
-from upright.records.box import Box
+from upright.facts import catalog
+from upright.facts.catalog import versions
+from upright.facts.catalog.rows.speed import SpeedRow, Wires
+from upright.facts.records.box import Box
 
 # An unknown version is taken for the newest.
 _NEWEST = "9999"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from upright.catalog.rows.speed import Kernels
+from upright.facts.catalog.rows.speed import Kernels
 from upright.planning.speed.decode import Amount, step_amounts
 from upright.planning.speed.layered import Layered, layered_prompt, layered_step
 from upright.planning.speed.prompt import others_prompts, prompt_amounts

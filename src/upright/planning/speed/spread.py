@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from upright.errors import UprightError
+from upright.base.errors import UprightError
 
 # Nine in ten of what is measured next shall lie inside.
 OUTSIDE = 0.1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from upright.catalog.rows.speed import SpeedRow
+from upright.base.units import size, tokens
+from upright.facts.catalog.rows.speed import SpeedRow
+from upright.facts.records.plan import Plan
 from upright.planning.speed.layered import Layered
 from upright.planning.speed.prompt import SOCKET_RANKS
 from upright.planning.speed.work import BF16, Work, distinct_experts
-from upright.records.plan import Plan
-from upright.units import size, tokens
 
 NO_LIMIT = 1e6
 """GB/s from which a constant is a default that says nothing."""

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeGuard
 
-from upright.planning.kvcache import VALUE_BYTES, cache_shape, rank_share
-from upright.planning.weights import step_bytes, tied
-from upright.records.model import (
+from upright.facts.records.model import (
     Architecture,
     CompressedAttention,
     GqaAttention,
@@ -22,7 +20,9 @@ from upright.records.model import (
     Model,
     SharedAttention,
 )
-from upright.records.plan import Parallel
+from upright.facts.records.plan import Parallel
+from upright.planning.memory.kvcache import VALUE_BYTES, cache_shape, rank_share
+from upright.planning.memory.weights import step_bytes, tied
 
 BF16 = 2
 INDEX_HEADS = 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from upright.base.units import GIB
 from upright.engines.contract import Engine
 from upright.engines.facets.budget import Margin
 from upright.engines.facets.finding import ProgramFinding
@@ -9,8 +10,7 @@ from upright.engines.facets.flags import FlagCase
 from upright.engines.facets.http import Http
 from upright.engines.facets.proof import EngineProof, ParserOfProgram
 from upright.engines.facets.spread import Layers
-from upright.records.recipe import KEY_FILE, Setting
-from upright.units import GIB
+from upright.facts.records.recipe import KEY_FILE, Setting
 
 
 class StubFlags:

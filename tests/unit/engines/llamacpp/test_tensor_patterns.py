@@ -7,12 +7,13 @@ import re
 
 import pytest
 
-from upright import Goal, catalog
-from upright.catalog.model_records import records
+from upright import Goal
 from upright.engines.llamacpp.tensor_patterns import experts_pattern, layers_pattern
-from upright.planning import plan
-from upright.rendering import render
-from upright.rendering.recipe import Wishes
+from upright.facts import catalog
+from upright.facts.catalog.model_records import records
+from upright.planning.choosing import plan
+from upright.planning.rendering import render
+from upright.planning.rendering.recipe import Wishes
 
 NAMES = [
     f"blk.{layer}.{name}.weight"

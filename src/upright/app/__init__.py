@@ -1,0 +1,1 @@
+"""What a person meets: the command line, pages, the planner in a browser, completion."""

@@ -1,0 +1,38 @@
+"""`upright demo`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+
+import click
+
+from upright.app.cli.output import Output, output_options, page_width, say
+from upright.app.cli.run import answer_run
+
+
+@click.command()
+@output_options
+def command(output: Output) -> None:
+    """Try it all in half a minute, on a model of 1.2 MB and without a GPU.
+
+    Finds an engine that loads GGUF files (llama-server), starts it on a model that comes with Upright, asks questions
+    whose answers are judged by rules, and writes a report. The engine is stopped and its files are removed; the report
+    stays. Nothing is downloaded: without an engine it says how to get one.
+    """
+    from upright.app.pages.engine_page import ways_page
+    from upright.base.errors import EngineError
+    from upright.flows.line.demonstrating import demonstrate
+
+    began = time.monotonic()
+    demonstration = demonstrate(tell=say)
+    if demonstration.run is None:
+        output.answer({"stands": None, "ways": [asdict(way) for way in demonstration.ways]})
+        output.show(ways_page(demonstration.ways, demonstration.box, page_width()))
+        hint = "get one by the commands above, then: upright demo; plans need none: upright recommend --box 1x-rtx-4090"
+        raise EngineError(f"{demonstration.missing} was not found on this machine", hint=hint)
+    answer_run(demonstration.run, output)
+    say(f"took {time.monotonic() - began:.0f} s; the engine is stopped, and only the report is left")
+    output.next("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server")
+    if not demonstration.run.stands:
+        output.no()

@@ -1,0 +1,112 @@
+"""kernels: an engine's Triton kernels and a target -> whether each fits, as a page or as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from upright.app.cli.engine_source import engine_options
+from upright.app.cli.lazy import Whole
+from upright.app.cli.options import model_argument
+from upright.app.cli.output import Output, output_options, say
+
+if TYPE_CHECKING:
+    from upright.proof.kernels import Compiler
+    from upright.proof.kernels.sources import EngineSource
+
+
+@click.group(name="kernels", cls=Whole)
+def command() -> None:
+    """Prove without a GPU that an engine's kernels fit a silicon."""
+
+
+@command.command()
+@model_argument
+@click.option("--box", help="As for probe: a name, a file, a recording or ssh:HOST.  [default: this machine]")
+@click.option("--target", "target_name", metavar="TARGET", help="Only a silicon: sm_120, 12.0, a GPU's name.")
+@click.option("--devices", type=click.IntRange(min=1), help="GPUs that share each layer; all of the box by default.")
+@click.option("--kv-dtype", default="auto", show_default=True, help="Type of the KV cache, as the engine spells it.")
+@engine_options()
+@output_options
+def check(
+    output: Output,
+    source: EngineSource,
+    compiler: Compiler,
+    model: str,
+    box: str | None,
+    target_name: str | None,
+    devices: int | None,
+    kv_dtype: str,
+) -> None:
+    """Compile what MODEL would use, and compare with what the silicon has."""
+    from upright.app.pages.kernels_page import check_page
+    from upright.proof.kernels.asked_check import check_asked, silicon_of
+
+    silicon = silicon_of(box, target_name, devices)
+    kernel_check = check_asked(model, silicon, source, compiler, kv_dtype=kv_dtype)
+    output.answer(kernel_check, lambda console: check_page(console, kernel_check))
+    if kernel_check.answer != "fits":
+        if remedy := next((one.remedy for one in kernel_check.verdicts if one.remedy), None):
+            say(f"next: {remedy.split(' (')[0].split(';')[0]}" if remedy.startswith("upright ") else f"try:  {remedy}")
+        output.no()
+    output.next("plan", model, *(["--box", box] if box else []))
+
+
+@command.command()
+@click.argument("kernel")
+@click.option("--target", "target_name", metavar="TARGET", required=True, help="sm_120, 12.0, or a GPU's name.")
+@click.option("--head", default="576/512", show_default=True, help="Width of a key and of a value.")
+@click.option("--heads", default=8, show_default=True, type=click.IntRange(min=1), help="Query heads on a device.")
+@click.option("--kv-heads", default=1, show_default=True, type=click.IntRange(min=1), help="KV heads on a device.")
+@click.option("--kv-dtype", default="auto", show_default=True, help="Type of the KV cache, as the engine spells it.")
+@click.option("--all", "everything", is_flag=True, help="Compile also what a smaller tile already rules out.")
+@engine_options()
+@output_options
+def search(
+    output: Output, source: EngineSource, compiler: Compiler, kernel: str, target_name: str, head: str,
+    heads: int, kv_heads: int, kv_dtype: str, everything: bool,
+) -> None:  # fmt: skip
+    """Find the largest tiles of KERNEL (extend, decode, prefill, mla-decode) that fit."""
+    from upright.base.errors import UsageError
+    from upright.engines.facets.kernels import Shapes
+    from upright.proof import kernels
+    from upright.proof.kernels.capture import way
+    from upright.proof.kernels.search import search as find_tiles
+
+    try:
+        key, value_width = (int(part) for part in head.split("/"))
+    except ValueError:
+        raise UsageError(f"{head} is no head", hint="--head 576/512: a key's width and a value's") from None
+    shapes = Shapes(heads, kv_heads, key, value_width, kv_dtype=kernels.kv_type(kv_dtype))
+    silicon = kernels.target(target_name)
+    tile_search = find_tiles(way(source.engine, kernel), shapes, source, silicon, compiler, everything=everything)
+    from upright.app.pages.kernels_page import tiles_page
+
+    output.answer(tile_search, lambda console: tiles_page(console, tile_search))
+    if not any(tile.verdict == "fits" for tile in tile_search.tiles):
+        output.no()
+
+
+@command.command()
+@click.option("--target", "target_name", metavar="TARGET", required=True, help="sm_120, 12.0, or a GPU's name.")
+@click.option("--device", help="Only files tuned on devices with this in their name, such as H100.")
+@click.option("--candidates", "dtype", metavar="TYPE", help="Also tiles worth tuning: bf16, fp8_w8a8, int8_w8a16.")
+@engine_options()
+@output_options
+def moe(
+    output: Output, source: EngineSource, compiler: Compiler, target_name: str, device: str | None, dtype: str | None
+) -> None:
+    """Say which tuned MoE configurations of the engine can run on a target."""
+    from upright.proof import kernels
+    from upright.proof.kernels import moe as configurations
+
+    silicon, files = kernels.target(target_name), configurations.shipped(source, device)
+    moe_check = configurations.check_moe(files, source, silicon, compiler)
+    if dtype is not None:
+        kind = None if dtype == "bf16" else dtype
+        tiles = configurations.candidates(files, kind, source, silicon, compiler)
+        moe_check = moe_check.model_copy(update={"candidates": tuple(tiles)})
+    from upright.app.pages.kernels_page import moe_page
+
+    output.answer(moe_check, lambda console: moe_page(console, moe_check))

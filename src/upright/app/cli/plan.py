@@ -1,0 +1,126 @@
+"""plan: a model, a box and a goal -> what fits, as a page or as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upright.app.cli.options import Number, given, goal_options, model_argument
+from upright.app.cli.output import Output, note, output_options, page_width
+from upright.app.cli.planned import (
+    FOR_ANY_MODEL,
+    GOAL,
+    JUDGED,
+    LIKELY_RAM,
+    MACHINE,
+    RAM_UNKNOWN,
+    WISHES,
+    box_options,
+    engine_options,
+    goal_of,
+    named_box,
+    node_options,
+    use_option,
+)
+
+if TYPE_CHECKING:
+    from upright.facts.records.plan import Nearest
+    from upright.planning.requests.planned import PlannedRequest
+
+SHOWN = 6
+
+
+@click.command(name="plan")
+@model_argument
+@box_options
+@goal_options
+@node_options
+@use_option
+@engine_options
+@click.option(
+    "--acceptance", type=Number(min=0), help="Share of its guesses that are accepted on your load, such as 0.4."
+)
+@click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
+@click.option("--agents", type=click.IntRange(1), help="Conversations to keep warm; --users decode at the same time.")
+@click.option("--why", is_flag=True, help="Every term of memory and of time.")
+@click.option("--all", "everything", is_flag=True, help="Every way that was planned, best first.")
+@click.option(
+    "--kernels", type=click.Path(path_type=Path, exists=True), help="What `upright kernels check -o FILE` found out."
+)
+@click.option("--no-measured", is_flag=True, help="Without what earlier starts on this box measured.")
+@output_options
+def command(output: Output, model: str, **wanted: Any) -> None:
+    """Say whether the model fits, with how much context."""
+    import gc
+
+    # A plan lives for half a second and most of that is imports: collecting garbage would be a sixth of it.
+    gc.disable()
+    try:
+        _plan(output, model, wanted)
+    finally:
+        gc.enable()
+
+
+def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
+    from dataclasses import replace
+
+    from upright.app.pages.others_lines import others_lines
+    from upright.app.pages.plan_page import plan_page
+    from upright.planning.requests.asking import ask, kernel_verdicts
+    from upright.planning.requests.planned import plan_request, ram_words
+
+    measured = () if wanted["no_measured"] else None
+    verdicts = kernel_verdicts(wanted["kernels"])
+    request = ask(
+        model,
+        named_box(wanted),
+        goal_of(wanted),
+        measured=measured,
+        verdicts=verdicts,
+        host_cache_gib=wanted["host_cache"],
+    )
+    planned = plan_request(replace(request, agents=wanted["agents"]))
+    plans, best, choice = planned.plans, planned.best, planned.request.choice
+    if output.as_json:
+        shown = [{**way.to_dict(), "fits": way.fits} for way in plans[:SHOWN]]
+        Output(True, None).answer({"fits": best.fits, "plans": shown})
+    if output.path is not None:
+        Output(False, output.path).answer(best)  # a file is the best plan's record, which `render` takes
+    offers, instead, unasked = planned.offers(), planned.instead(), planned.ram_unknown
+    own = planned.of_own_type()
+    details = {"own": own, "why": wanted["why"], "everything": wanted["everything"], "ram_unknown": unasked}
+    output.show(plan_page(plans, choice, page_width(), instead, **details))
+    for sentence in others_lines((model, best.model), planned.request.box):
+        note(sentence)
+    if unasked:
+        note(f"{RAM_UNKNOWN} {ram_words(choice.model)}")
+    if best.fits:
+        named = model if best.model == choice.model.name else planned.artifact.source
+        if wanted["box"] is None:
+            output.next("up", named, *given("context", "users", "engine", "engine_version", "host_cache"))
+        else:
+            context = () if wanted["context"] or not given("use") else ("--context", str(best.context_tokens))
+            output.next("render", named, *given(*(name for name in WISHES if name not in JUDGED)), *context)
+        return
+    if unasked:
+        output.next("plan", model, *given(*GOAL, "host_cache", "box", "host_bandwidth"), "--ram", LIKELY_RAM)
+    elif remedies := planned.remedies():
+        told = {remedy.split()[0].lstrip("-").replace("-", "_") for remedy in remedies}
+        output.next("plan", model, *given(*(name for name in WISHES if name not in told)), *" ".join(remedies).split())
+    elif first := [*([own] if own else ()), *instead]:
+        output.next("plan", first[0].model, *given(*MACHINE, *FOR_ANY_MODEL))
+    elif offers:
+        output.next("plan", offers[0].artifact or model, *_kept(offers[0], planned), *offers[0].options)
+    else:
+        output.next("catalog", "list", "models")
+    output.no()
+
+
+def _kept(offer: Nearest, planned: PlannedRequest) -> list[str]:
+    """What the person typed and the offer does not change."""
+    dropped = planned.dropped_by(offer)
+    wishes = (name for name, field in GOAL.items() if field not in dropped)
+    names = (*wishes, "host_cache", *MACHINE, "kernels", "no_measured")
+    return given(*(name for name in names if f"--{name.replace('_', '-')}" not in offer.options))

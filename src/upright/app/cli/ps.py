@@ -1,0 +1,54 @@
+"""`upright ps`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upright.app.cli.output import Output, output_options
+
+if TYPE_CHECKING:
+    from upright.facts.records.deployment import Deployment
+    from upright.facts.store import DeploymentDir, Listed
+
+
+@click.command()
+@output_options
+def command(output: Output) -> None:
+    """List deployments and their state."""
+    from upright.app.pages.pages import ps_page
+    from upright.facts import store
+
+    listed = [_look(directory) for directory in store.deployments()]
+    output.answer([_row(entry) for entry in listed], lambda console: ps_page(console, listed))
+    last = listed[-1].deployment if listed else None
+    output.next(*_next(last))
+
+
+def _next(last: Deployment | None) -> tuple[str, ...]:
+    from upright.facts.records.deployment import RUNNING
+
+    if last is None or last.state not in {*RUNNING, "failed"}:
+        return ("up", "MODEL")
+    if last.state == "ready":
+        return ("connect", last.name)
+    return ("diagnose", last.name) if last.state in ("failed", "hung", "degraded") else ("logs", last.name, "--follow")
+
+
+def _look(directory: DeploymentDir) -> Listed:
+    """The state now; a directory that cannot be read is listed with the reason, and the others after it."""
+    from upright.base.errors import UprightError
+    from upright.facts.store import Listed
+    from upright.serving.launch import status
+
+    try:
+        return Listed(directory, status(directory), None)
+    except UprightError as error:
+        return Listed(directory, None, error.message)
+
+
+def _row(item: Listed) -> dict[str, Any]:
+    if item.deployment is not None:
+        return item.deployment.to_dict()
+    return {"name": item.directory.name, "state": "unreadable", "reason": item.problem}

@@ -1,0 +1,46 @@
+"""recommend: a box and what it shall do -> which models to run on it, as a table or as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from upright.app.cli.options import Number, engine_option, given, goal_options
+from upright.app.cli.output import Output, note, output_options, page_width
+from upright.app.cli.planned import FOR_ANY_MODEL, MACHINE, box_options, goal_of, named_box, use_option
+
+
+@click.command(name="recommend")
+@box_options
+@goal_options
+@engine_option
+@use_option
+@click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
+@click.option("--all", "everything", is_flag=True, help="Every model that fits; takes some seconds.")
+@click.option("--why", is_flag=True, help="Where each score comes from, and why not the other models.")
+@output_options
+def command(output: Output, **wanted: Any) -> None:
+    """Say which models to run on a box, best first, and why.
+
+    Every model, artifact and engine of the catalogue, placed on the box: published quality first, then what holds.
+    """
+    from upright.app.pages.others_lines import others_lines
+    from upright.app.pages.recommend_page import recommend_page
+    from upright.planning.requests.asking import box_named, measurements
+    from upright.planning.requests.recommended import SHOWN, recommend
+
+    most = None if wanted["everything"] else SHOWN
+    box = box_named(named_box(wanted))
+    recommendation = recommend(box, goal_of(wanted), most=most, measured=measurements())
+    if output.wants_record:
+        output.answer(recommendation)
+    output.show(recommend_page(recommendation, page_width(), why=wanted["why"]))
+    for sentence in others_lines((offer.model for offer in recommendation.offers), box):
+        note(sentence)
+    if recommendation.offers:
+        output.next("plan", recommendation.offers[0].source, *given(*FOR_ANY_MODEL, "engine", *MACHINE))
+        return
+    asked = given(*FOR_ANY_MODEL, "engine")
+    output.next(*("recommend", *given(*MACHINE)) if asked else ("catalog", "list", "models"))
+    output.no()

@@ -1,0 +1,102 @@
+"""`upright render`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upright.app.cli.options import given, said
+from upright.app.cli.output import Output, note, say
+from upright.app.cli.planned import SERVING, WISHES, prepared, recipe_options, refuse
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.facts.records.recipe import Recipe
+
+TO = ("command", "table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "kubernetes")
+ON_STDOUT = ("command", "table")
+BARE = ("shell", "systemd")
+"""Targets that start the engine of the machine, not an image's."""
+
+
+@click.command()
+@click.argument("model", metavar="MODEL|PLAN|RECIPE", callback=said)
+@recipe_options
+@click.option("--leader", default="node-0", show_default=True, help="Where the other boxes reach the first one.")
+@click.option("--to", type=click.Choice(TO), default="command", show_default=True, help="What to write.")
+@click.option("--explain", is_flag=True, help="A table of every setting with its reason and source.")
+@click.option("--json", "as_json", is_flag=True, help="Print the recipe as JSON on stdout.")
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Write it into this folder; without --to the recipe's JSON into this file.",
+)
+def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None, **wanted: Any) -> None:
+    """Write the exact command, with a reason for every flag."""
+    from upright.planning.rendering.targets import written
+    from upright.planning.requests.asking import recipe_of_file
+
+    to = "table" if explain and to == "command" else to
+    _refuse_bare(to, wanted["image"])
+    output = Output(as_json, path if to in ON_STDOUT else None)
+    recipe = recipe_of_file(model)
+    followers: tuple[Recipe, ...] = ()
+    if recipe is None:
+        made = prepared(model, **wanted)
+        if made.recipe is None:
+            refuse(output, model, made)
+            return
+        recipe, followers = made.recipe, made.followers
+    _say_notes(recipe, to)
+    if to in ON_STDOUT or as_json:
+        output.answer(recipe, lambda console: _page(console, recipe) if to == "table" else None)
+    if to == "command" and not as_json:
+        from upright.planning.rendering.command import command_text
+
+        click.echo("".join(command_text(one) for one in (recipe, *followers)), nl=False)
+    if to not in ON_STDOUT:
+        for name, text in written([recipe, *followers], to).items():
+            if path is not None:
+                _write(path, name, to, text)
+            elif not as_json:
+                click.echo(text, nl=False)
+    output.next("check", model, *given(*WISHES, *SERVING))
+
+
+def _page(console: Console, recipe: Recipe) -> None:
+    from upright.app.pages.pages import recipe_page
+
+    recipe_page(console, recipe)
+
+
+def _refuse_bare(to: str, image: str | None) -> None:
+    from upright.base.errors import UsageError
+
+    if image is not None and to in BARE:
+        raise UsageError(f"--to {to} starts the engine of the machine, not {image}", hint="--to docker, or --to podman")
+
+
+def _say_notes(recipe: Recipe, to: str) -> None:
+    if not recipe.installed and recipe.runtime == "process" and to in (*ON_STDOUT, *BARE):
+        from upright.planning.requests.at_hand import where_from
+
+        note(f"{recipe.program} was not found on this box: {where_from(recipe)}")
+    for text in recipe.notes:
+        note(text)
+
+
+def _write(folder: Path, name: str, to: str, text: str) -> None:
+    from upright.facts.store import write_inside
+    from upright.planning.rendering.targets import target_named
+
+    file = folder / name
+    write_inside(file, text, folder)
+    if target_named(to).executable:
+        file.chmod(0o755)
+    say(f"wrote {shlex.quote(str(file))}")

@@ -1,0 +1,131 @@
+"""A Benchmark -> what a person reads in a terminal, and the bar that moves while it is made."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from upright.base import units
+from upright.base.terminal import door as terminal
+from upright.base.terminal.talk import say
+from upright.evidence.report.views import milliseconds, sweep
+from upright.facts.records.benchmark import Benchmark, Shape
+from upright.proof.benchmark.comparison import place_words
+
+if TYPE_CHECKING:
+    from upright.facts.records.benchmark import Cell
+    from upright.proof.benchmark.cell import BenchSubject
+    from upright.proof.benchmark.load import StreamTally
+    from upright.proof.benchmark.sweep import SweepRequest, SweepWatch
+
+
+def workloads_page(console: Console) -> None:
+    from upright.proof.benchmark.workload import workloads
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("workload", "what it is", "as measured by"):
+        table.add_column(heading, overflow="fold")
+    for row in workloads().values():
+        table.add_row(Text(row.name, style="bold"), row.about, Text(row.source, style="dim"))
+    console.print(table)
+
+
+_SHORT = {"total tok/s": "total", "peak tok/s": "peak", "mean TTFT": "TTFT", "mean TPOT": "TPOT", "recipe": ""}
+
+
+def benchmark_page(console: Console, record: Benchmark) -> None:
+    view = sweep(record, draw=False)
+    console.print(Text.assemble((record.title, "bold"), f"  {record.workload}: {record.about}"))
+    if view.lines:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for heading in view.headings:
+            table.add_column(_SHORT.get(heading, heading), justify="right")
+        for line in view.lines:
+            place = view.headings.index("output tok/s")
+            cells = [f"{cell}!" if line.marked and at == place else cell for at, cell in enumerate(line.cells)]
+            table.add_row(*cells, style="yellow" if line.marked else None)
+        console.print(table)
+    for remark in view.marks:
+        console.print(Text(f"  ! {remark}", style="yellow"))
+    for remark in view.notes:
+        console.print(Text(f"    {remark}", style="dim"))
+    for left_out in record.skipped:
+        console.print(Text(f"  not measured, {place_words(left_out.shape)}: {left_out.reason}", style="dim"))
+    if record.finding:
+        console.print(Text(record.finding, style="bold"))
+    console.print(Text(view.generator, style="dim"))
+
+
+@contextmanager
+def progress(asked: SweepRequest) -> Iterator[SweepWatch]:
+    """A bar on stderr if it is a terminal; otherwise a line for each cell."""
+    from upright.proof.benchmark.sweep import SweepWatch
+
+    if not sys.stderr.isatty():
+        yield SweepWatch(on_done=_say_cell, tell=say)
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    bar = Progress(
+        TextColumn("{task.description}", markup=False), BarColumn(bar_width=20),
+        TextColumn("{task.fields[state]}", markup=False),
+        console=terminal.console(stderr=True), auto_refresh=False, transient=True,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("", total=1, state="asking the server what words cost")
+        bar.refresh()
+        yield _watch(bar, task, asked)
+
+
+def _watch(bar: object, task: object, asked: SweepRequest) -> SweepWatch:
+    from rich.progress import Progress, TaskID
+
+    from upright.proof.benchmark.sweep import SweepWatch
+
+    assert isinstance(bar, Progress)
+    number = TaskID(int(str(task)))
+    began = time.monotonic()
+    place = {"done": 0, "of": 1, "requests": 1}
+
+    def on_cell(subject: BenchSubject, shape: Shape, repeat: int, done: int, of: int) -> None:
+        place.update(done=done, of=of or done + 1, requests=shape.requests * shape.turns)
+        again = f", {repeat} of {asked.repeats}" if asked.repeats > 1 else ""
+        bar.update(
+            number, description=f"{place_words(shape)}{again}", completed=0, total=place["requests"], state="warming up"
+        )
+        bar.refresh()
+
+    def on_tick(tally: StreamTally, in_flight: int) -> None:
+        share = tally.succeeded / place["requests"]
+        finished = place["done"] + share
+        spent = time.monotonic() - began
+        left = spent * (place["of"] - finished) / finished if finished > 0.2 else None
+        status = f"{in_flight:,} in flight, {sum(tally.errors.values()):,} failed"
+        status += f", about {units.duration(left)} left" if left is not None and place["of"] > 1 else ""
+        bar.update(number, completed=tally.succeeded, state=status)
+        bar.refresh()
+
+    def on_done(cell: Cell, remembered: bool) -> None:
+        bar.console.print(Text(_cell_words(cell, remembered), style="yellow" if cell.marks else "dim"))
+
+    return SweepWatch(on_cell, on_tick, on_done, lambda sentence: bar.console.print(Text(sentence, style="dim")))
+
+
+def _say_cell(cell: Cell, remembered: bool) -> None:
+    say(_cell_words(cell, remembered))
+
+
+def _cell_words(cell: Cell, remembered: bool) -> str:
+    summary = f"{place_words(cell.shape)}: {cell.output_tokens_per_second:,.1f} tok/s"
+    if cell.ttft_seconds is not None:
+        summary += f", first token {milliseconds(cell.ttft_seconds.mean)}"
+    if cell.marks:
+        summary += f" ! {cell.marks[0]}"
+    return summary + (" (measured before)" if remembered else "")

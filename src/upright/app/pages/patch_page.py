@@ -1,0 +1,57 @@
+"""A patch held against an engine's files, and the proof of its kernels -> what a person or a program reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from upright.base.terminal.lines import line
+from upright.facts.records.kernel import KernelVerdict
+from upright.proof.kernels.patching import Found
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def patch_told(patch: Found, **more: str | bool | Sequence[KernelVerdict]) -> dict[str, Any]:
+    """The patch, and what was done or proved beside it."""
+    row = patch.row
+    return {
+        "patch": row.id,
+        "name": row.name,
+        "engine": row.engine,
+        "engine_version": patch.source.version,
+        "state": patch.state,
+        "why": patch.why,
+        "file": str(patch.file) if patch.file else None,
+        "versions": row.versions,
+        "expires": row.expires,
+        "sources": list(row.sources),
+    } | {name: told if isinstance(told, str | bool) else _dumped(told) for name, told in more.items()}
+
+
+def _dumped(verdicts: Sequence[KernelVerdict]) -> list[dict[str, Any]]:
+    return [verdict.model_dump(mode="json") for verdict in verdicts]
+
+
+def patches_page(console: Console, patches: Sequence[Found]) -> None:
+    for patch in patches:
+        line(console, f"{patch.row.id}: {patch.state} ({patch.why})")
+        line(console, f"{patch.row.name}, for {patch.row.engine} {patch.row.versions}", 2)
+        line(console, patch.row.why, 2)
+    if not patches:
+        console.print("no patch for this engine")
+
+
+def verified_page(console: Console, patch: Found, after: Sequence[KernelVerdict], verified: bool) -> None:
+    line(console, f"{patch.row.id}: {'verified' if verified else patch.state} ({patch.why})")
+    for verdict in after:
+        line(console, f"{verdict.target} {verdict.kernel}: {verdict.why}", 2)
+
+
+def proof_lines(before: Sequence[KernelVerdict], after: Sequence[KernelVerdict]) -> Iterator[str]:
+    """Of the kernels that did not fit: what they took, and what they take now."""
+    for old, new in zip(before, after, strict=True):
+        if old.verdict != "fits":
+            needed = f"{old.needed_bytes:,} -> {new.needed_bytes:,} of {old.limit_bytes:,} bytes"
+            yield f"proof {old.target} {old.kernel}: {needed}"

@@ -1,0 +1,61 @@
+"""A verification, a statement that was made -> the page that a person reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from upright.base.foreign import on_one_line
+from upright.base.terminal.lines import line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.evidence.share.checks import Verification
+    from upright.evidence.share.making import Shared
+    from upright.evidence.share.statement import Headline
+
+_MARK = {"holds": "ok", "broken": "NO", "unknown": "?"}
+_COLOUR = {"broken": "red", "stale": "yellow", "claimed": "yellow"}
+
+
+def verification_page(console: Console, verification: Verification) -> None:
+    from rich.text import Text
+
+    level = verification.level
+    shown = f"reproduced by {verification.reproduced_by}" if level == "reproduced" else level
+    about = on_one_line(f"{verification.model} on {verification.box}, {verification.engine}")
+    console.print(Text.assemble((shown, _COLOUR.get(level, "green")), f": {about}"), soft_wrap=True)
+    for check in verification.checks:
+        line(console, f"{_MARK[check.outcome]:<3}{check.code}: {check.reason}", 2)
+    if verification.unverified_signers:
+        line(
+            console,
+            f"repeated by {verification.unverified_signers} unverified signers: --key FILE names whom you know",
+            2,
+        )
+    line(console, f"identity {verification.identity}", 2)
+    if verification.signed_by is None:
+        line(console, "unsigned: nobody stands for it", 2)
+
+
+def shared_page(console: Console, shared: Shared) -> None:
+    from upright.base.units import size
+
+    predicate = shared.statement.predicate
+    verb = "wrote" if shared.path.exists() else "would write"
+    console.print(f"{verb} {shared.path}, {size(len(shared.content))}", soft_wrap=True, markup=False)
+    line(console, f"identity {shared.statement.identity}", 2)
+    line(console, f"{predicate.model.name} on {predicate.box.kind}, {predicate.engine.name}", 2)
+    for headline in predicate.headlines:
+        if headline.metric in ("output", "user", "ttft"):
+            line(console, _headline(headline), 2)
+    for redaction in predicate.redactions:
+        line(console, f"taken out: {redaction.what}, {redaction.times} times", 2)
+    line(console, f"signed: {shared.signature}" if shared.signature else "unsigned: --sign KEY says who claims it", 2)
+    line(console, "nothing was sent: put it where others can fetch it, and a pointer to it into an index", 2)
+
+
+def _headline(headline: Headline) -> str:
+    figure = f"{headline.figure:,.1f}" if headline.unit == "tok/s" else f"{headline.figure:,.4f}"
+    cells = "1 cell" if headline.repeats == 1 else f"{headline.repeats} cells"
+    return f"{headline.shape}: {headline.metric} {figure} {headline.unit}, {cells}"

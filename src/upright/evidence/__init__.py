@@ -1,0 +1,1 @@
+"""What was seen, for others: reports, bundles, shared claims."""

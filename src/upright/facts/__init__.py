@@ -1,0 +1,1 @@
+"""What is known and kept: records, the catalogue, the store."""

@@ -1,0 +1,289 @@
+"""Facts: rows with sources, one loader, and a function for each kind.
+
+    catalog.gpu("rtx-5090").memory_bytes         catalog.model("moonshotai/Kimi-K2.6").artifacts
+    catalog.find_gpu("NVIDIA GB10")              catalog.compat("vllm", "0.32.0", "12.0")
+
+A name that is not there is a CatalogError with near names; a wrong row is one that names file, row and field.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+from upright.base.errors import CatalogError
+from upright.facts.catalog.loader import KINDS, files, row_by_id, rows, rows_of_file, rows_wanted, user_folder
+from upright.facts.catalog.nearness import bare, part_of
+from upright.facts.catalog.nearness import near as nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from upright.facts.catalog.rows.advisory import AdvisoryRow
+    from upright.facts.catalog.rows.base import Owner, Row
+    from upright.facts.catalog.rows.constraint import ConstraintRow
+    from upright.facts.catalog.rows.engine import CompatRow, FlagRow, ImageRow
+    from upright.facts.catalog.rows.failure import FailureRow
+    from upright.facts.catalog.rows.hardware import BoxRow, GpuRow, LinkRow
+    from upright.facts.catalog.rows.model import ModelRow
+    from upright.facts.catalog.rows.setting import SettingRow
+    from upright.facts.catalog.rows.words import GgmlTypeRow, MeasurementRow, TermRow
+    from upright.facts.records.box import Box
+
+__all__ = [
+    "KINDS",
+    "advisories",
+    "box",
+    "box_record",
+    "boxes",
+    "compat",
+    "constraints",
+    "failures",
+    "find_gpu",
+    "find_image",
+    "flags",
+    "get",
+    "ggml_types",
+    "gpu",
+    "gpus",
+    "images",
+    "links",
+    "measurements",
+    "model",
+    "models",
+    "rows",
+    "settings",
+    "terms",
+]
+
+
+def get(kind: str, name: str) -> Row:
+    """The row of that id or alias."""
+    row = find(kind, name)
+    if row is None:
+        close = near(kind, name)
+        hint = f"near: {', '.join(close)}" if close else f"upright catalog list {kind}"
+        raise CatalogError(f"no {name} among the {kind}", hint=hint)
+    return row
+
+
+def near(kind: str, name: str, count: int = 4) -> tuple[str, ...]:
+    """Ids of the kind that were perhaps meant; of boxes also a number of GPUs."""
+    known = {known_name: row.id for row in rows(kind).values() for known_name in (*getattr(row, "aliases", ()), row.id)}
+    if kind == "boxes":
+        from upright.facts.catalog.counted import names
+
+        chips = {chip: chip for row in gpus() for chip in row.aliases if part_of(chip, name)}
+        known |= chips | {known_name: known_name for known_name in names(name, gpus())}
+    return tuple(dict.fromkeys(known[known_name] for known_name in nearest(name, known, 3 * count)))[:count]
+
+
+def find(kind: str, name: str) -> Row | None:
+    """As `get`, but None when there is none."""
+    if kind == "models":
+        return find_model(name)
+    if (exact_row := row_by_id(kind, name)) is not None:
+        return exact_row
+    wanted = {name.lower(), bare(name)}
+    for row in rows(kind).values():
+        if not wanted.isdisjoint(names_of(row)):
+            return row
+    return None
+
+
+def gpus() -> tuple[GpuRow, ...]:
+    return cast("tuple[GpuRow, ...]", tuple(rows("gpus").values()))
+
+
+def gpu(name: str) -> GpuRow:
+    return cast("GpuRow", get("gpus", name))
+
+
+def find_gpu(device_name: str) -> GpuRow | None:
+    """The silicon behind a name that the driver reports; None if no row knows it."""
+    wanted = _bare(device_name)
+    for row in gpus():
+        if wanted in (_bare(driver_name) for driver_name in row.device_names):
+            return row
+    return None
+
+
+def boxes() -> tuple[BoxRow, ...]:
+    return cast("tuple[BoxRow, ...]", tuple(rows("boxes").values()))
+
+
+def box(name: str) -> BoxRow:
+    """A row; or so many of a GPU, such as 4x-rtx-5090 or 8x-h100, in a machine of which nothing else is known."""
+    return find_box(name) or cast("BoxRow", get("boxes", name))
+
+
+def find_box(name: str) -> BoxRow | None:
+    """As `box`, but None when there is none."""
+    from upright.facts.catalog.counted import counted
+
+    row = find("boxes", name) or counted(bare(name), lambda gpu_name: cast("GpuRow | None", find("gpus", gpu_name)))
+    return cast("BoxRow | None", row)
+
+
+def box_record(name: str) -> Box:
+    """The box as a record, its figures on the catalogue's word."""
+    from upright.facts.catalog.box_records import record
+
+    return record(box(name))
+
+
+def links() -> tuple[LinkRow, ...]:
+    return cast("tuple[LinkRow, ...]", tuple(rows("links").values()))
+
+
+def settings() -> tuple[SettingRow, ...]:
+    return cast("tuple[SettingRow, ...]", tuple(rows("settings").values()))
+
+
+def compat(
+    engine: str, version: str | None = None, compute_capability: str | None = None, *, patched: bool | None = None
+) -> tuple[CompatRow, ...]:
+    """What is known of the engine there; None asks for every version, silicon, or both kinds of build."""
+    compat_rows = cast("tuple[CompatRow, ...]", tuple(rows("compat").values()))
+    return tuple(
+        row
+        for row in compat_rows
+        if row.engine == engine
+        and row.holds(version, compute_capability)
+        and (patched is None or row.patched == patched)
+    )
+
+
+def constraints(engine: str | None = None) -> tuple[ConstraintRow, ...]:
+    """What one engine must, must not or should be told."""
+    known = cast("tuple[ConstraintRow, ...]", tuple(rows("constraints").values()))
+    return tuple(row for row in known if engine in (None, row.engine))
+
+
+def images(engine: str | None = None) -> tuple[ImageRow, ...]:
+    image_rows = cast("tuple[ImageRow, ...]", tuple(rows("images").values()))
+    return tuple(row for row in image_rows if engine in (None, row.engine))
+
+
+def find_image(name: str) -> ImageRow | None:
+    """By the row's id, the whole reference, or its tag."""
+    for row in images():
+        if name in (row.id, row.reference, row.reference.rpartition(":")[2]):
+            return row
+    return None
+
+
+def failures(engine: str | None = None) -> tuple[FailureRow, ...]:
+    """Rows whose lines this engine's log can hold."""
+    failure_rows = cast("tuple[FailureRow, ...]", tuple(rows("failures").values()))
+    return tuple(row for row in failure_rows if engine is None or engine in row.engines or "any" in row.engines)
+
+
+def advisories(engine: str | None = None, version: str | None = None) -> tuple[AdvisoryRow, ...]:
+    """All, or those of one engine's version, which alone are read then."""
+    if engine is None or version is None:
+        known = cast("tuple[AdvisoryRow, ...]", tuple(rows("advisories").values()))
+        return tuple(row for row in known if engine is None or any(part.engine == engine for part in row.affected))
+    return _of_version(engine, version.partition("+")[0], user_folder())
+
+
+@cache
+def _of_version(engine: str, version: str, _overlay: Path) -> tuple[AdvisoryRow, ...]:
+    from upright.facts.catalog.versions import inside
+
+    ranges = re.compile(rf'\{{engine: {re.escape(engine)}, versions: "([^"]+)"')
+    advisory_rows = rows_wanted("advisories", lambda text: any(inside(version, part) for part in ranges.findall(text)))
+    known = cast("tuple[AdvisoryRow, ...]", tuple(advisory_rows.values()))
+    return tuple(row for row in known if row.of(engine, version) is not None)
+
+
+def flags(engine: str | None = None) -> tuple[FlagRow, ...]:
+    """The flags that are explained; `catalog.recorded_flags` knows all that a version takes."""
+    flag_rows = cast("tuple[FlagRow, ...]", tuple(rows("flags").values()))
+    return tuple(row for row in flag_rows if engine in (None, row.engine))
+
+
+def terms() -> tuple[TermRow, ...]:
+    return cast("tuple[TermRow, ...]", tuple(rows("terms").values()))
+
+
+def ggml_types() -> tuple[GgmlTypeRow, ...]:
+    return cast("tuple[GgmlTypeRow, ...]", tuple(rows("ggml_types").values()))
+
+
+def measurements() -> tuple[MeasurementRow, ...]:
+    return cast("tuple[MeasurementRow, ...]", tuple(rows("measurements").values()))
+
+
+def models() -> tuple[ModelRow, ...]:
+    return cast("tuple[ModelRow, ...]", tuple(rows("models").values()))
+
+
+def model(name: str) -> ModelRow:
+    """By id, repository (of any artifact, `:QUANT` allowed), or alias."""
+    return cast("ModelRow", get("models", name))
+
+
+@cache
+def configuration(name: str) -> Mapping[str, Any]:
+    """A recorded config.json, as its maker wrote it."""
+    from upright.base.bounds.values import decoded
+    from upright.facts.catalog.loader import OURS
+
+    content: Mapping[str, Any] = decoded((OURS / "configurations" / f"{name}.json").read_text(encoding="utf-8"))
+    return content
+
+
+@cache
+def healthy_lines() -> tuple[str, ...]:
+    """Lines of engines that worked, one of each kind: what a new row of a failure must not claim."""
+    from upright.facts.catalog.loader import OURS
+
+    return tuple((OURS / "healthy_lines.txt").read_text(encoding="utf-8").splitlines())
+
+
+_LAST_WORD: tuple[Owner, ...] = ("user", "catalogue", "upright", "package")
+"""Whose row of a name holds, as the rows of a kind are laid over each other."""
+
+
+def find_model(name: str) -> ModelRow | None:
+    """As `model`, but None when there is none; reads only the files that mention the name."""
+    wanted = bare(name).partition(":")[0]
+    paths = files("models")
+    for owner in _LAST_WORD:
+        inside = tuple(path for path, whose in paths if whose == owner)
+        row = _our_model(wanted, inside) if owner == "upright" else _model_in(wanted, inside, owner)
+        if row is not None:
+            return row
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _our_model(wanted: str, paths: tuple[Path, ...]) -> ModelRow | None:
+    """Asked many times for a plan; our own files do not change beneath us."""
+    return _model_in(wanted, paths, "upright")
+
+
+def _model_in(wanted: str, paths: tuple[Path, ...], owner: Owner) -> ModelRow | None:
+    for path in sorted(paths, key=lambda path: path.stem != wanted):
+        if wanted in path.read_text(encoding="utf-8", errors="replace").lower():
+            for row in rows_of_file("models", path, owner):
+                if wanted in names_of(row):
+                    return cast("ModelRow", row)
+    return None
+
+
+def names_of(row: Any) -> set[str]:
+    """Every name that a row answers to, in lower case."""
+    names = {row.id, *getattr(row, "aliases", ()), *getattr(row, "device_names", ())}
+    if repository := getattr(row, "repository", None):
+        names |= {repository, repository.rpartition("/")[2]}
+    for artifact in getattr(row, "artifacts", ()):
+        names |= {artifact.repository, artifact.repository.rpartition("/")[2]}
+    return {name.lower() for name in names}
+
+
+def _bare(device_name: str) -> str:
+    return device_name.lower().removeprefix("nvidia ").removeprefix("geforce ").strip()

@@ -1,0 +1,193 @@
+"""A name -> the things that it may mean, each asked in its own place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import cast
+
+from upright.base.extensions import extensions
+from upright.facts import catalog
+from upright.facts.catalog.explaining.explanation import Explanation
+from upright.facts.catalog.explaining.rows import explained, span
+from upright.facts.catalog.loader import KINDS, rows, rows_mentioning
+from upright.facts.catalog.recorded_flags import recorded_versions, versions_taking
+from upright.facts.catalog.rows.base import Row
+from upright.facts.records.fields import FieldPlace, places
+
+_CAPABILITY = re.compile(r"(?:sm[_-]?|compute[_-]?)?(\d{1,2})[._]?(\d)[af]?", re.IGNORECASE)
+
+
+def rows_called(name: str) -> Iterator[Explanation]:
+    """Rows of every kind that answer to the name."""
+    wanted = name.lower()
+    for kind in KINDS:
+        if kind == "models":
+            model_row = catalog.find_model(name)
+            if model_row is not None:
+                yield explained(kind, model_row)
+            continue
+        for row in rows_mentioning(kind, wanted.rpartition(" ")[2]).values():
+            if wanted in _called(row):
+                yield explained(kind, row)
+
+
+def engine_names() -> tuple[str, ...]:
+    """Engines that rows speak of, which are more than Upright starts."""
+    return (*_ENGINE_WORDS, *(name for name in extensions() if name not in _ENGINE_WORDS))
+
+
+def flags_recorded(name: str) -> Iterator[Explanation]:
+    """A flag that some build takes, and that no row explains."""
+    if not name.startswith("-"):
+        return
+    for engine in engine_names():
+        if any(name in row.flags for row in catalog.flags(engine)):
+            continue
+        takers = versions_taking(engine, name)
+        if takers:
+            yield Explanation(
+                kind=f"flag of {engine}",
+                name=name,
+                what=f"A flag that {engine} takes; nobody has explained it here yet.",
+                facts=(("recorded in", span(engine, takers)),),
+                do=("read the engine's own --help; a row in your catalogue/flags would explain it here",),
+                sources=(f"{engine} {takers[-1]}, its own parser",),
+            )
+
+
+def variables(name: str) -> Iterator[Explanation]:
+    """An environment variable that cures something."""
+    cures = [
+        (row, remedy)
+        for row in catalog.failures()
+        for remedy in row.remedies
+        if remedy.do in ("set_env", "unset_env") and remedy.name == name
+    ]
+    if cures:
+        yield Explanation(
+            kind="environment variable",
+            name=name,
+            what=f"Set or taken out to cure {', '.join(row.id for row, _ in cures)}.",
+            do=tuple(f"{row.id}: {name}={remedy.value or '(unset)'}: {remedy.why}" for row, remedy in cures),
+            see=tuple(row.id for row, _ in cures),
+            sources=tuple(dict.fromkeys(source for row, _ in cures for source in row.sources)),
+        )
+
+
+def fields(name: str) -> Iterator[Explanation]:
+    """A record, a part of one, or a field by its path: Plan.kv.capacity_tokens."""
+    for place in places(name):
+        yield _field(place)
+
+
+def silicon(name: str) -> Iterator[Explanation]:
+    """A compute capability: which GPUs have it, and what does not work there."""
+    match = _CAPABILITY.fullmatch(name)
+    capability = f"{match[1]}.{match[2]}" if match else None
+    gpus = [row for row in catalog.gpus() if row.compute_capability == capability]
+    if not gpus or capability is None:
+        return
+    shared = gpus[0].shared_memory_block_bytes
+    trouble = [
+        row
+        for engine in engine_names()
+        for row in catalog.compat(engine, None, capability, patched=False)
+        if row.status != "works"
+    ]
+    yield Explanation(
+        kind="compute capability",
+        name=capability,
+        title=f"SM {capability}",
+        what=f"The generation of {', '.join(row.id for row in gpus)}. A block has {shared:,} bytes of shared memory.",
+        matters="Backends accept or refuse a GPU by this number: 12.0 is not 10.0, although both are Blackwell.",
+        facts=tuple((row.status, f"{row.engine} {row.versions}: {row.feature} ({row.id})") for row in trouble),
+        see=tuple(row.id for row in gpus),
+        sources=tuple(dict.fromkeys(gpu.shared_memory_block_kib.source for gpu in gpus)),
+    )
+
+
+def engines(name: str) -> Iterator[Explanation]:
+    """An engine: what the catalogue knows of it."""
+    for engine in engine_names():
+        if name.lower() == engine:
+            versions = span(engine, recorded_versions(engine))
+            yield Explanation(
+                kind="engine",
+                name=engine,
+                what=_ENGINE_WORDS.get(engine) or f"An engine that the package {extensions()[engine].package} brings.",
+                facts=(
+                    ("flags recorded from", versions),
+                    ("flags explained", str(len(catalog.flags(engine)))),
+                    ("failures known", str(len(catalog.failures(engine)))),
+                    ("compatibility", f"{len(catalog.compat(engine))} rows"),
+                ),
+                do=(f"upright catalog list flags --match {engine}", f"upright catalog list compat --match {engine}"),
+                sources=("upright's catalogue",),
+            )
+
+
+def lines(name: str) -> Iterator[Explanation]:
+    """A line of a log: the failure that it means."""
+    if " " not in name or {name, name.lower().replace(" ", "-")} & rows("failures").keys():
+        return
+    for row in catalog.failures():
+        if row.matches(name):
+            yield explained("failures", row)
+
+
+def every_name() -> Iterator[str]:
+    """Names that can be explained, for near matches."""
+    for kind in KINDS:
+        if kind != "measurements":
+            for row in rows(kind).values():
+                yield from _spellings(row)
+    yield from engine_names()
+    for place in places(""):
+        yield place.path
+
+
+def _called(row: Row) -> set[str]:
+    return {name.lower() for name in (row.id, *_spellings(row))}
+
+
+def _spellings(row: Row) -> Iterator[str]:
+    flags = cast("tuple[str, ...]", getattr(row, "flags", ()) if isinstance(getattr(row, "flags", ()), tuple) else ())
+    if word := getattr(row, "word", None):
+        yield word
+    elif flags:
+        yield from flags
+    else:
+        yield row.id
+    yield from getattr(row, "aliases", ())
+    yield from getattr(row, "device_names", ())
+    if reference := getattr(row, "reference", None):
+        yield reference
+
+
+def _field(place: FieldPlace) -> Explanation:
+    figure = "Figure" in (place.type or "")
+    return Explanation(
+        kind=place.sort,
+        name=place.path,
+        what=place.words,
+        matters="A number that knows where it came from: value, basis and source; value null says that it is unknown."
+        if figure
+        else None,
+        facts=(
+            *((("type", place.type),) if place.type else ()),
+            *((("inside", place.around),) if place.around else ()),
+        ),
+        parts=place.inside,
+        see=tuple(f"{place.path}.{name}" for name, _ in place.inside[:1]),
+        sources=(place.module,),
+    )
+
+
+_ENGINE_WORDS: dict[str, str] = {
+    "vllm": "Serves models from GPU memory to many users; tensor and context parallelism, prefix caching, speculation.",
+    "sglang": "Serves models from GPU memory to many users; strong prefix caching, its own attention kernels.",
+    "llama.cpp": "Runs GGUF files on anything: GPUs, processors, or both; one program, no Python.",
+    "ik_llama.cpp": "A fork of llama.cpp for mixtures with experts in host memory: MLA, better quantisations, faster.",
+    "ktransformers": "Experts in host memory under an SGLang server, with AMX and AVX-512 kernels.",
+}

@@ -1,0 +1,139 @@
+"""Which models to run on a box, best first, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from upright.facts.records.base import Basis, Part, Reason, Record, Upgrade
+from upright.facts.records.names import FitName
+from upright.facts.records.plan import Goal, Rate
+
+Certainty = Literal["measured", "derived", "assumed", "not known"]
+"""Of the speed: fitted on such boxes, on others, with an assumed bandwidth of system RAM, or without constants."""
+
+
+class Quality(Part):
+    """A published score, and what it counts for."""
+
+    benchmark: str
+    """Which benchmark."""
+    score: float
+    """Per cent, as published."""
+    by: Literal["maker", "index"]
+    """maker: the maker's own harness; index: somebody else's, one for all models."""
+    date: str
+    """When it was published."""
+    source: str
+    """The page or commit that was read."""
+    counted: float
+    """What it is ranked by: makers' own figures count less by the median gap."""
+
+
+class PublishedRun(Part):
+    """One published run on such a box."""
+
+    id: str
+    """Row of the catalogue's measurements."""
+    words: str
+    """Model, engine, load and speed."""
+    same_model: bool
+    """Whether it is of the model that is recommended."""
+    source: str
+    """Where it was published."""
+
+
+class ModelOffer(Part):
+    """One model that can be run, as it would be run."""
+
+    model: FitName
+    """The catalogue's model."""
+    source: FitName
+    """The artifact, as `upright plan` takes it."""
+    quant: str
+    """How its weights are stored."""
+    bits: float
+    """Bits of a routed weight; of any weight if there are no experts."""
+    download_bytes: int
+    """Size of its tensors."""
+    download_basis: Basis
+    """catalog if it was published, derived if it follows from the shapes."""
+    quality: Quality | None
+    """None where no published score was found, or the artifact has too few bits for it to hold."""
+    quality_why: Reason
+    """The score in words, or why there is none."""
+    parameters: int
+    """Weights in all."""
+    active_parameters: int | None
+    """Weights that a token visits."""
+    certainty: Certainty
+    """Of the speed."""
+    artifact: FitName
+    """Name of the artifact, as its plan has it."""
+    engine: FitName
+    """Which engine."""
+    engine_version: FitName | None
+    """Its version, if one is installed."""
+    context_tokens: int
+    """Context for each user."""
+    users_at_context: int
+    """Users who can each fill that context at once."""
+    largest_context_tokens: int
+    """Longest context for one user alone."""
+    decode: Rate | None
+    """Tokens a second that each user sees, with its band; None if no constants are known for the like."""
+    prompt: Rate | None
+    """Tokens a second while a prompt is read; None without a measurement of the like."""
+    speed_why: Reason
+    """Where the band comes from, or why there is none."""
+    offloaded_layers: int
+    """Layers whose experts are in system RAM; 0 if all are on the GPUs."""
+    assumed: Reason | None
+    """What the speed assumes of system RAM; None if nothing."""
+    unrecorded: Reason | None
+    """That no recorded version of the engine has the model's class; None if one has, or nobody recorded them."""
+
+
+class ModelRefusal(Part):
+    """A model that is not offered."""
+
+    model: FitName
+    """The catalogue's model."""
+    why: Reason
+    """What stands in the way of the artifact that comes nearest."""
+    planned: bool
+    """Whether it was planned; otherwise a bound was enough, or better ones had filled the table."""
+
+
+def _from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 did not ask which classes a version has."""
+    return {**content, "offers": [{**offer, "unrecorded": None} for offer in content["offers"]]}
+
+
+class Recommendation(Record):
+    """What to run on this box."""
+
+    kind: ClassVar[str] = "recommendation"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
+
+    box: FitName
+    """Which machine."""
+    goal: Goal
+    """What was asked."""
+    offers: tuple[ModelOffer, ...]
+    """Best first; empty if nothing fits."""
+    refusals: tuple[ModelRefusal, ...]
+    """The others, and why."""
+    why: Reason
+    """Why the first is the first."""
+    run: PublishedRun | None
+    """A published run on such a box; None if the catalogue has none."""
+    makers_gap: float
+    """Points by which makers' own scores are above those of one harness for all."""
+    models: int
+    """Models that were looked at."""
+    artifacts: int
+    """Artifacts of them."""
+    artifacts_planned: int
+    """Those that were planned in full; bounds decided the others."""

@@ -1,3 +1,0 @@
-"""fleet.yaml -> several boxes behind one endpoint: planned, started, watched, rolled, ended."""
-
-from upright.fleet.reading import read_fleet as read_fleet

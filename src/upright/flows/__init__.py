@@ -1,0 +1,1 @@
+"""The order of things: the line, a fleet, the first hour on a box, a claim replayed."""

@@ -1,0 +1,76 @@
+"""What was prepared -> a deployment that has answered, with what its engine took read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from upright.base.errors import LaunchError, UprightError
+from upright.base.progress import Tell
+from upright.facts import store
+from upright.facts.records.deployment import Deployment
+from upright.facts.records.residuals import Residuals
+from upright.facts.store import DeploymentDir
+from upright.flows.line.preparing import On, Prepared
+from upright.serving.launch import address, launch, refuse_missing_runtime, refuse_taken_port
+from upright.serving.launch.readback import read_back
+
+OnChange = Callable[[Deployment], None]
+
+
+def register(prepared: Prepared, on: On | None = None, *, healing: bool = False) -> DeploymentDir:
+    """A new deployment's directory, with the records it will be made from; none for what cannot be started."""
+    on = on or On()
+    if prepared.recipe is not None:
+        if not healing:
+            refuse_taken_port(address(prepared.recipe, on.machine, on.port))
+        refuse_missing_runtime(prepared.recipe, on.host())
+    directory = store.create(_slug(prepared.model.name))
+    for record in (prepared.box, prepared.model, prepared.plan):
+        directory.write(record)
+    return directory
+
+
+def start(
+    prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On | None = None, on_change: OnChange | None = None
+) -> Deployment:
+    """Start the engine; it has answered a real question when this returns."""
+    if prepared.recipe is None:
+        raise LaunchError("a plan with objections cannot be started")
+    on = on or On()
+    deployment = launch(
+        prepared.recipe,
+        directory,
+        machine=on.machine,
+        port=on.port,
+        keeping=on.keeping,
+        on_change=on_change or told(tell),
+    )
+    measure(directory, tell=tell)
+    return deployment
+
+
+def measure(directory: DeploymentDir, *, tell: Tell) -> Residuals | None:
+    """The engine's own figures beside the plan's, kept for the next plan; no engine is held up by it."""
+    try:
+        return read_back(directory)
+    except (UprightError, OSError) as error:
+        tell(f"not measured: {error}")
+        return None
+
+
+def told(tell: Tell) -> OnChange:
+    """A deployment's changes, in words, each once."""
+    announced: list[str] = []
+
+    def on_change(now: Deployment) -> None:
+        announcement = now.state + (f": {now.reason}" if now.reason else "")
+        if announced[-1:] != [announcement]:
+            announced.append(announcement)
+            tell(announcement)
+
+    return on_change
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "model"

@@ -1,0 +1,1 @@
+"""Files -> Model: headers and configurations read, sizes derived."""

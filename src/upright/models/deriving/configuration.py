@@ -1,0 +1,263 @@
+"""config.json -> Architecture, or the names of the keys that stand in the way.
+
+The family is found by the class that engines build, else by the type of the text part. Its row names the functions that
+read it. What they leave over and what they refuse makes the reading "not understood", with bounds on either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from typing import Any, cast
+
+from upright.base.errors import ReadError
+from upright.facts import catalog
+from upright.facts.catalog.rows.architecture import ArchitectureRow
+from upright.facts.records.model import Architecture, Experts, RopeScaling
+from upright.models.deriving.attention import BUILDERS, Builder, LayerPlace
+from upright.models.deriving.bounds import bounds
+from upright.models.deriving.feedforward import FeedForward, feedforward
+from upright.models.deriving.keys import MOST_LAYERS, ConfigKeys
+from upright.models.deriving.latent import LATENT
+from upright.models.deriving.layers import Configured, Layer, grouped
+from upright.models.deriving.library import library_type
+from upright.models.deriving.patterns import FULL, pattern
+from upright.models.deriving.recurrent import RECURRENT
+from upright.models.deriving.stack import text_tensors
+from upright.models.deriving.strictness import telling, twins
+from upright.models.deriving.tables import tables
+
+TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "text_model_config")
+SIGHT_PARTS = ("vision_config", "visual_config", "visual", "vit_config", "img_processor", "vision_tower_config")
+_PLAIN = {
+    "full_attention": "gqa",
+    "sliding_attention": "gqa-window",
+    "chunked_attention": "gqa-chunk",
+}
+_ALL_BUILDERS: Mapping[str, Builder] = {**BUILDERS, **LATENT, **RECURRENT}
+_DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
+
+
+def configured(config: Mapping[str, Any], file: str = "config.json") -> Configured:
+    part = text_part(config)
+    name = _name(config) or _name(part)
+    row = family(config, part)
+    if name is None and row is None:
+        raise ReadError(f"{file} does not say its architecture (`architectures`)")
+    keys = _keys(config, part, row, file)
+    stack = _stack(keys, row)
+    if len(stack) > MOST_LAYERS:
+        raise ReadError(f"{file} is broken: {len(stack)} layers")
+    architecture = Architecture(
+        name=_built(keys, row, name if part is config else None) or name or str(_type(config, part)),
+        family=None,
+        layers=len(stack),
+        hidden_size=keys.required("hidden_size"),
+        vocabulary_size=keys.required("vocab_size"),
+        context_limit_tokens=keys.integer("max_position_embeddings", "model_max_length", "max_sequence_length"),
+        attention=grouped(stack),
+        experts=_experts(stack),
+        intermediate_size=next(
+            (layer.feedforward.dense_width for layer in stack if layer.feedforward.dense_width), None
+        ),
+        rope_scaling=rope_scaling(part),
+        draft_layers=_drafts(keys),
+        vision=any(isinstance(around.get(sight), Mapping) for around in wrappers(config) for sight in SIGHT_PARTS),
+        tables=tables(keys),
+    )
+    tied = config.get("tie_word_embeddings") if part is not config else None
+    read = Configured(architecture, (), {}, (), stack, row, keys, tied if isinstance(tied, bool) else None)
+    keys.decides = "weights"
+    tensors = text_tensors(read)
+    refused, told = _told(config, part, keys, row, len(stack))
+    if told:
+        low, high = bounds(keys, stack, refused, told)
+        architecture = architecture.model_copy(update={"attention_at_least": low, "attention_at_most": high})
+    return replace(
+        read,
+        architecture=architecture,
+        not_understood=told,
+        why=refused,
+        assumed=keys.all_assumed(),
+        tensors=tensors,
+    )
+
+
+def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part that describes the text model: inside a multimodal configuration, perhaps twice inside."""
+    for name in TEXT_PARTS:
+        inner = config.get(name)
+        if isinstance(inner, Mapping) and inner:
+            return text_part(inner)
+    return config
+
+
+def wrappers(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The configuration and the parts around the text model: towers stand in any of them."""
+    yield config
+    for name in TEXT_PARTS:
+        inner = config.get(name)
+        if isinstance(inner, Mapping) and inner:
+            yield from wrappers(inner)
+            return
+
+
+def family(config: Mapping[str, Any], part: Mapping[str, Any]) -> ArchitectureRow | None:
+    """By class, the outer one first: an engine goes by it; then by type, the inner one first."""
+    by_class, by_type = _families()
+    for holder in (config, part):
+        if (name := _name(holder)) in by_class:
+            return by_class[name]
+    for holder in (part, config):
+        if (kind := holder.get("model_type")) in by_type and isinstance(kind, str):
+            return by_type[kind]
+    return None
+
+
+@cache
+def _families() -> tuple[dict[str | None, ArchitectureRow], dict[Any, ArchitectureRow]]:
+    rows = cast("list[ArchitectureRow]", list(catalog.rows("architectures").values()))
+    by_class: dict[str | None, ArchitectureRow] = {name: row for row in rows for name in row.architectures}
+    return by_class, {name: row for row in rows for name in row.model_types}
+
+
+def rope_scaling(part: Mapping[str, Any]) -> RopeScaling | None:
+    for name in ("rope_scaling", "rope_parameters"):
+        scaling = part.get(name)
+        if isinstance(scaling, Mapping):
+            if isinstance(inner := scaling.get("full_attention"), Mapping):
+                scaling = inner
+            kind = scaling.get("rope_type") or scaling.get("type")
+            if not isinstance(kind, str) or kind == "default":
+                return None
+            factor, original = scaling.get("factor"), scaling.get("original_max_position_embeddings")
+            return RopeScaling(
+                kind=kind,
+                factor=float(factor) if isinstance(factor, int | float) else None,
+                original_context_tokens=original if type(original) is int else None,
+            )
+    return None
+
+
+def _keys(config: Mapping[str, Any], part: Mapping[str, Any], row: ArchitectureRow | None, file: str) -> ConfigKeys:
+    library = library_type(str(part.get("model_type") or config.get("model_type") or ""))
+    names = {**library.names, **(row.names if row else {})}
+    keys = ConfigKeys(part, file, defaults=library.defaults, other_names=names, source=library.source)
+    if row:
+        keys.ignore(*row.inert)
+    return keys
+
+
+def _stack(keys: ConfigKeys, row: ArchitectureRow | None) -> tuple[Layer, ...]:
+    layers = keys.integer("num_hidden_layers")
+    if layers is None and (row is None or row.pattern != "letters"):
+        layers = keys.required("num_hidden_layers")
+    layers = layers or 1
+    if not 0 < layers <= MOST_LAYERS:
+        raise ReadError(f"{keys.file} is broken: {layers} layers")
+    if row is None:
+        kinds: tuple[str, ...] = pattern("uniform-window", keys, layers, {})
+        feeds = feedforward("first-dense", keys, kinds, {})
+        return tuple(_layer(keys, kinds, index, {}, {}, feeds[index]) for index in range(layers))
+    kinds = pattern(row.pattern, keys, layers, row.settings)
+    _rehearse(keys, row, kinds)
+    feeds = feedforward(row.feedforward, keys, kinds, row.settings)
+    return tuple(_layer(keys, kinds, index, row.kinds, row.settings, feeds[index]) for index in range(len(kinds)))
+
+
+def _rehearse(keys: ConfigKeys, row: ArchitectureRow, kinds: tuple[str, ...]) -> None:
+    """Asks what the family's other kinds of layers would ask: a key that only an absent kind needs is no stranger."""
+    plain = () if row.kinds.get(FULL, "gqa") not in ("gqa", "gqa-indexed") else _PLAIN.items()
+    for kind, named in {**dict(plain), **row.kinds}.items():
+        if kind in kinds or kind == "*":
+            continue
+        copy = ConfigKeys(keys.values, keys.file, other_names=keys.other_names)
+        builder = _ALL_BUILDERS[named]
+        with suppress(ReadError):
+            builder(copy, LayerPlace(0, 1, (kind,), row.settings))
+        keys.ignore(*copy.asked)
+        for name, part in copy.parts.items():
+            if (own := keys.part(name)) is not None:
+                own.ignore(*part.asked)
+
+
+def _layer(
+    keys: ConfigKeys,
+    kinds: tuple[str, ...],
+    index: int,
+    builders: Mapping[str, str],
+    settings: Mapping[str, int | str | bool],
+    feed: FeedForward,
+) -> Layer:
+    kind = kinds[index]
+    named = builders.get(kind) or builders.get("*") or _PLAIN.get(kind)
+    if named is None:
+        keys.refuse("layer_types", f"{kind[:40]} is no kind of layer that is known here")
+        return Layer(kind, (), feed)
+    builder = _ALL_BUILDERS[named]
+    return Layer(kind, builder(keys, LayerPlace(index, len(kinds), kinds, settings)), feed)
+
+
+def _built(keys: ConfigKeys, row: ArchitectureRow | None, name: str | None) -> str | None:
+    """The class that engines build where the file's own is of nobody's, and its type says the family."""
+    if row is None or name is None or not row.architectures or name in _families()[0]:
+        return None
+    keys.assume("architectures", row.architectures[0], f"{name[:60]} is no class that an engine has; its model_type is")
+    return row.architectures[0]
+
+
+def _type(config: Mapping[str, Any], part: Mapping[str, Any]) -> Any:
+    return part.get("model_type") or config.get("model_type")
+
+
+def _experts(stack: tuple[Layer, ...]) -> Experts | None:
+    placed = [(index, layer.feedforward.mixture) for index, layer in enumerate(stack) if layer.feedforward.mixture]
+    if not placed:
+        return None
+    first, mixture = placed[0]
+    assert mixture is not None
+    return Experts(
+        count=mixture.count,
+        active=mixture.active,
+        shared=mixture.shared,
+        first_moe_layer=first,
+        intermediate_size=mixture.width or None,
+    )
+
+
+def _drafts(keys: ConfigKeys) -> int:
+    """A checkpoint has draft layers if its file says so: the library's default speaks of the library's own model."""
+    if not any(name in keys.values or keys.other_names.get(name) in keys.values for name in _DRAFTS):
+        keys.ignore(*_DRAFTS)
+        keys.absent.setdefault(_DRAFTS[0], keys.decides)
+        return 0
+    drafts = keys.get(*_DRAFTS)
+    return drafts if type(drafts) is int and 0 <= drafts <= 64 else 0
+
+
+def _told(
+    config: Mapping[str, Any], part: Mapping[str, Any], keys: ConfigKeys, row: ArchitectureRow | None, layers: int
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """What was refused, and every key to tell of: refused ones first, then leftovers of the text part and around it."""
+    refused = keys.all_refused()
+    told = [*refused, *telling(keys.left_over(twins()), layers, known=row is not None)]
+    if row is None:
+        told.insert(0, "architectures" if _name(config) or _name(part) else "model_type")
+    if part is not config:
+        around = ((name, entry) for name, entry in config.items() if name not in (*TEXT_PARTS, *SIGHT_PARTS))
+        told += [
+            name for name in telling(around, layers, known=True) if name not in told and not _same(name, config, part)
+        ]
+    return refused, tuple(dict.fromkeys(told))
+
+
+def _same(name: str, config: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
+    """A key of the text part, repeated outside."""
+    return name in part and part[name] == config[name]
+
+
+def _name(config: Mapping[str, Any]) -> str | None:
+    names = config.get("architectures")
+    return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else None

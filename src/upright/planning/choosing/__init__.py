@@ -1,0 +1,5 @@
+"""Box + Model + Goal -> [Plan]: every byte on every device, exact where arithmetic is exact, banded elsewhere."""
+
+from upright.planning.choosing.search import plan
+
+__all__ = ["plan"]

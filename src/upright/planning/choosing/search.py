@@ -1,0 +1,396 @@
+"""Box + Model + Goal -> [Plan], best first.
+
+Every way that the engines offer is planned by the same arithmetic: no rule of thumb decides before the bytes and the
+milliseconds do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from upright.base.units import tokens
+from upright.engines import engine_named
+from upright.engines.facets.budget import GpuShare, Margin
+from upright.engines.facets.spread import Layers, Ranks
+from upright.engines.silicon import dense_mla
+from upright.facts.catalog.loader import one_catalogue
+from upright.facts.records.box import Box
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal, Note, Objection, Parallel, Plan, Use
+from upright.planning.choosing import constrained
+from upright.planning.choosing.beside import beside
+from upright.planning.choosing.by_name import name_note
+from upright.planning.choosing.nearest import nearest
+from upright.planning.choosing.ranking import faithful, order
+from upright.planning.choosing.rungs import rungs
+from upright.planning.choosing.shown import of_placement
+from upright.planning.choosing.told_sizes import may_be_placed
+from upright.planning.choosing.understood import at_most, incomplete, not_promised
+from upright.planning.choosing.unknown import missing_terms, not_known
+from upright.planning.choosing.wishes import (
+    cache_objection,
+    check,
+    compressed,
+    fp8_images,
+    fp8_patch,
+    rank_objections,
+    sparse_mla,
+)
+from upright.planning.memory.kvcache import cache_shape
+from upright.planning.placement import fraction as fractions
+from upright.planning.placement.devices import NO_GPU, gpus, same_kind
+from upright.planning.placement.main_memory import MainMemoryCase, cpu_build, plan_in_main_memory
+from upright.planning.placement.offering import engines_for, machines_note, ranks_of
+from upright.planning.placement.ranks import RankCase, plan_on_ranks
+from upright.planning.speed.assumed import expected_speed
+from upright.planning.speed.assumed_memory import ram_note
+from upright.planning.speed.predict import Unknown, constants, image_patches, known_image
+
+if TYPE_CHECKING:
+    from upright.facts.records.kernel import KernelVerdict
+    from upright.facts.records.residuals import Residuals
+    from upright.planning.memory.learned import Lessons
+
+# Where a deployment starts if it is not specified: agents carry a repository, chats a conversation, batches a page.
+START_CONTEXTS: dict[Use, int] = {"coding-agent": 65_536, "chat": 32_768, "batch": 8_192, "long-documents": 131_072}
+
+
+@one_catalogue()
+def plan(
+    box: Box,
+    model: Model,
+    goal: Goal | None = None,
+    *,
+    choose_from: Iterable[Model] = (),
+    others: Iterable[Model] = (),
+    verdicts: Sequence[KernelVerdict] = (),
+    measured: Sequence[Residuals] = (),
+) -> list[Plan]:
+    """Ways to stand this model on this box, best first. A plan that does not fit says why in its objections.
+
+    `choose_from` are other artifacts, taken if the model's own weights do not fit; `others` are only offered.
+    Both are looked at only when they are needed. A kernel verdict that says no is an objection of every plan that
+    would launch that kernel. `measured` are earlier starts: those of this box, engine and version replace overheads.
+    """
+    goal = goal or Goal()
+    check(goal)
+    if goal.engine_version is not None:
+        from upright.planning.choosing.releases import check_version
+
+        check_version(goal)
+    if goal.nodes > 1:
+        return _across(box, model, goal, choose_from, others, verdicts)
+    search = _Search(box, verdicts, measured)
+    ranked, known = search.ranked(model, goal, choose_from)
+    best, artifact = ranked[0], known[ranked[0].model]
+    if best.not_understood:
+        return ranked
+    if best.fits:
+        best = constrained.with_splits(best, ranked[1:])
+        climb = rungs(best, artifact, lambda changed: search.best(artifact, changed))
+        notes = (*best.notes, *search.with_image(best, artifact), *beside(best, artifact, box))
+        ranked[0] = best.model_copy(update={"rungs": climb, "notes": notes})
+    else:
+        native, *rest = (known | {found.name: found for found in (*choose_from, *others)}).values()
+        offered = (native, *(other for other in rest if may_be_placed(other, box)))
+        found = nearest(best, artifact, offered, search.best, search.grown if _can_grow(box) else None)
+        ranked[0] = best.model_copy(update={"nearest": found})
+    return ranked
+
+
+@one_catalogue()
+def best_way(box: Box, model: Model, goal: Goal, *, choose_from: Iterable[Model] = ()) -> Plan:
+    """The first of `plan`, without its tuning steps, and if it does not fit without what would."""
+    return _Search(box).ranked(model, goal, choose_from)[0][0]
+
+
+def ways_on(box: Box, *, measured: Sequence[Residuals] = ()) -> Callable[[Model, Goal], list[Plan]]:
+    """Every configuration of one artifact on this box, in no order: for whoever compares artifacts and models."""
+    return _Search(box, measured=measured).ways
+
+
+def _across(
+    box: Box,
+    model: Model,
+    goal: Goal,
+    choose_from: Iterable[Model],
+    others: Iterable[Model],
+    verdicts: Sequence[KernelVerdict],
+) -> list[Plan]:
+    """As one model on several boxes, with a word on replicas. What was measured on one box says nothing of several."""
+    from upright.planning.choosing.nodes import network, one_or_many, several
+
+    network(goal.link)
+    search = _Search(several(box, goal.nodes), verdicts)
+    ranked, known = search.ranked(model, goal, choose_from)
+    alone = plan(
+        box,
+        known[ranked[0].model],
+        goal.model_copy(update={"nodes": 1, "link": None, "tensor_parallel": None, "pipeline_parallel": None}),
+        choose_from=(),
+        others=others,
+        verdicts=verdicts,
+    )[0]
+    notes = (*ranked[0].notes, *one_or_many(ranked[0], alone))
+    return [ranked[0].model_copy(update={"notes": notes}), *ranked[1:]]
+
+
+def _can_grow(box: Box) -> bool:
+    """Whether more of the same GPU could be put in: not where there is none, or where it is soldered to the memory."""
+    devices = gpus(box)
+    return bool(devices) and not any(device.unified for device in devices)
+
+
+def start_context(model: Model, use: Use = "coding-agent") -> int:
+    """The safe start of this use, or what the model was made for if that is less."""
+    wanted = START_CONTEXTS[use]
+    return min(wanted, model.architecture.context_limit_tokens or wanted)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """One artifact for one engine."""
+
+    model: Model
+    goal: Goal
+    engine: str
+    version: str | None
+    context: int
+    made_from: tuple[str, ...]
+    taught: Lessons | None
+
+
+class _Search:
+    """One box and what was planned on it: digests are made once."""
+
+    def __init__(self, box: Box, verdicts: Sequence[KernelVerdict] = (), measured: Sequence[Residuals] = ()) -> None:
+        self._box = box
+        self._verdicts = verdicts
+        self._measured = measured
+        self._box_reference = box.reference
+        self._references: dict[str, str] = {}
+
+    def ranked(self, model: Model, goal: Goal, choose_from: Iterable[Model]) -> tuple[list[Plan], dict[str, Model]]:
+        """Best first, and the artifacts that were looked at, by name."""
+        artifacts, plans = [model], self.ways(model, goal)
+        if not any(way.fits for way in plans):
+            artifacts += choose_from
+            plans += [way for other in artifacts[1:] if faithful(other) for way in self.ways(other, goal)]
+        known = {artifact.name: artifact for artifact in artifacts}
+        return sorted(plans, key=lambda way: order(way, known[way.model], model, self._box)), known
+
+    def best(self, model: Model, goal: Goal) -> Plan:
+        return min(self.ways(model, goal), key=lambda candidate: order(candidate, model, model, self._box))
+
+    def grown(self, count: int) -> Callable[[Model, Goal], Plan]:
+        """Plans on a box with this many of the first GPU."""
+        first = self._box.gpus[0]
+        more = tuple(first.model_copy(update={"index": index}) for index in range(count))
+        return _Search(self._box.model_copy(update={"gpus": more}), self._verdicts).best
+
+    def with_image(self, best: Plan, model: Model) -> Iterator[Note]:
+        """What a community image would change, where upstream cannot read an fp8 cache."""
+        asked = best.goal.image or best.goal.kv_dtype or best.goal.engine_version or best.engine_version
+        if asked or not (images := fp8_images(best.engine)):
+            return
+        if not cache_objection(model, self._box, best.goal, best.engine, None, "fp8"):
+            return
+        image = images[-1]
+        other = self.best(model, best.goal.model_copy(update={"image": image, "engine": best.engine}))
+        if other.fits and other.speed and other.speed.decode.best:
+            message = (
+                "a community image carries an fp8 cache and its own all-reduce: KV cache of at least "
+                f"{tokens(other.kv.low_tokens)} tokens, {other.speed.decode.best:.0f} tok/s; prove it at full context"
+            )
+            yield Note(code="community-image", message=message, remedy=f"--image {image}")
+
+    def ways(self, model: Model, goal: Goal) -> list[Plan]:
+        return [self._finished(candidate, model, goal) for candidate in self._plans(model, goal)]
+
+    def _plans(self, model: Model, goal: Goal) -> Iterator[Plan]:
+        context = goal.context_tokens or start_context(model, goal.use)
+        if model.source not in self._references:
+            self._references[model.source] = model.reference
+        made_from = (self._box_reference, self._references[model.source])
+        for engine, problem in engines_for(model, goal, self._box):
+            version = goal.engine_version or _version_of(goal.image, self._box, engine)
+            taught = self._lessons(engine, version)
+            for made in self._of_engine(_Wanted(at_most(model), goal, engine, version, context, made_from, taught)):
+                yield _objecting(taught.noted(made) if taught else made, (problem,) if problem else ())
+
+    def _of_engine(self, wanted: _Wanted) -> Iterator[Plan]:
+        """By what the engine says of itself; what it does not say is not taken from another."""
+        engine = engine_named(wanted.engine)
+        spread, budget = engine.spread, engine.budget
+        lacking = missing_terms(engine, wanted.version)
+        if lacking:
+            yield not_known(self._box, wanted.model, wanted.goal, engine, wanted.version, wanted.context, lacking)
+        elif isinstance(spread, Ranks) and isinstance(budget, GpuShare):
+            yield from _on_ranks(self._box, wanted, spread, budget)
+        elif isinstance(spread, Layers) and isinstance(budget, Margin):
+            from upright.planning.placement.layers import LayerCase, plan_in_layers
+
+            case = LayerCase(
+                self._box,
+                wanted.model,
+                wanted.goal,
+                wanted.engine,
+                budget,
+                wanted.version,
+                wanted.context,
+                wanted.goal.kv_dtype or "f16",
+                wanted.made_from,
+                lessons=wanted.taught,
+            )
+            yield plan_in_layers(case)
+
+    def _lessons(self, engine: str, version: str | None) -> Lessons | None:
+        if not self._measured:
+            return None
+        from upright.planning.memory.learned import lessons
+
+        return lessons(self._measured, self._box, engine, version)
+
+    def _finished(self, done: Plan, model: Model, goal: Goal) -> Plan:
+        """With its speed, and what kernels and builds object to."""
+        judged = [
+            verdict
+            for verdict in self._verdicts
+            if verdict.verdict != "could-not-determine"
+            and verdict.concerns(done.engine, done.engine_version, done.kv.dtype)
+        ]
+        objections = [no for no in (incomplete(model), *(verdict.objection() for verdict in judged)) if no]
+        if not judged:  # a kernel that was compiled is known better than the catalogue knows it
+            known = cache_objection(model, self._box, goal, done.engine, done.engine_version, done.kv.dtype)
+            objections += [known] if known else []
+        if done.engine_version is not None:
+            from upright.planning.choosing.releases import by_advisories
+            from upright.planning.choosing.releases import judged as by_release
+
+            for against, notes in (by_release(done, model, self._box), by_advisories(done)):
+                objections += against
+                done = done.model_copy(update={"notes": (*done.notes, *notes)})
+        if goal.image and known_image(goal.image) is None and ranks_of(done.engine):
+            message = f"the catalogue does not know the image {goal.image}: planned as upstream"
+            done = done.model_copy(update={"notes": (*done.notes, Note(code="unknown-image", message=message))})
+        done = _objecting(done, objections)
+        if done.memory_fraction is not None:
+            rules = constrained.Rules(model, self._box, goal, done.engine, done.engine_version)
+            done = constrained.judged(done, rules, cache_known=bool(judged))
+        if model.not_understood:
+            return not_promised(done, model)
+        finished = _too_slow(self._with_speed(of_placement(done), model))
+        remarks = (ram_note(finished, self._box), name_note(finished, model), machines_note(finished, self._box))
+        told = [note for note in remarks if note]
+        return finished.model_copy(update={"notes": (*finished.notes, *told)}) if told else finished
+
+    def _with_speed(self, done: Plan, model: Model) -> Plan:
+        if beyond := {objection.code for objection in done.objections} & {"pool-too-small", "context-too-long"}:
+            lacking = "the KV cache does not hold" if "pool-too-small" in beyond else "the model was not made for"
+            why = f"{lacking} {done.goal.users} x {tokens(done.context_tokens)} tokens at once"
+            note = Note(code="speed-unknown", message=f"speed is not known: {why}")
+            return done.model_copy(update={"notes": (*done.notes, note)})
+        rates = expected_speed(done, model, self._box)
+        if isinstance(rates, Unknown):
+            note = Note(code="speed-unknown", message=f"speed is not known: {rates.why}")
+            return done.model_copy(update={"notes": (*done.notes, note)})
+        if done.parallel.nodes > 1:
+            from upright.planning.choosing.nodes import over_network
+
+            return done.model_copy(update={"speed": over_network(done, rates, model)})
+        return done.model_copy(update={"speed": rates})
+
+
+def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Iterator[Plan]:
+    """One plan for each number of DCP ranks."""
+    devices = gpus(box)
+    model, goal, engine, version = wanted.model, wanted.goal, wanted.engine, wanted.version
+    context, made_from, taught = wanted.context, wanted.made_from, wanted.taught
+    rules = constrained.Rules(model, box, goal, engine, version)
+    dtype = goal.kv_dtype or rules.cache_type(_usual_dtype(model, engine, share, goal))
+    if not devices and (build := cpu_build(engine, version)):
+        case = MainMemoryCase(box, model, goal, engine, build, version, context, dtype, made_from, taught)
+        yield plan_in_main_memory(case)
+        return
+    same = same_kind(devices)
+    layouts = [
+        [
+            spread.model_copy(update={"decode_context": sharing})
+            for sharing in _shares(model, goal, ranks, version, spread)
+        ]
+        for spread in constrained.spreads(rules, len(devices), dtype)
+    ]
+    fitting = False
+    for layout in rules.open(layouts, dtype):
+        tensor, pipeline = layout[0].tensor, layout[0].pipeline
+        if fitting and tensor * pipeline > layouts[0][0].tensor * layouts[0][0].pipeline:
+            break
+        problems = tuple(
+            rank_objections(model, goal, engine, ranks, version, len(devices), tensor, pipeline, same=same)
+        )
+        used = devices[: tensor * pipeline] or (NO_GPU,)
+        fraction, why = fractions.choose(share, goal.memory_fraction, used[0], tensor)
+        if goal.memory_fraction is None:
+            fraction, why = rules.fraction(fraction, why)
+        # Without a run of DCP on such a build, it is used only as far as the goal needs: it is a tuning step else.
+        row = constants(box, engine, version, tensor * pipeline, goal.image)
+        for_speed = row is not None and row.row.sharing_measured and row.row.basis == "measured"
+        for parallel in layout:
+            done = plan_on_ranks(
+                RankCase(
+                    box, model, goal, engine, ranks, share, version, used, parallel, context, dtype, fraction, why,
+                    made_from, taught,
+                )
+            )  # fmt: skip
+            done = done.model_copy(update={"notes": (*done.notes, *rules.left_out())})
+            yield _objecting(done, problems)
+            fitting = fitting or (done.fits and not problems)
+            if (done.fits and not for_speed) or any(
+                objection.code == "weights-too-large" for objection in done.objections
+            ):
+                break
+
+
+def _shares(model: Model, goal: Goal, ranks: Ranks, version: str | None, spread: Parallel) -> Sequence[int]:
+    """Ranks that may share one copy of the cache."""
+    if goal.decode_context_parallel is not None:
+        return (goal.decode_context_parallel,)
+    if not ranks.sharing.able(version):
+        return (1,)
+    shape, tensor = cache_shape(model.architecture, "bf16"), spread.tensor
+    replicas = tensor if shape.heads_shared is None else max(1, tensor // shape.heads_shared)
+    return [share for share in range(1, replicas + 1) if tensor % share == 0]
+
+
+def _usual_dtype(model: Model, engine: str, share: GpuShare, goal: Goal) -> str:
+    """The cache type to start with: fp8 only where the build is known to carry it."""
+    if sparse_mla(model) and share.cache.sparse_latent is not None:
+        return share.cache.sparse_latent
+    if compressed(model):
+        return share.cache.sparse_latent or "fp8"
+    return "fp8" if dense_mla(model) and fp8_patch(engine) in image_patches(goal.image) else "bf16"
+
+
+def _too_slow(done: Plan) -> Plan:
+    wanted, found = done.goal.minimum_tokens_per_second, done.speed
+    if wanted is None or (found is not None and found.decode.high >= wanted):
+        return done
+    if found is None:
+        asked = f"whether {wanted:g} tok/s are reached is not known"
+        return _objecting(done, (Objection(code="speed-unknown", message=asked, remedy="upright bench measures it"),))
+    message = f"{wanted:g} tok/s are asked for, at most {found.decode.high:g} can be expected ({found.why})"
+    return _objecting(done, (Objection(code="too-slow", message=message),))
+
+
+def _objecting(done: Plan, objections: Sequence[Objection]) -> Plan:
+    return done.model_copy(update={"objections": (*objections, *done.objections)}) if objections else done
+
+
+def _version_of(image: str | None, box: Box, engine: str) -> str | None:
+    """What the image holds, or without one what is installed on the box."""
+    if image is not None:
+        row = known_image(image)
+        return row.version if row and row.engine == engine else None
+    return next((install.version for install in box.engines if install.engine == engine), None)

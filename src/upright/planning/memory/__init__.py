@@ -1,0 +1,1 @@
+"""How many bytes: weights, caches, overheads, as each engine lays them out."""

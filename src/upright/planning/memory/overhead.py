@@ -1,0 +1,74 @@
+"""Engine, version, silicon -> the rows of memory beside weights and cache.
+
+The rows are facts in the catalogue (`upright catalog list overheads`), each with a band, a source, and where it was
+fitted the pools it was fitted on.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from upright.facts import catalog
+from upright.facts.catalog import versions
+from upright.facts.catalog.rows.memory import OverheadRow
+from upright.facts.records.plan import LedgerLine
+
+# How far a measured figure may be off when the same thing is started again.
+AGAIN = 0.05
+
+
+@cache
+def overheads(
+    engine: str, version: str | None, *, capability: str | None = None, draft: bool = False, model: str | None = None
+) -> tuple[OverheadRow, ...]:
+    """The rows that apply, at most one a term: the most particular wins. An unknown version takes the newest rows.
+
+    `model` is a row of the catalogue: what was fitted on some models speaks of no others.
+    """
+    by_term: dict[str, OverheadRow] = {}
+    for row in catalog.rows("overheads").values():
+        assert isinstance(row, OverheadRow)
+        if row.engine not in ("*", engine) or row.draft not in (None, draft):
+            continue
+        if row.models and model not in row.models:
+            continue
+        if version is not None and not versions.inside(version, row.versions):
+            continue
+        if row.capability != "*" and (capability is None or not versions.inside(capability, row.capability)):
+            continue
+        known = by_term.get(row.term)
+        if known is None or _particular(row) >= _particular(known):
+            by_term[row.term] = row
+    return tuple(by_term.values())
+
+
+def overhead(
+    engine: str, version: str | None, term: str, *, capability: str | None = None, draft: bool = False
+) -> OverheadRow | None:
+    rows = overheads(engine, version, capability=capability, draft=draft)
+    return next((row for row in rows if row.term == term), None)
+
+
+def driver_bytes() -> int:
+    """What the driver keeps of the total that nvidia-smi shows: CUDA's total is smaller by this."""
+    row = overhead("*", None, "driver")
+    assert row is not None
+    return row.bytes("best")
+
+
+def line(row: OverheadRow, device: str, term: str | None = None) -> LedgerLine:
+    """The row as a line of the ledger."""
+    return LedgerLine(
+        device=device,
+        term=term or row.term,
+        bytes=row.bytes("best"),
+        low_bytes=row.bytes("low"),
+        high_bytes=row.bytes("high"),
+        basis=row.basis,
+        why=f"{row.why} (overheads/{row.id})",
+    )
+
+
+def _particular(row: OverheadRow) -> tuple[bool, bool, bool, bool, bool]:
+    silicon, drafted = row.capability != "*", row.draft is not None
+    return (row.engine != "*", bool(row.models), silicon, drafted, row.versions != "*")

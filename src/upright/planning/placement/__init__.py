@@ -1,0 +1,1 @@
+"""Which bytes go on which device, for each kind of engine."""

@@ -1,0 +1,82 @@
+"""Box -> the devices that bytes can be put on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from upright.base.units import GIB, memory
+from upright.facts import catalog
+from upright.facts.catalog.rows.hardware import GpuRow
+from upright.facts.records.base import Basis, Figure
+from upright.facts.records.box import Box, Gpu
+from upright.facts.records.plan import Objection
+from upright.planning.memory.overhead import driver_bytes
+
+HOST = "host"
+# What the system and its page cache should keep of system RAM.
+HOST_RESERVE = 0.03
+# What system, page cache and an engine's start need where GPU and system share a memory: at 0.70 of 119 GiB a start
+# went 29 GiB over its share (https://github.com/vllm-project/vllm/issues/46307); 0.85 is the most that recipes run.
+UNIFIED_RESERVE = 0.10
+# Any machine has this much for an engine's process. What needs more is not refused where nobody said how much there is:
+# it is asked for.
+LEAST_HOST_BYTES = 16 * GIB
+NOT_SPECIFIED = "ram-not-specified"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU, or system RAM."""
+
+    name: str
+    reported_bytes: int
+    """What nvidia-smi shows."""
+    cuda_bytes: int
+    """What CUDA shows: less what the driver keeps."""
+    capability: str | None
+    basis: Basis
+    unified: bool = False
+    """The GPU has no memory of its own."""
+
+
+NO_GPU = Device(name="gpu0", reported_bytes=0, cuda_bytes=0, capability=None, basis="assumed")
+
+
+def gpus(box: Box) -> tuple[Device, ...]:
+    return tuple(_gpu(gpu) for gpu in box.gpus)
+
+
+def host_bytes(box: Box) -> Figure:
+    """Memory a new process can have, or the whole if nobody looked."""
+    if box.memory_available_bytes.value is not None:
+        return box.memory_available_bytes
+    return box.memory_bytes
+
+
+def not_specified(needed_bytes: int) -> Objection:
+    """Unknown is not no: how much is needed, and a question."""
+    return Objection(
+        code=NOT_SPECIFIED,
+        message=f"about {memory(needed_bytes)} of system RAM are needed, and how much this box has is not specified",
+        device=HOST,
+        remedy=f"--ram, with {memory(needed_bytes)} or more",
+    )
+
+
+def same_kind(devices: tuple[Device, ...]) -> bool:
+    return len({(device.reported_bytes, device.capability) for device in devices}) <= 1
+
+
+def _gpu(gpu: Gpu) -> Device:
+    row = catalog.find("gpus", gpu.row) if gpu.row else None
+    unified = isinstance(row, GpuRow) and row.unified_memory
+    total = int(gpu.memory_bytes.value or 0)
+    kept = 0 if unified else min(driver_bytes(), total)
+    return Device(
+        name=f"gpu{gpu.index}",
+        reported_bytes=total,
+        cuda_bytes=total - kept,
+        capability=gpu.compute_capability,
+        basis=gpu.memory_bytes.basis or "assumed",
+        unified=unified,
+    )

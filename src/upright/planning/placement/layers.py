@@ -1,0 +1,395 @@
+"""Box + Model + Goal -> Plan for engines that put whole layers on devices, and experts where there is room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from upright.base.units import memory, tokens
+from upright.engines.facets.budget import Margin
+from upright.engines.tensor_types import loading_fork_types
+from upright.facts.catalog import recorded_architectures
+from upright.facts.catalog.rows.memory import End, OverheadRow
+from upright.facts.records.base import Basis, Figure
+from upright.facts.records.box import Box
+from upright.facts.records.model import Model
+from upright.facts.records.plan import DeviceBudget, ExpertPlace, Goal, LedgerLine, Note, Objection, Plan
+from upright.planning.memory.buffers import COMPUTE_BAND, compute_buffer, padded_context
+from upright.planning.memory.file_sizes import largest_size, smallest_size
+from upright.planning.memory.kvcache import cache_shape
+from upright.planning.memory.layouts import Storage
+from upright.planning.memory.overhead import AGAIN, overheads
+from upright.planning.memory.stated import stated_cache
+from upright.planning.memory.weights import layer_bytes
+from upright.planning.placement.answer import exact, finish, rounded_down
+from upright.planning.placement.devices import HOST, HOST_RESERVE, LEAST_HOST_BYTES, gpus, host_bytes, not_specified
+from upright.planning.placement.offering import refuses_types, silicon_names, unrecorded_class
+from upright.planning.placement.placement import (
+    DeviceLoad,
+    Overheads,
+    PlacementJob,
+    budget_of,
+    capacity_tokens,
+    feasible,
+    over,
+    place,
+)
+
+if TYPE_CHECKING:
+    from upright.planning.memory.learned import Learned, Lessons
+
+UBATCH_TOKENS = 512
+# With experts offloaded to CPU every ubatch copies them to a GPU: one of twice the tokens nearly halves the time of a
+# prompt. Its scratch takes the place of experts, which decode then reads from system RAM: at most a fifth more of them,
+# or one layer. (Of Kimi K2 it is half a layer, a hundredth of decode; of gpt-oss-20b on 12 GB it is half of the model.)
+HYBRID_UBATCH_TOKENS = (4096, 2048, 1024)
+OFFLOADED_SHARE = 5
+# With experts on the GPU every ubatch reads all of them once: four times the tokens, half the time of a prompt.
+EXPERT_UBATCH_TOKENS = (2048, 1024)
+# Its scratch may be a fortieth of a GPU: more would be taken from users.
+UBATCH_SHARE = 40
+# Far above any context, so that the search ends.
+MOST_TOKENS = 2**26
+
+
+@dataclass(frozen=True)
+class LayerCase:
+    """Everything that decides the bytes."""
+
+    box: Box
+    model: Model
+    goal: Goal
+    engine: str
+    margin: Margin
+    version: str | None
+    context_tokens: int
+    dtype: str
+    made_from: tuple[str, ...]
+    ubatch_tokens: int = UBATCH_TOKENS
+    lessons: Lessons | None = None
+
+    @property
+    def storage(self) -> Storage:
+        return Storage(self.engine, self.version)
+
+    @property
+    def size_by_type(self) -> bool:
+        """Whether nobody read how large the file is."""
+        return self.model.basis == "derived" and not self.model.files
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """How large the file may be, in times of what is planned."""
+        if not self.size_by_type:
+            return 1.0, 1.0
+        return smallest_size(self.model), largest_size(self.model)
+
+    @cached_property
+    def learned(self) -> Learned | None:
+        return self.lessons.learned(self.model.name, None, draft=self.goal.draft) if self.lessons else None
+
+    @cached_property
+    def rows(self) -> dict[str, OverheadRow]:
+        overhead_rows = overheads(self.engine, self.version)
+        return {row.term: self.learned.row(row) if self.learned else row for row in overhead_rows}
+
+    @cached_property
+    def scratch_factor(self) -> float | None:
+        """What the engine took for this model when it was last started, in times of the formula."""
+        seen = self.learned.scratch if self.learned else None
+        if seen is None or self.learned is None or seen.measured_bytes.value is None:
+            return None
+        then = self.learned.residuals
+        formula = compute_buffer(
+            self.model.architecture,
+            ubatch_tokens=then.ubatch_tokens or UBATCH_TOKENS,
+            context_tokens=then.context_tokens,
+        ).bytes
+        if "upload" in seen.of and (share := self.rows["upload"].share) is not None:
+            formula += int(_expert_layer(self.model) * share.best)
+        return float(seen.measured_bytes.value / formula)
+
+
+@dataclass(frozen=True)
+class _Bands:
+    low: Overheads
+    best: Overheads
+    high: Overheads
+
+
+def plan_in_layers(case: LayerCase) -> Plan:
+    """The plan, with objections if it does not fit."""
+    bands, roomiest = _bands(case), _job(case)
+    job, sure = _placed(case, bands)
+    case = replace(case, ubatch_tokens=job.ubatch_tokens)
+    shape, limit = job.shape, case.model.architecture.context_limit_tokens
+    most = max(limit or 0, case.context_tokens) * max(16, case.goal.users)
+    # What another context could have: it would be planned with a shorter ubatch if need be.
+    low = capacity_tokens(roomiest, bands.high, most=min(most, MOST_TOKENS))
+    best = max(low, capacity_tokens(roomiest, bands.best, most=min(most, MOST_TOKENS)))
+    plan = Plan(
+        made_from=case.made_from,
+        engine=case.engine,
+        engine_version=case.version,
+        goal=case.goal,
+        model=case.model.name,
+        box=case.box.name,
+        context_tokens=case.context_tokens,
+        ubatch_tokens=case.ubatch_tokens,
+        expert_places=_expert_places(sure) if job.gpus else (),
+        budgets=_budgets(case, job),
+        ledger=tuple(line for load in sure for line in _lines(case, load, bands)),
+        kv=stated_cache(
+            case.model,
+            case.dtype,
+            shape,
+            case.storage,
+            capacity_tokens=best,
+            low_tokens=low,
+            high_tokens=best,
+            planned_tokens=padded_context(case.context_tokens) * case.goal.users,
+        ),
+        objections=_objections(case, job, sure, low, bands),
+        notes=_notes(case, job, sure),
+    )
+    alone = capacity_tokens(replace(roomiest, users=1), bands.high, most=min(most, MOST_TOKENS))
+    return finish(plan, case.model, longest_tokens=alone)
+
+
+def _placed(case: LayerCase, bands: _Bands) -> tuple[PlacementJob, tuple[DeviceLoad, ...]]:
+    """Placed so that even the high ends fit: everything on the GPUs, or else the longest ubatch that spares decode."""
+    job = _job(case)
+    loads = place(job, case.context_tokens, bands.high)
+    on_host = bool(loads[-1].expert_layers)
+    if not job.gpus or not (on_host or job.experts):
+        return job, loads
+    for ubatch in HYBRID_UBATCH_TOKENS if on_host else EXPERT_UBATCH_TOKENS:
+        longer = _job(replace(case, ubatch_tokens=ubatch))
+        tried = place(longer, case.context_tokens, bands.high)
+        spared = _decode_spared if on_host else _users_spared
+        if feasible(longer, tried) and spared(longer, loads, tried):
+            return longer, tried
+    return job, loads
+
+
+def _decode_spared(_: PlacementJob, before: tuple[DeviceLoad, ...], tried: tuple[DeviceLoad, ...]) -> bool:
+    """Whether the longer ubatch leaves about as many experts on the GPUs."""
+    least = len(before[-1].expert_layers)
+    return len(tried[-1].expert_layers) - least <= max(1, least // OFFLOADED_SHARE)
+
+
+def _users_spared(job: PlacementJob, before: tuple[DeviceLoad, ...], tried: tuple[DeviceLoad, ...]) -> bool:
+    """Whether everything stays on the GPUs, and the longer ubatch takes nothing that users would miss."""
+    grown = max(after.compute - load.compute for load, after in zip(before, tried, strict=True))
+    return not tried[-1].expert_layers and grown * UBATCH_SHARE <= min(job.gpu_budgets)
+
+
+def _job(case: LayerCase) -> PlacementJob:
+    devices, ubatch = gpus(case.box), case.ubatch_tokens
+    shape = cache_shape(case.model.architecture, case.dtype, storage=case.storage, window_slack_tokens=ubatch)
+    offered = int(int(host_bytes(case.box).value or LEAST_HOST_BYTES) * (1 - HOST_RESERVE if devices else 1))
+    if any(device.unified for device in devices):
+        offered = 0
+    budgets = tuple(max(0, device.cuda_bytes - case.margin.bytes) for device in devices)
+    return PlacementJob(case.model, shape, devices, budgets, offered, case.goal.users, ubatch)
+
+
+def _bands(case: LayerCase) -> _Bands:
+    rows, expert_layer = case.rows, _expert_layer(case.model)
+    unified = any(device.unified for device in gpus(case.box))
+    share = rows["upload"].share
+    assert share is not None
+    taught = 1.0 if case.scratch_factor is None else case.scratch_factor
+
+    def end(name: End, scratch: float, size: float) -> Overheads:
+        return Overheads(
+            runtime=rows["runtime"].bytes(name),
+            upload=int(expert_layer * getattr(share, name) * taught),
+            process=0 if unified else rows["process"].bytes(name),
+            compute_factor=scratch,
+            size_factor=size,
+        )
+
+    low, high = COMPUTE_BAND if case.scratch_factor is None else (1 - AGAIN, 1 + AGAIN)
+    smallest, largest = case.sizes
+    return _Bands(end("low", low * taught, smallest), end("best", taught, 1.0), end("high", high * taught, largest))
+
+
+def _expert_layer(model: Model) -> int:
+    """Bytes of the routed experts of the largest layer."""
+    return max(layer_bytes(model, ("routed_experts",)).values(), default=0)
+
+
+def _budgets(case: LayerCase, job: PlacementJob) -> tuple[DeviceBudget, ...]:
+    budgets = [
+        DeviceBudget(
+            device=device.name,
+            capacity_bytes=budget,
+            basis=device.basis,
+            why=f"{_whose(case.box)} {memory(device.cuda_bytes)} less a margin of {memory(case.margin.bytes)}",
+        )
+        for device, budget in zip(job.gpus, job.gpu_budgets, strict=True)
+    ]
+    known = host_bytes(case.box)
+    budgets.append(
+        DeviceBudget(
+            device=HOST,
+            capacity_bytes=job.host_budget,
+            basis=known.basis or "assumed",
+            why=_host_words(job, known),
+        )
+    )
+    return tuple(budgets)
+
+
+def _whose(box: Box) -> str:
+    """Who says how much memory there is."""
+    vendors = silicon_names(box)
+    if "apple" in vendors:
+        return "macOS lets the GPU have"
+    return "the driver's" if "amd" in vendors else "CUDA's"
+
+
+def _host_words(job: PlacementJob, known: Figure) -> str:
+    source = known.source
+    if known.value is None:
+        return "system RAM is not specified: no experts are put there, only what any such machine has for a process"
+    if job.unified:
+        return "the GPU shares the machine's memory: it is counted there"
+    if job.gpus:
+        return f"memory a new process can have, less {HOST_RESERVE:.0%} for the system ({source or 'unknown'})"
+    return f"memory a new process can have ({source or 'unknown'})"
+
+
+def _lines(case: LayerCase, load: DeviceLoad, bands: _Bands) -> list[LedgerLine]:
+    basis: Basis = case.model.basis
+    layers = len(load.expert_layers)
+    users = f"{case.goal.users} x {tokens(case.context_tokens)} tokens"
+    ledger_lines = [
+        _stored(load.device, "weights", load.weights, "every tensor as stored, experts aside", basis, bands)
+    ]
+    if load.experts:
+        why = f"routed experts of {layers} layers"
+        ledger_lines.append(_stored(load.device, "experts", load.experts, why, basis, bands))
+    if load.cache:
+        ledger_lines.append(exact(load.device, "kv_cache", load.cache, f"{users}, {case.dtype}, with the layers here"))
+    if load.compute:
+        ledger_lines.append(_scratch(case, load, bands))
+    terms = [term for term in ("runtime", "upload", "process") if getattr(load, term)]
+    ledger_lines += [_banded(case, load.device, term, bands) for term in terms]
+    return [line for line in ledger_lines if line.bytes or line.high_bytes]
+
+
+def _stored(device: str, term: str, largest: int, why: str, basis: Basis, bands: _Bands) -> LedgerLine:
+    """Weights, with the ends of a size that nobody read."""
+    high = bands.high.size_factor
+    if high == 1.0:
+        return exact(device, term, largest, why, basis)
+    best = int(largest / high)
+    low = int(best * bands.low.size_factor)
+    why += "; the size follows from the type"
+    return LedgerLine(
+        device=device, term=term, bytes=best, low_bytes=low, high_bytes=largest, basis=basis, why=why
+    )  # fmt: skip
+
+
+def _scratch(case: LayerCase, load: DeviceLoad, bands: _Bands) -> LedgerLine:
+    formula, basis = load.compute / bands.high.compute_factor, "derived"
+    why = f"scratch for {case.ubatch_tokens:,} tokens at once: logits, hidden states, mask"
+    if case.learned and case.scratch_factor is not None:
+        why, basis = f"{why}; {case.scratch_factor:.2f} times that, {case.learned.source}", "measured"
+    return LedgerLine(
+        device=load.device,
+        term="compute",
+        bytes=int(formula * bands.best.compute_factor),
+        low_bytes=int(formula * bands.low.compute_factor),
+        high_bytes=load.compute,
+        basis=basis,
+        why=why,
+    )
+
+
+def _banded(case: LayerCase, device: str, term: str, bands: _Bands) -> LedgerLine:
+    row = case.rows[term]
+    return LedgerLine(
+        device=device,
+        term=term,
+        bytes=getattr(bands.best, term),
+        low_bytes=getattr(bands.low, term),
+        high_bytes=getattr(bands.high, term),
+        basis=row.basis,
+        why=f"{row.why} (overheads/{row.id})",
+    )
+
+
+def _expert_places(loads: tuple[DeviceLoad, ...]) -> tuple[ExpertPlace, ...]:
+    return tuple(ExpertPlace(device=load.device, layers=load.expert_layers) for load in loads if load.expert_layers)
+
+
+def _objections(
+    case: LayerCase, job: PlacementJob, loads: tuple[DeviceLoad, ...], low: int, bands: _Bands
+) -> tuple[Objection, ...]:
+    objections = []
+    for load in loads:
+        short = over(job, load)
+        if short <= 0:
+            continue
+        if load.device == HOST and host_bytes(case.box).value is None:
+            objections.append(not_specified(short + budget_of(job, HOST)))
+            continue
+        where = "system RAM" if load.device == HOST else load.device
+        offered, expected = budget_of(job, load.device), sum(line.bytes for line in _lines(case, load, bands))
+        message = f"{memory(short)} too much for {memory(offered)} of {where}"
+        if expected <= offered:
+            message += f" at the upper ends of the figures; by the best ones it takes {memory(expected)}"
+        largest = rounded_down(low // case.goal.users, 256)
+        objections.append(
+            Objection(
+                code="does-not-fit",
+                message=message,
+                device=load.device,
+                short_bytes=short,
+                remedy=f"--context {largest}" if largest else None,
+            )
+        )
+    if refuses_types(case.engine, case.model):
+        architecture = case.model.architecture.name
+        what = f"has tensor types that mainline {case.engine} refuses"
+        if not recorded_architectures.has(case.engine, architecture):
+            what = f"is a {architecture}, which no {case.engine} that was recorded has"
+        objections.append(
+            Objection(
+                code="ik-only-types",
+                message=f"{case.model.name} {what}",
+                remedy=f"--engine {other}" if (other := loading_fork_types()) else None,
+            )
+        )
+    return tuple(objections)
+
+
+def _notes(case: LayerCase, job: PlacementJob, loads: tuple[DeviceLoad, ...]) -> tuple[Note, ...]:
+    notes = []
+    if job.gpus and loads[-1].expert_layers:
+        kept = sum(len(load.expert_layers) for load in loads[:-1])
+        notes.append(
+            Note(
+                code="hybrid",
+                message=(
+                    f"experts of {kept} layers on the GPUs, of {len(loads[-1].expert_layers)} in system RAM: "
+                    f"{memory(loads[-1].experts)}, pinned while the engine runs"
+                ),
+            )
+        )
+    if case.size_by_type:
+        smaller, larger = 1 - case.sizes[0], case.sizes[1] - 1
+        message = (
+            f"sizes follow from the type and the model's shapes: builds of one type were {100 * smaller:.2g} % smaller "
+            f"to {100 * larger:.2g} % larger, which is left room for"
+        )
+        notes.append(Note(code="size-by-type", message=message, remedy="name the file, and its header is read"))
+    if unrecorded := unrecorded_class(case.engine, case.model):
+        notes.append(unrecorded)
+    if job.shape.unknown:
+        notes.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(job.shape.unknown)}"))
+    return tuple(notes)

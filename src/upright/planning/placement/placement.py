@@ -1,0 +1,283 @@
+"""Layers + devices -> which bytes go where, for the llama.cpp family.
+
+Layers are split evenly over the GPUs, their cache with them; then whole layers of experts stay on the GPUs while there
+is room, and the rest live in system RAM. Without a GPU everything does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import product
+from math import prod
+
+from upright.facts.records.model import Group, Model
+from upright.planning.memory.buffers import compute_buffer, padded_context
+from upright.planning.memory.kvcache import CacheShape
+from upright.planning.memory.weights import layer_bytes, stage_layers, tied
+from upright.planning.placement.devices import HOST, Device
+
+_LAYER_GROUPS: tuple[Group, ...] = (
+    "attention", "indexer", "dense_ffn", "router", "shared_experts", "norm", "other",
+)  # fmt: skip
+_LAST: tuple[Group, ...] = ("output", "norm", "other")
+_LOOKED_UP: tuple[Group, ...] = ("embedding", "tables")
+EXACT_SIZES = 3
+QUICK_STATES = 500
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """Bytes on each GPU beside weights, cache and scratch; upload is needed only while experts live elsewhere."""
+
+    runtime: int
+    upload: int
+    process: int
+    compute_factor: float
+    size_factor: float = 1.0
+    """Weights as large as this many times what was derived; 1 where their size was read."""
+
+
+@dataclass(frozen=True)
+class DeviceLoad:
+    """What is put on one device."""
+
+    device: str
+    weights: int = 0
+    experts: int = 0
+    cache: int = 0
+    compute: int = 0
+    runtime: int = 0
+    upload: int = 0
+    process: int = 0
+    expert_layers: tuple[int, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        return self.weights + self.experts + self.cache + self.compute + self.runtime + self.upload + self.process
+
+
+@dataclass(frozen=True)
+class PlacementJob:
+    """A model that is to be placed."""
+
+    model: Model
+    shape: CacheShape
+    gpus: tuple[Device, ...]
+    gpu_budgets: tuple[int, ...]
+    host_budget: int
+    users: int
+    ubatch_tokens: int
+
+    @cached_property
+    def dense(self) -> dict[int | None, int]:
+        """Bytes of each layer, experts aside."""
+        return layer_bytes(self.model, _LAYER_GROUPS)
+
+    @cached_property
+    def experts(self) -> dict[int | None, int]:
+        """Bytes of each layer's routed experts."""
+        return layer_bytes(self.model, ("routed_experts",))
+
+    @cached_property
+    def outside(self) -> dict[Group, int]:
+        """Bytes of what lies outside the layers."""
+        found: dict[Group, int] = {}
+        for line in self.model.weights:
+            if line.layer is None:
+                found[line.group] = found.get(line.group, 0) + line.bytes
+        return found
+
+    @property
+    def unified(self) -> bool:
+        """One memory for all: nothing can be moved to the host that would not be taken from the GPU."""
+        return any(gpu.unified for gpu in self.gpus)
+
+
+def place(job: PlacementJob, context_tokens: int, overheads: Overheads) -> tuple[DeviceLoad, ...]:
+    """Loads of the GPUs in order, then of system RAM. System RAM takes what the GPUs cannot."""
+    cache = job.users * job.shape.sequence_bytes(padded_context(context_tokens))
+    scratch = compute_buffer(
+        job.model.architecture, ubatch_tokens=job.ubatch_tokens, context_tokens=context_tokens
+    ).bytes
+    scratch = int(scratch * overheads.compute_factor)
+    if not job.gpus:
+        experts, factor = job.experts, overheads.size_factor
+        return (
+            DeviceLoad(
+                HOST,
+                weights=int(factor * (job.model.tensor_bytes - sum(experts.values()))),
+                experts=int(factor * sum(experts.values())),
+                cache=cache,
+                compute=scratch,
+                process=overheads.process,
+                expert_layers=tuple(sorted(layer for layer in experts if layer is not None)),
+            ),
+        )
+    everything = _on_gpus(job, cache, scratch, overheads, upload=0)
+    if not everything[-1].expert_layers:
+        return everything
+    return _on_gpus(job, cache, scratch, overheads, upload=overheads.upload)
+
+
+def feasible(job: PlacementJob, loads: tuple[DeviceLoad, ...]) -> bool:
+    return not any(over(job, load) > 0 for load in loads)
+
+
+def over(job: PlacementJob, load: DeviceLoad) -> int:
+    """Bytes that the device does not have; negative if there is room."""
+    return load.bytes - budget_of(job, load.device)
+
+
+def budget_of(job: PlacementJob, device: str) -> int:
+    if device == HOST:
+        return job.host_budget
+    return next(budget for gpu, budget in zip(job.gpus, job.gpu_budgets, strict=True) if gpu.name == device)
+
+
+def capacity_tokens(job: PlacementJob, overheads: Overheads, *, most: int) -> int:
+    """Tokens of context for all users together that still can be placed, by halving."""
+    low, high = 0, most // job.users
+    if not feasible(job, place(job, 1, overheads)):
+        return 0
+    while high - low > 256:
+        middle = (low + high + 1) // 2
+        if feasible(job, place(job, middle, overheads)):
+            low = middle
+        else:
+            high = middle - 1
+    return low // 256 * 256 * job.users
+
+
+def _on_gpus(
+    job: PlacementJob, cache: int, scratch: int, overheads: Overheads, *, upload: int
+) -> tuple[DeviceLoad, ...]:
+    dense, outside, factor = job.dense, job.outside, overheads.size_factor
+    layers = job.model.architecture.layers
+    # An embedding that is the output matrix too lies in system RAM for the one use, and beside the last layer for the
+    # other (llama.cpp llama-model.cpp: TENSOR_DUPLICATED).
+    # Lookup tables (n-grams) are inputs as the embedding is, and lie with it.
+    outer = (*_LAST, *_LOOKED_UP) if job.unified else (*_LAST, "embedding") if tied(job.model) else _LAST
+    parts = stage_layers(layers, len(job.gpus))
+    bases = [
+        DeviceLoad(
+            gpu.name,
+            weights=int(
+                factor
+                * (
+                    sum(dense.get(layer, 0) for layer in part)
+                    + (sum(outside.get(group, 0) for group in outer) if index == len(job.gpus) - 1 else 0)
+                )
+            ),
+            cache=cache * len(part) // layers,
+            compute=scratch,
+            runtime=overheads.runtime,
+            upload=upload,
+        )
+        for index, (gpu, part) in enumerate(zip(job.gpus, parts, strict=True))
+    ]
+    experts = {layer: int(factor * size) for layer, size in job.experts.items() if layer is not None}
+    rooms = [budget - base.bytes for budget, base in zip(job.gpu_budgets, bases, strict=True)]
+    kept = keep(parts, experts, rooms)
+    loads = [_with_experts(base, layers_here, experts) for base, layers_here in zip(bases, kept, strict=True)]
+    left = tuple(sorted(experts.keys() - {layer for layers_here in kept for layer in layers_here}))
+    inputs = 0 if job.unified else int(factor * sum(outside.get(group, 0) for group in _LOOKED_UP))
+    return (*loads, _with_experts(DeviceLoad(HOST, weights=inputs, process=overheads.process), left, experts))
+
+
+def keep(parts: Sequence[range], experts: Mapping[int, int], rooms: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Layers of experts on each GPU, as many bytes as there is room for: every byte there is one that the processor
+    need not read. First each GPU's own layers, head and tail of the model first; then what still fits anywhere."""
+    kept: list[tuple[int, ...]] = []
+    for index, (part, room) in enumerate(zip(parts, rooms, strict=True)):
+        own = part if index == 0 or index < len(parts) - 1 else reversed(part)
+        kept.append(_fill(room, [layer for layer in own if layer in experts], experts))
+    left = [layer for layer in experts if not any(layer in layers for layers in kept)]
+    for index, room in enumerate(rooms):
+        more = _fill(room - sum(experts[layer] for layer in kept[index]), left, experts)
+        kept[index] = (*kept[index], *more)
+        left = [layer for layer in left if layer not in more]
+    if left and len(set(experts.values())) > 1:
+        kept = _mixed(kept, experts, rooms)
+    return tuple(tuple(sorted(layers)) for layers in kept)
+
+
+def _mixed(kept: list[tuple[int, ...]], experts: Mapping[int, int], rooms: Sequence[int]) -> list[tuple[int, ...]]:
+    """Layers of several sizes: another split over the GPUs may hold more bytes. Tried in full where that is quick."""
+    by_size: dict[int, list[int]] = {}
+    for layer, size in experts.items():
+        by_size.setdefault(size, []).append(layer)
+    sizes = tuple(sorted(by_size, reverse=True))
+    there = tuple(len(by_size[size]) for size in sizes)
+    if prod(layer_count + 1 for layer_count in there) * len(rooms) > QUICK_STATES:
+        return kept
+    filled, split = _best_split(tuple(rooms), sizes, there)
+    if filled <= sum(experts[layer] for layers in kept for layer in layers):
+        return kept
+    waiting = {size: list(layers) for size, layers in by_size.items()}
+    return [
+        tuple(waiting[size].pop(0) for size, count in zip(sizes, counts, strict=True) for _ in range(count))
+        for counts in split
+    ]
+
+
+def _best_split(
+    rooms: tuple[int, ...], sizes: tuple[int, ...], there: tuple[int, ...]
+) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """The most bytes, and how many layers of each size go to each GPU."""
+
+    @cache
+    def best(index: int, left: tuple[int, ...]) -> tuple[int, tuple[tuple[int, ...], ...]]:
+        if index == len(rooms):
+            return 0, ()
+        splits = []
+        for counts in product(*(range(layer_count + 1) for layer_count in left)):
+            here = sum(size * count for size, count in zip(sizes, counts, strict=True))
+            if here <= rooms[index]:
+                rest, split = best(index + 1, tuple(a - b for a, b in zip(left, counts, strict=True)))
+                splits.append((here + rest, (counts, *split)))
+        return max(splits)
+
+    return best(0, there)
+
+
+def _fill(room: int, layers: Sequence[int], experts: Mapping[int, int]) -> tuple[int, ...]:
+    """The layers that fill the room best; of layers of one size those that come first."""
+    by_size: dict[int, list[int]] = {}
+    for layer in layers:
+        by_size.setdefault(experts[layer], []).append(layer)
+    sizes = sorted(by_size, reverse=True)
+    counts = _best_counts(room, [(size, len(by_size[size])) for size in sizes]) if room > 0 and sizes else []
+    return tuple(layer for size, count in zip(sizes, counts, strict=False) for layer in by_size[size][:count])
+
+
+def _best_counts(room: int, sizes: Sequence[tuple[int, int]]) -> list[int]:
+    """How many of each size, for the most bytes. Quants have one to three sizes of layers; more are filled by turns."""
+    (size, there), *rest = sizes
+    most = min(there, room // size)
+    if not rest:
+        return [most]
+    tried = range(most, -1, -1) if len(sizes) <= EXACT_SIZES else (most,)
+    best: list[int] = []
+    best_bytes = -1
+    for count in tried:
+        counts = [count, *_best_counts(room - count * size, rest)]
+        filled = sum(size_bytes * number for (size_bytes, _), number in zip(sizes, counts, strict=True))
+        if filled > best_bytes:
+            best, best_bytes = counts, filled
+    return best
+
+
+def _with_experts(load: DeviceLoad, layers: tuple[int, ...], experts: Mapping[int, int]) -> DeviceLoad:
+    return DeviceLoad(
+        load.device,
+        weights=load.weights,
+        experts=sum(experts[layer] for layer in layers),
+        cache=load.cache,
+        compute=load.compute,
+        runtime=load.runtime,
+        upload=load.upload,
+        process=load.process,
+        expert_layers=layers,
+    )

@@ -1,0 +1,3 @@
+"""Plan -> Recipe -> files."""
+
+from upright.planning.rendering.recipe import render as render

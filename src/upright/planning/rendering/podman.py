@@ -1,0 +1,10 @@
+"""Recipe -> a script that starts it with podman."""
+
+from __future__ import annotations
+
+from upright.facts.records.recipe import Recipe
+from upright.planning.rendering.run_script import run_script
+
+
+def podman_script(recipe: Recipe, *, drafted: Recipe | None = None, draft: str | None = None) -> str:
+    return run_script(recipe, "podman", drafted=drafted, draft=draft)

@@ -1,6 +1,0 @@
-"""Host -> Box: what a machine is, as its own tools tell it."""
-
-from upright.probing.lookup import box_of
-from upright.probing.rounds import probe
-
-__all__ = ["box_of", "probe"]

@@ -1,0 +1,1 @@
+"""Is it right, how fast, does the kernel fit: the ladder, benchmarks, kernels."""

@@ -1,0 +1,177 @@
+"""An endpoint + what was asked -> a Benchmark."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from upright.base.errors import EndpointError, UsageError
+from upright.facts.records.benchmark import Benchmark, Shape, Skipped
+from upright.facts.records.loading import load
+from upright.facts.store import DeploymentDir, write_atomically
+from upright.proof.benchmark.cell import BenchSubject
+from upright.proof.benchmark.known import KnownEndpoint
+from upright.proof.benchmark.planned_cells import planned_cells
+from upright.proof.benchmark.prompts import gauge
+from upright.proof.benchmark.replaying import longest_tokens, slo_finding, trace_shape
+from upright.proof.benchmark.search import search
+from upright.proof.benchmark.selftest import self_test
+from upright.proof.benchmark.server import Server
+from upright.proof.benchmark.sweep import SweepRequest, SweepWatch, begin, benchmark, bounded, sweep
+from upright.proof.benchmark.traces import generated
+from upright.proof.benchmark.workload import workload
+from upright.serving.endpoint.metrics import read_metrics
+
+_CONTEXT = 32_768
+"""Of an endpoint that does not say (assumed)."""
+LETTERS = "abcdefgh"
+"""What the compared are called in cells and tables."""
+
+
+def subject(known: KnownEndpoint, letter: str = "a", question: str | None = None) -> BenchSubject:
+    """Ask the server what words cost, and whether it will ignore the end of an answer."""
+    with Server(known.target) as server:
+        target, _ = server.told_to_ignore_the_end()
+        return BenchSubject(
+            target,
+            gauge(server.prompt_tokens, server.text_tokens, question),
+            known.metrics_path,
+            known.recipe,
+            letter,
+            known.enter,
+        )
+
+
+def bench(
+    known: Sequence[KnownEndpoint],
+    asked: SweepRequest,
+    directory: DeploymentDir,
+    watch: SweepWatch | None = None,
+    *,
+    test: bool = True,
+) -> Benchmark:
+    """Measure one endpoint, or several in turns; every cell is on the disk before the next begins."""
+    watch = watch or SweepWatch()
+    asked = planned_cells(_traced(asked, known), directory)
+    subjects = [subject(endpoint, letter, asked.question) for endpoint, letter in zip(known, LETTERS, strict=False)]
+    asked, skipped = _within(asked, known, [_pool_tokens(endpoint) for endpoint in known])
+    about = [
+        part for endpoint in known for part in (endpoint.target.base_url, endpoint.target.model, endpoint.recipe or "")
+    ]
+    course = begin(asked, directory, about, watch)
+    course.skipped += skipped
+    tested = None
+    if test and asked.shapes:
+        most = max(shape.concurrency for shape in asked.shapes)
+        watch.tell(f"testing the generator itself with {most} streams")
+        tested = self_test(most)
+    finding = None
+    if asked.workload.search is None:
+        whole = sweep(course, subjects)
+        if asked.trace is not None and asked.promise is not None:
+            finding = _joined(
+                {
+                    subject.letter: words
+                    for subject in subjects
+                    if (words := slo_finding([c for c in course.cells if c.subject == subject.letter], asked.promise))
+                },
+                known,
+            )
+    else:
+        whole, findings = search(course, subjects)
+        finding = _joined(findings, known)
+    if whole:
+        course.finish()
+    first = known[0]
+    record = benchmark(
+        course, subjects[0], title=first.name, deployment=first.deployment, engine=first.engine,
+        version=first.engine_version, made_from=first.made_from, self_test=tested, finding=finding,
+        names=_names(known) if len(known) > 1 else {},
+    )  # fmt: skip
+    keep(directory, record)
+    return record
+
+
+def _traced(asked: SweepRequest, known: Sequence[KnownEndpoint]) -> SweepRequest:
+    """With the agents' trace, where the workload replays one, and the shapes that follow from it."""
+    name = asked.workload.name
+    if not asked.workload.trace:
+        if asked.trace is not None:
+            raise UsageError(f"{name} replays no trace", hint="--workload agents --trace FILE")
+        return asked
+    usual = workload(name).model_copy(update={"concurrency": asked.workload.concurrency})
+    if tuple(usual.shapes()) != asked.shapes:
+        raise UsageError(f"{name} has the lengths and times of its trace", hint="--concurrency 1,4, or --trace FILE")
+    counts = sorted({shape.concurrency for shape in asked.shapes})
+    context = min((endpoint.context_tokens for endpoint in known if endpoint.context_tokens), default=_CONTEXT)
+    row, trace = asked.workload, asked.trace
+    if trace is None:
+        trace = generated(counts[-1], row.turns, context, asked.seed)
+    else:
+        row = row.model_copy(update={"about": f"{trace.title} (agent-trace {trace.digest[:12]})"})
+    agents = sorted({min(count, trace.agents) for count in counts})
+    return replace(asked, workload=row, trace=trace, shapes=tuple(trace_shape(trace, count) for count in agents))
+
+
+def _joined(findings: dict[str, str], known: Sequence[KnownEndpoint]) -> str | None:
+    """What was found, by name where several were searched."""
+    if len(known) < 2:
+        return next(iter(findings.values()), None)
+    names = _names(known)
+    return "; ".join(f"{names[letter]}: {finding}" for letter, finding in findings.items()) or None
+
+
+def _names(known: Sequence[KnownEndpoint]) -> dict[str, str]:
+    return {letter: endpoint.name for letter, endpoint in zip(LETTERS, known, strict=False)}
+
+
+def keep(directory: DeploymentDir, record: Benchmark) -> None:
+    """The newest as `benchmark.json`, and each under its run's name."""
+    folder = directory.path / "benchmarks"
+    folder.mkdir(exist_ok=True)
+    write_atomically(folder / f"{record.run}.json", record.to_json().encode())
+    directory.write(record)
+
+
+def kept(directory: DeploymentDir) -> tuple[Benchmark, ...]:
+    """The newest of each workload, in the order in which they were made."""
+    files = (directory.path / "benchmarks").glob("*.json")
+    benchmarks = sorted((load(file, Benchmark) for file in files), key=lambda record: record.at)
+    return tuple({record.workload: record for record in benchmarks}.values())
+
+
+def _within(
+    asked: SweepRequest, known: Sequence[KnownEndpoint], sizes: list[int | None]
+) -> tuple[SweepRequest, list[Skipped]]:
+    """Without the cells that cannot be held: all by the context, those of a matrix by the cache too."""
+    pools = [size for size in sizes if size]
+    contexts = [endpoint.context_tokens for endpoint in known if endpoint.context_tokens]
+    pool = min(pools) if pools and asked.workload.contexts else None
+    context = min(contexts) if contexts else None
+    judged = list(_bounded_replay(asked, context) if asked.trace else bounded(asked.shapes, pool, context))
+    skipped = [candidate for candidate in judged if isinstance(candidate, Skipped)]
+    kept = tuple(candidate for candidate in judged if not isinstance(candidate, Skipped))
+    return replace(asked, shapes=kept), skipped
+
+
+def _bounded_replay(asked: SweepRequest, context_tokens: int | None) -> Iterator[Shape | Skipped]:
+    assert asked.trace is not None
+    for shape in asked.shapes:
+        longest = longest_tokens(asked.trace, shape.concurrency)
+        if context_tokens is not None and longest > context_tokens:
+            yield Skipped(shape=shape, reason=f"a turn of {longest:,} tokens, and the context is {context_tokens:,}")
+        else:
+            yield shape
+
+
+def _pool_tokens(known: KnownEndpoint) -> int | None:
+    """Tokens that the engine's cache holds, by its own metrics if it says so."""
+    if known.metrics_path is not None:
+        with Server(known.target) as server:
+            page = server.text(known.metrics_path)
+        if page is not None:
+            with contextlib.suppress(EndpointError):
+                kv_tokens = read_metrics(page).kv_tokens
+                return known.pool_tokens if kv_tokens is None else round(kv_tokens)
+    return known.pool_tokens

@@ -1,0 +1,117 @@
+"""Routed experts of a model + engine + target -> the fused MoE launches it leads to, judged.
+
+The tiles are those of the engine's tuned file for this very device if it ships one, else those of its own default
+function. Weight types whose experts do not run in Triton are named, not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from upright.base.errors import EngineError
+from upright.engines.facets.kernels import KernelRoute, Shapes
+from upright.facts.records.kernel import KernelVerdict
+from upright.proof.kernels.capture import call, kernels_of
+from upright.proof.kernels.compile import CompileOutcome, CompileTask
+from upright.proof.kernels.judging import judged
+from upright.proof.kernels.moe import HIDDEN, TILE, ConfigFile, Tile, compiled, numbers_of, shipped
+from upright.proof.kernels.runs import Compiler
+from upright.proof.kernels.sources import EngineSource
+from upright.proof.kernels.targets import CompileTarget
+
+BATCHES = (1, 16, 64, 256, 1024, 4096)
+
+
+@dataclass(frozen=True)
+class ExpertShapes:
+    """The routed experts of one layer, on one device."""
+
+    count: int
+    width: int
+    """Width of one expert on this device."""
+    active: int
+    dtype: str | None
+    """fp8_w8a8, int8_w8a8, int8_w8a16, or None for bf16: as the engine's tuned files spell it."""
+    block_shape: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.count} experts of width {self.width}, {self.dtype or 'bf16'}"
+
+
+def experts_of(count: int, active: int, width: int | None, scheme: str, devices: int) -> ExpertShapes | str:
+    """The catalogue's words for how weights are stored -> the engine's; a sentence if Triton does not run them."""
+    scheme_text = scheme.lower()
+    if width is None:
+        return "routed experts: their width is not known"
+    if scheme_text.startswith("fp8") and "blocks of 128" in scheme_text:
+        return ExpertShapes(count, max(1, width // devices), active, "fp8_w8a8", (128, 128))
+    if scheme_text.startswith("bf16"):
+        return ExpertShapes(count, max(1, width // devices), active, None)
+    if scheme_text == "fp8":
+        return "routed experts in FP8: the row does not say how they are scaled"
+    return f"routed experts ({scheme}): not Triton's fused MoE"
+
+
+def judge_experts(
+    experts: ExpertShapes, device: str, source: EngineSource, target: CompileTarget, compiler: Compiler
+) -> list[KernelVerdict]:
+    """One verdict a distinct tile, with the batch sizes that lead to it."""
+    files = kernels_of(source.engine).experts.default_files
+    moe_way = KernelRoute("fused-moe", files, "get_default_config", lambda _: {}, "routed experts")
+    try:
+        tuned = _tuned(experts, device, source)
+        tiles = dict(tuned.tiles) if tuned else _defaults(experts, moe_way, source, target, compiler)
+    except EngineError as error:
+        failed = CompileOutcome(moe_way.launcher, error=error.message)
+        return [judged(failed, moe_way, str(experts), source, target)]
+    origin = "tuned file for this device" if tuned else "the engine's default tiles"
+    verdicts = []
+    distinct = sorted(set(tiles.values()))
+    keys: list[Tile] = [(experts.dtype, experts.block_shape, False, tile) for tile in distinct]
+    outcomes = compiled(keys, source, target, compiler)
+    for key in keys:
+        batches = ", ".join(str(batch) for batch, tile in sorted(tiles.items()) if tile == key[3])
+        shapes = f"{experts}, batch {batches}, {origin}"
+        verdicts.append(judged(outcomes[key], moe_way, shapes, source, target))
+    return verdicts
+
+
+def _tuned(experts: ExpertShapes, device: str, source: EngineSource) -> ConfigFile | None:
+    wanted = device.replace(" ", "_")
+    for file in shipped(source):
+        same = (file.experts, file.width, file.dtype, file.block_shape)
+        if file.device == wanted and same == (experts.count, experts.width, experts.dtype, experts.block_shape):
+            return file
+    return None
+
+
+def _defaults(
+    experts: ExpertShapes, item: KernelRoute, source: EngineSource, target: CompileTarget, compiler: Compiler
+) -> dict[int, tuple[int, ...]]:
+    """What the engine's own function answers; it runs in the child, as launchers do."""
+    ways = [_asking(item, experts, batch) for batch in BATCHES]
+    calls = [call(way, source.root, Shapes(0, 0, 0, 0)) for way in ways]
+    batch_outcomes: Sequence[list[CompileOutcome]] = compiler.outcomes(
+        [CompileTask(kernel_call, until="value") for kernel_call in calls], target
+    )
+    tiles = {}
+    for batch, (outcome,) in zip(BATCHES, batch_outcomes, strict=True):
+        if outcome.error is not None or not isinstance(outcome.value, dict) or TILE[0] not in outcome.value:
+            raise EngineError(f"the default tiles are not known: {outcome.error or outcome.value}")
+        tiles[batch] = numbers_of(outcome.value)
+    return tiles
+
+
+def _asking(item: KernelRoute, experts: ExpertShapes, batch: int) -> KernelRoute:
+    arguments = {
+        "M": batch,
+        "E": experts.count,
+        "N": experts.width,
+        "K": HIDDEN,
+        "topk": experts.active,
+        "dtype": experts.dtype,
+        "is_marlin": False,
+        "block_shape": list(experts.block_shape) if experts.block_shape else None,
+    }
+    return KernelRoute(item.name, item.files, item.launcher, lambda _shapes: dict(arguments), item.why)

@@ -1,0 +1,3 @@
+"""Deployment -> Evidence."""
+
+from upright.proof.ladder.ladder import prove as prove

@@ -1,0 +1,141 @@
+"""A deployment, or anybody's server + a wish -> Evidence: the climb with its changes, its budget and its words."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from upright.base import units
+from upright.base.errors import LaunchError, UprightError
+from upright.base.progress import Tell
+from upright.facts import store
+from upright.facts.records.deployment import RUNNING, Deployment
+from upright.facts.records.evidence import Evidence, Observation
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Plan
+from upright.facts.records.recipe import Recipe
+from upright.facts.records.residuals import Residuals
+from upright.facts.store import DeploymentDir
+from upright.planning.memory.kvcache import VALUE_BYTES
+from upright.proof.ladder.estimating import ScheduledGroup, told_total
+from upright.proof.ladder.journaled import Listener, Wish, climb
+from upright.proof.ladder.ladder import target_of
+from upright.proof.ladder.rung import Keeper
+from upright.proof.ladder.rungs.speculation import observed
+from upright.proof.ladder.servers import server
+from upright.proof.ladder.speculating import Trial, speculate
+from upright.proof.ladder.stepping import TrialChange, step, undo_interrupted
+from upright.serving.endpoint.client import Endpoint
+from upright.serving.launch import restart, status
+from upright.serving.launch.footprint import FootprintMeter
+from upright.serving.launch.readback import residuals_of
+
+_NAMED = 4
+"""Groups that are named one by one; more are counted."""
+_LONG_SECONDS = 5
+"""An answer that took longer is told of, so that a walk of minutes is seen to move."""
+
+
+def climb_deployment(
+    directory: DeploymentDir, wish: Wish, tell: Tell, changes: Sequence[TrialChange] = (), trial: Trial | None = None
+) -> Evidence:
+    """Prove it as it stands, then with each change in turn, then with each way to guess ahead; what does not hold, or
+    does not pay, is taken back."""
+    undo_interrupted(directory, tell)
+    ends = None if wish.budget_seconds is None else time.monotonic() + wish.budget_seconds
+
+    def proved() -> Evidence:
+        left = None if ends is None else max(ends - time.monotonic(), 0)
+        return _climb_once(directory, replace(wish, budget_seconds=left), tell)
+
+    def proved_anew() -> Evidence:
+        """With the whole budget: a trial has one of its own for its measuring."""
+        return _climb_once(directory, wish, tell)
+
+    evidence, steps = proved(), []
+    for change in changes if evidence.passed else ():
+        if ends is not None and time.monotonic() >= ends:
+            tell(f"not tried, the budget is used up: {change.setting} {change.value or ''}".rstrip())
+            continue
+        taken, seen = step(directory, change, evidence, proved, tell)
+        steps.append(taken)
+        if taken.outcome == "kept" and seen is not None:
+            evidence = seen
+    tried: tuple[Observation, ...] = ()
+    if trial is not None and evidence.passed:
+        record, taken_steps, seen = speculate(directory, trial, wish.prompts, evidence, proved_anew, tell)
+        evidence, steps = seen or evidence, [*steps, *taken_steps]
+        tried = observed(record, wish.prompts)
+        for made in tried:
+            directory.append(made)
+    if steps:
+        every = (*evidence.observations, *tried)
+        evidence = evidence.model_copy(update={"steps": tuple(steps), "observations": every})
+        directory.write(evidence)
+    return evidence
+
+
+def climb_server(endpoint: Endpoint, wish: Wish, tell: Tell, context_tokens: int | None = None) -> Evidence:
+    """Prove a server that somebody else started; what needs a recipe is skipped."""
+    target = server(endpoint, context_tokens)
+    name = re.sub(r"[^a-z0-9.]+", "-", f"{endpoint.base_url.partition('://')[2]}-{endpoint.model}".lower())
+    return climb(store.elsewhere(name), target, endpoint, wish, telling(tell))
+
+
+def telling(tell: Tell) -> Listener:
+    """Observations and schedules as sentences."""
+
+    def on_observation(seen: Observation) -> None:
+        if seen.verdict == "failed" or seen.seconds >= _LONG_SECONDS:
+            tell(f"  {seen.probe or seen.check}: {seen.verdict}, {seen.reason}")
+
+    def on_schedule(schedule: list[ScheduledGroup]) -> None:
+        seconds, out = told_total(schedule), [choice for choice in schedule if not choice.runs]
+        if seconds is not None:
+            tell(f"about {units.duration(seconds)} to go" + (", and not all of it fits" if out else ""))
+        elif out:
+            tell("not all of it fits the budget")
+        for rung in dict.fromkeys(choice.group.rung for choice in out):
+            names = [choice.group.name for choice in out if choice.group.rung == rung]
+            tell(f"  left out of {rung}: " + (", ".join(names) if len(names) <= _NAMED else f"{len(names)} questions"))
+
+    return Listener(on_observation, on_schedule, tell)
+
+
+def _climb_once(directory: DeploymentDir, wish: Wish, tell: Tell) -> Evidence:
+    deployment = status(directory)
+    if deployment.state not in RUNNING:
+        raise LaunchError(
+            f"{deployment.name} is {deployment.state}: {deployment.reason or 'it was never started'}",
+            hint=f"upright diagnose {deployment.name}"
+            if deployment.state == "failed"
+            else "start one: upright up MODEL",
+        )
+    with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
+        target = target_of(deployment, directory.read(Recipe))
+        residuals, bits = _residuals(directory), bits_of(directory.read(Model), directory.read(Plan))
+        target = replace(target, residuals=residuals, keeper=_keeper(directory), bits=bits)
+        return climb(directory, target, endpoint, wish, telling(tell))
+
+
+def bits_of(model: Model, plan: Plan) -> tuple[float, ...]:
+    """Of a weight by the model's files, of a cached value by the plan; what is not known is left out."""
+    weights = 8 * sum(line.bytes for line in model.weights) / model.parameters if model.parameters else None
+    cached = VALUE_BYTES.get(plan.kv.dtype)
+    return tuple(filter(None, (weights, None if cached is None else float(8 * cached))))
+
+
+def _keeper(directory: DeploymentDir) -> Keeper:
+    def again() -> None:
+        restart(directory)
+
+    return Keeper(lambda: FootprintMeter(directory.read(Deployment)), again)
+
+
+def _residuals(directory: DeploymentDir) -> Residuals | None:
+    with suppress(UprightError):
+        return residuals_of(directory)
+    return None

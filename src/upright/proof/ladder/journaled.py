@@ -1,0 +1,145 @@
+"""A climb whose every observation is on disk before the next question, and which goes on where it was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from upright.base.progress import utc_now
+from upright.facts.records.base import upgraded
+from upright.facts.records.evidence import Climb, Evidence, Observation, Step
+from upright.facts.records.reference import Reference
+from upright.facts.store import DeploymentDir
+from upright.facts.store.journal import lines
+from upright.proof.ladder.estimating import ScheduledGroup, Timed, is_left_out
+from upright.proof.ladder.ladder import prove
+from upright.proof.ladder.prompts import PromptSet
+from upright.proof.ladder.rung import ProofTarget, SoakWish
+from upright.serving.endpoint.client import Endpoint
+
+_PAUSE_SECONDS = 60.0
+"""Restarts and pauses of a rung, beside its answers."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How far to climb, and at what price."""
+
+    to: str
+    prompts: PromptSet
+    budget_seconds: float | None = None
+    samples: int = 1
+    only: tuple[str, ...] = ()
+    """Rungs to climb instead of all up to `to`."""
+    soak: SoakWish = SoakWish()  # noqa: RUF009 (frozen)
+    reference: Reference | None = None
+    """What the rung `equivalence` compares with."""
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who is told on the way."""
+
+    observation: Callable[[Observation], None] = lambda seen: None
+    schedule: Callable[[list[ScheduledGroup]], None] = lambda schedule: None
+    tell: Callable[[str], None] = lambda words: None
+
+
+def climb(
+    directory: DeploymentDir, target: ProofTarget, endpoint: Endpoint, wish: Wish, listener: Listener
+) -> Evidence:
+    """Observations of an interrupted climb of the same thing with the same prompts count; they are not asked again."""
+    prompts = f"{wish.prompts.name}:{wish.prompts.digest}"
+    seen = interrupted(directory, target.reference, prompts)
+    if seen:
+        listener.tell(f"going on where the last climb was interrupted: {len(seen)} answers are kept")
+    with directory.writer() as journal:
+
+        def mark(event: str, reason: str | None = None) -> None:
+            fields = {"subject": target.reference, "prompts": prompts, "to_rung": wish.to, "reason": reason}
+            journal.append(Climb.model_validate({"event": event, "at": utc_now(), **fields}))
+
+        def on_observation(made: Observation) -> None:
+            journal.append(made)
+            listener.observation(made)
+
+        if seen is None:
+            mark("begun")
+        evidence = prove(
+            target,
+            endpoint,
+            wish.prompts,
+            to=wish.to,
+            rungs=wish.only or None,
+            soak=wish.soak,
+            reference=wish.reference,
+            tell=listener.tell,
+            budget_seconds=wish.budget_seconds,
+            samples=wish.samples,
+            seen=seen or (),
+            on_observation=on_observation,
+            on_schedule=listener.schedule,
+            known=timed(directory, prompts),
+        )
+        directory.write(evidence)  # before the end is marked: a climb that ended has its record
+        mark("ended", evidence.ended)
+    return evidence
+
+
+def interrupted(directory: DeploymentDir, subject: str, prompts: str) -> list[Observation] | None:
+    """What a climb without an end saw; None if the last climb of this subject with these prompts ended."""
+    seen: list[Observation] | None = None
+    for line in lines(directory.evidence_file):
+        where = f"{directory.evidence_file} entry {line.seq}"
+        if line.kind == Climb.kind:
+            mark = upgraded(Climb, line.schema, line.content, where=where)
+            same = (mark.subject, mark.prompts) == (subject, prompts)
+            seen = [] if mark.event == "begun" and same else None
+        elif line.kind == Observation.kind and seen is not None:
+            seen.append(upgraded(Observation, line.schema, line.content, where=where))
+    return seen
+
+
+def timed(directory: DeploymentDir, prompts: str) -> dict[str, Timed]:
+    """What each rung took in the last climb with these prompts that came to its end."""
+    known: dict[str, Timed] = {}
+    seen: list[Observation] = []
+    for line in lines(directory.evidence_file):
+        where = f"{directory.evidence_file} entry {line.seq}"
+        if line.kind == Observation.kind:
+            seen.append(upgraded(Observation, line.schema, line.content, where=where))
+        elif line.kind == Climb.kind:
+            mark = upgraded(Climb, line.schema, line.content, where=where)
+            if mark.event == "ended" and mark.prompts == prompts:
+                known |= _timed(seen)
+            seen = []
+    return known
+
+
+def _timed(seen: Sequence[Observation]) -> Iterator[tuple[str, Timed]]:
+    """From the end of the rung before to its own last answer; a rung in which something was left out says nothing."""
+    before: str | None = None
+    for rung, members in groupby(seen, key=lambda observation: observation.rung):
+        asked = list(members)
+        wall = _seconds(before, asked[-1].at) if before else None
+        before = asked[-1].at
+        spoken = sum(observation.seconds for observation in asked)
+        if wall is None or wall > 2 * spoken + _PAUSE_SECONDS:  # it was interrupted in between
+            wall = spoken
+        load = max((observation.measured.get("steady_seconds", 0.0) for observation in asked), default=0.0)
+        if all(observation.verdict != "skipped" or not is_left_out(observation.reason) for observation in asked):
+            yield rung, Timed(len(asked), wall, load)
+
+
+def _seconds(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+def unfinished_step(directory: DeploymentDir) -> Step | None:
+    """A change that was being tried when the climb was killed."""
+    last = None
+    for step in directory.entries(Step):
+        last = step
+    return last if last is not None and last.outcome == "trying" else None

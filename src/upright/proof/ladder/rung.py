@@ -1,0 +1,115 @@
+"""What a rung is: a name, and probes; what a probe is: one question with its price.
+
+A probe makes one observation. Probes of one group are chosen or left out together, since they share a prefill.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from upright.facts.records.deployment import Deployment
+from upright.facts.records.evidence import Observation
+from upright.facts.records.recipe import Recipe
+from upright.facts.records.reference import Reference
+from upright.facts.records.residuals import Residuals
+from upright.proof.ladder.estimating import ProbeCost, Rates, Timed
+from upright.proof.ladder.prompts import PromptSet
+from upright.serving.endpoint.client import Endpoint
+from upright.serving.launch.footprint import FootprintMeter
+
+
+@dataclass(frozen=True)
+class SoakWish:
+    """What the rung `soak` is to do."""
+
+    seconds: float = 600.0
+    """How long its load lasts."""
+    restart: bool = True
+    """Whether a deployment of ours is restarted under it."""
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """What a rung may do with a deployment of ours besides asking it."""
+
+    meter: Callable[[], FootprintMeter]
+    """A new one for each start of the engine."""
+    restart: Callable[[], None]
+    """By the recipe that it runs by; returns when it has answered again. LaunchError if it does not."""
+
+
+@dataclass(frozen=True)
+class ProofTarget:
+    """What is asked: a deployment of ours, or a server that somebody else started."""
+
+    name: str
+    reference: str
+    """`recipe:sha256` or `server:sha256`."""
+    context_tokens: int | None
+    users: int = 1
+    engine: str | None = None
+    engine_version: str | None = None
+    recipe: Recipe | None = None
+    deployment: Deployment | None = None
+    bits: tuple[float, ...] = ()
+    """Bits of a weight, and of a value in the KV cache; empty if they are not known."""
+    residuals: Residuals | None = None
+    """What the engine's memory was against its plan, where that could be read back."""
+    keeper: Keeper | None = None
+    """None for a server that is not ours."""
+
+
+@dataclass
+class Stand:
+    """Where a climb is: what rungs may look at, and what they have learned."""
+
+    target: ProofTarget
+    endpoint: Endpoint
+    prompts: PromptSet
+    samples: int = 1
+    """How often questions with a structured answer are put."""
+    soak: SoakWish = SoakWish()
+    reference: Reference | None = None
+    """What `equivalence` holds its continuations against."""
+    tell: Callable[[str], None] = lambda words: None
+    """Hears how far a long probe has come."""
+    seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
+    """What this climb's long texts are made from: new for each climb, so that no cache holds them already."""
+    rates: Rates = field(default_factory=Rates)
+    known: Mapping[str, Timed] = field(default_factory=dict)
+    """Rungs that were climbed here before, with what they took."""
+    tokens_per_sentence: float | None = None
+    """Of the set's filler, as the server counts; learned at boot."""
+    observations: list[Observation] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What one rung leaves for itself between its probes."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One thing to find out."""
+
+    check: str
+    name: str
+    """Unique within the rung and the same in every climb."""
+    ask: Callable[[Stand], Observation]
+    cost: ProbeCost = ProbeCost()  # noqa: RUF009 (frozen)
+    group: str = ""
+    """Probes with the same group run together; empty for one that stands alone."""
+
+
+@dataclass(frozen=True)
+class LadderRung:
+    """One step of the ladder."""
+
+    name: str
+    about: str
+    """What it looks at, in a few words."""
+    probes: Callable[[Stand], list[Probe]]
+    in_order: bool = False
+    """After a group with a failure the later groups are pointless."""
+    needs_recipe: bool = False
+    """Skipped on a server that somebody else started."""

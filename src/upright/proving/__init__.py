@@ -1,3 +1,0 @@
-"""Deployment -> Evidence."""
-
-from upright.proving.ladder import prove as prove

@@ -1,5 +1,0 @@
-"""Box + Goal -> Recommendation: every model of the catalogue on this box, by published quality and what holds."""
-
-from upright.recommending.ranked import recommend
-
-__all__ = ["recommend"]

@@ -1,3 +1,0 @@
-"""Nouns: what the verbs take and give. Frozen, versioned, no I/O."""
-
-from upright.records.loading import load as load

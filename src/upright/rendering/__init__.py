@@ -1,3 +1,0 @@
-"""Plan -> Recipe -> files."""
-
-from upright.rendering.recipe import render as render

@@ -1,0 +1,1 @@
+"""One engine alive: launched, fetched for, checked, monitored, asked, diagnosed."""

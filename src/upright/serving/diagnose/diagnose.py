@@ -1,0 +1,281 @@
+"""A log, and what is known around it -> Diagnosis: the first cause rather than the last symptom."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from upright.facts import catalog
+from upright.facts.catalog.rows.failure import TELLING, FailureRow
+from upright.facts.records.diagnosis import Diagnosis, Finding, RankedCause, Sighting
+from upright.facts.records.recipe import Recipe
+from upright.serving.diagnose import lines, marks
+from upright.serving.diagnose.excerpt import excerpt, last_words, offered_row
+from upright.serving.diagnose.places import cut_short, placed
+from upright.serving.diagnose.remedies import filled, for_this_line, has_already
+from upright.serving.diagnose.scan import Hit, Scan, scan
+from upright.serving.diagnose.words import told, without_context
+
+_WEIGHT = {"fatal": 0, "crash": 0, "corruption": 0, "hang": 0, "request": 1, "symptom": 2, "slow": 3, "information": 4}
+_FAILURE = 2
+"""Heavier rows (a smaller number is heavier) mean that something failed."""
+_KILLED = -9
+_SIGNALLED = 128
+"""A shell or a container adds this to the number of the signal that ended a program."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """What is known of a run beside its log. Nothing at all, for a file that somebody sent."""
+
+    engine: str | None = None
+    exit_code: int | None = None
+    """The engine's; None if it runs, or nobody knows."""
+    failed: bool | None = None
+    """Whether it is known to have failed; None if the log must say so."""
+    stood: bool | None = None
+    """Whether it is known to have come up; None if the log must say so."""
+    hung: bool = False
+    """Whether it is there and no longer answers."""
+    reason: str | None = None
+    """Why, in the supervisor's words."""
+    silent_seconds: float | None = None
+    """Since the last line; None if nobody knows."""
+    machine: tuple[Sighting, ...] = ()
+    """What the machine says when it is asked."""
+    recipe: Recipe | None = None
+    """What it was started with: no remedy is what that has already."""
+    notes: tuple[str, ...] = ()
+
+
+def diagnose_file(log: Path, *, subject: str | None = None, around: Around | None = None) -> Diagnosis:
+    with log.open("rb") as stream:
+        return diagnose(stream, subject=subject or str(log), around=around)
+
+
+def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Diagnosis:
+    """One pass; a second one over a part of it only for a cause that no row knows, so `log` must be seekable."""
+    around = around or Around()
+    rows = [row for row in catalog.failures() if row.where not in ("answer", "evidence", "frame", "words")]
+    seen = scan(log, rows)
+    engine = around.engine or marks.engine_of(seen.head) or _engine_by_rows(seen)
+    hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
+    hits = without_context(seen, hits) if around.stood is None and _stood(seen) is None else hits
+    hits += _machine_hits(around.machine)
+    hits += _ended(around, rows) if not any(map(_is_failure, hits)) else []
+    ending = _ending(seen, rows, around)
+    hits += [ending] if ending is not None and _hangs(ending, seen, around) else []
+    hits.sort(key=lambda hit: _order(hit, around))
+    cause = hits[0] if hits and _is_failure(hits[0]) else None
+    failed = cause is not None or bool(around.failed) or seen.dying is not None or bool(_unanswered(seen))
+    known = cause is not None and cause.row.severity != "symptom"
+    stood = _stood(seen) if around.stood is None else around.stood
+    pieces: tuple[Sighting, ...] = (cause.first,) if cause is not None and known else ()
+    if failed and not known:
+        pieces = excerpt(log, seen, around.reason)
+        if place := placed(log, seen, catalog.failures()):
+            cause, known = place, True
+            hits.insert(0, place)
+    elif not failed and stood is False:
+        pieces = last_words(seen)
+    if not known and (cut := cut_short(seen, catalog.failures())):
+        cause, known, failed, pieces = cut, True, True, (cut.first,)
+        hits.insert(0, cut)
+    report = told(seen, hits, catalog.failures()) if stood is None else []
+    if report and (cause is None or not known or TELLING[report[0].row.tells] < TELLING[cause.row.tells]):
+        cause, known, failed, pieces = report[0], True, True, (report[0].first,)
+        hits = [*report, *(hit for hit in hits if hit.row not in [spoken.row for spoken in report])]
+    return Diagnosis(
+        subject=subject,
+        engine=engine,
+        failed=failed,
+        stood=stood,
+        code=cause.row.id if cause is not None and known else _slowed(hits, quiet=not failed and stood is not False),
+        findings=tuple(_finding(hit, engine, around.recipe, seen) for hit in hits),
+        excerpt=pieces,
+        row=offered_row(pieces, engine) if failed and not known else None,
+        log_lines=seen.lines,
+        log_bytes=seen.bytes,
+        starts=seen.starts,
+        notes=(
+            *around.notes,
+            *_left_out(hits, engine, around.recipe),
+            *_not_looked_at(seen),
+            *(_may_hang(ending) if not failed and around.silent_seconds is None else ()),
+        ),
+    )
+
+
+def cause_in(log: Path, engine: str) -> str | None:
+    """`CODE: LINE`, or only the line if no row knows it: for whoever has seen an engine end, and must say why."""
+    diagnosis = diagnose_file(log, around=Around(engine=engine, failed=True))
+    loud = diagnosis.code is not None or any(marks.complains(piece.text) for piece in diagnosis.excerpt)
+    if not loud or not diagnosis.excerpt:
+        return None
+    line = lines.said(diagnosis.excerpt[-1].text)
+    return f"{diagnosis.code}: {line}" if diagnosis.code else line
+
+
+def _told_apart(seen: Scan) -> list[Hit]:
+    """Of the rows that claim one line, those for whose cause another line speaks; all of them if the log has none."""
+    borne_out = {hit.first.number for hit in seen.hits.values() if hit.row.id in seen.beside}
+    return [
+        hit
+        for hit in seen.hits.values()
+        if hit.row.beside is None or hit.row.id in seen.beside or hit.first.number not in borne_out
+    ]
+
+
+def _scoped(hits: list[Hit], engine: str | None) -> list[Hit]:
+    """Rows of this engine; those of another only if the log was taken for the wrong engine's."""
+    ours = [hit for hit in hits if engine is None or engine in hit.row.engines or "any" in hit.row.engines]
+    return ours if any(_is_failure(hit) for hit in ours) else hits
+
+
+def _machine_hits(said: Sequence[Sighting]) -> list[Hit]:
+    hits: dict[str, Hit] = {}
+    for sighting in said:
+        for row in catalog.failures():
+            if row.where == sighting.where and (match := row.match(sighting.text)):
+                captures = {name: captured for name, captured in match.groupdict().items() if captured}
+                hits.setdefault(row.id, Hit(row, sighting, captures)).count += 1
+    return list(hits.values())
+
+
+def _ended(around: Around, rows: Sequence[FailureRow]) -> list[Hit]:
+    """What its exit code tells, where nothing else does: a signal's number, or 128 and that from a wrapper."""
+    code = around.exit_code
+    if code is None or not (code < 0 or code > _SIGNALLED):
+        return []
+    ended = Sighting(where="host", text=f"the engine exited with code {_SIGNALLED - code if code < 0 else code}")
+    return [Hit(row, ended, {}, 1) for row in rows if row.where == "log" and row.matches(ended.text)][:1]
+
+
+def _ending(seen: Scan, rows: Sequence[FailureRow], around: Around) -> Hit | None:
+    """The lines at the log's end, if they are normal while something follows them."""
+    if (around.failed and not around.hung) or around.exit_code is not None or seen.dying is not None or not seen.tail:
+        return None
+    hangs = [row for row in rows if row.severity == "hang"]
+    last: Hit | None = None
+    for back, text in enumerate(reversed(seen.tail)):
+        row = next((hang for hang in hangs if hang.id in seen.hits and hang.matches(text)), None)
+        if row is None or (last is not None and row is not last.row):
+            break
+        known = seen.hits[row.id]
+        last = Hit(row, known.first.model_copy(update={"number": seen.lines - back, "text": text}), {}, back + 1)
+        last.ranks = known.ranks
+    return last
+
+
+def _hangs(last: Hit, seen: Scan, around: Around) -> bool:
+    """Whether nothing has followed for long. A text that ends is no silence, unless its last lines tell of one."""
+    if last.row.repeats is not None:
+        return _said_again(seen.tail) >= last.row.repeats
+    silent = around.silent_seconds
+    if silent is None:
+        told: Counter[str] = Counter()  # by process: several may have waited at the same time
+        for text in seen.tail[-last.count :]:
+            match, process = last.row.match(text), (lines.rank_of(text) or "").partition(" ")[0]
+            told[process] += int(match.groupdict().get("seconds") or 0) if match else 0
+        silent = max(told.values(), default=0)
+    return silent >= (last.row.silence_seconds or 0)
+
+
+def _may_hang(last: Hit | None) -> Iterator[str]:
+    if last is not None and last.row.repeats is None:
+        seconds, row = last.row.silence_seconds, last.row
+        yield f"its last line is a normal one; if nothing has followed it for {seconds} s, it is {row.id}: {row.title}"
+
+
+def _said_again(tail: Sequence[str]) -> int:
+    """How many of the last lines say the very same, whenever they say it: a figure that moves is progress."""
+    sentences = [lines.said(text) for text in reversed(tail)]
+    return next((number for number, sentence in enumerate(sentences) if sentence != sentences[0]), len(sentences))
+
+
+def _order(hit: Hit, around: Around) -> tuple[int, int, int, int]:
+    """Weight first, then how much the row knows, then time. What killed a process from outside comes before what it
+    said inside; what falls because something else fell comes last, though its line often stands first."""
+    outside = hit.first.where != "log"
+    first = 0 if outside == (around.exit_code == _KILLED) else 1
+    weight = _WEIGHT[hit.row.severity]
+    if hit.row.tells == "consequence":
+        weight = max(weight, _WEIGHT["request"])
+    return weight, first, TELLING[hit.row.tells], hit.first.number or 0
+
+
+def _engine_by_rows(seen: Scan) -> str | None:
+    """Whose line it is, where only one engine prints it."""
+    owners = {hit.row.engines[0] for hit in seen.hits.values() if len(hit.row.engines) == 1 and hit.row.alarms}
+    return owners.pop() if len(owners) == 1 and "any" not in owners else None
+
+
+def _is_failure(hit: Hit) -> bool:
+    return _WEIGHT[hit.row.severity] <= _FAILURE
+
+
+def _slowed(hits: Sequence[Hit], *, quiet: bool) -> str | None:
+    """Where nothing failed: what makes it slow is what there is to say."""
+    return next((hit.row.id for hit in hits if quiet and hit.row.severity == "slow"), None)
+
+
+def _unanswered(seen: Scan) -> bool:
+    """An exception that nobody caught: the log holds one, and no engine stood up after it."""
+    return bool(seen.errors) and not seen.ready
+
+
+def _stood(seen: Scan) -> bool | None:
+    """None if no line of it is an engine's."""
+    if seen.ready or any(marks.serves(text) for text in seen.tail):
+        return True
+    spoken = seen.starts or any(marks.is_an_engines(text) for text in (*seen.head.splitlines(), *seen.tail))
+    return False if spoken else None
+
+
+def _not_looked_at(seen: Scan) -> tuple[str, ...]:
+    if not seen.passed_over:
+        return ()
+    return (
+        f"{seen.passed_over:,} of {seen.lines:,} lines were not looked at: too many differ from all others. "
+        "The beginning and the end of the log were",
+    )
+
+
+def _finding(hit: Hit, engine: str | None, recipe: Recipe | None, seen: Scan) -> Finding:
+    row = hit.row
+    remedies = for_this_line(row.remedies, engine, hit.words)
+    return Finding(
+        code=row.id,
+        title=filled(row.title, hit.words),
+        severity=row.severity,
+        cause=filled(row.cause, hit.words),
+        when=row.when,
+        causes=_ranked(row, seen),
+        seen=hit.first,
+        count=hit.count,
+        ranks=tuple(hit.ranks),
+        remedies=tuple(remedy for remedy in remedies if recipe is None or not has_already(recipe, remedy)),
+        sources=row.sources,
+    )
+
+
+def _ranked(row: FailureRow, seen: Scan) -> tuple[RankedCause, ...]:
+    """Those for which the beginning or the end of the log speaks come first, else in the row's order."""
+    around = (*seen.head.splitlines(), *seen.tail) if row.suspects else ()
+    ranked = []
+    for suspect in row.suspects:
+        beside = re.compile(suspect.beside) if suspect.beside is not None else None
+        shown = beside is not None and any(beside.search(line) and not row.matches(line) for line in around)
+        ranked.append(RankedCause(cause=suspect.cause, test=suspect.test, shown=shown))
+    return tuple(sorted(ranked, key=lambda suspect: not suspect.shown))
+
+
+def _left_out(hits: Sequence[Hit], engine: str | None, recipe: Recipe | None) -> Iterator[str]:
+    for hit in hits if recipe is not None else ():
+        remedies = for_this_line(hit.row.remedies, engine, hit.words)
+        if recipe is not None and remedies and all(has_already(recipe, remedy) for remedy in remedies):
+            yield f"the recipe has every remedy that the catalogue knows for {hit.row.id}"

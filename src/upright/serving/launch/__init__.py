@@ -1,0 +1,10 @@
+"""Recipe -> Deployment."""
+
+from upright.serving.launch.launch import address as address
+from upright.serving.launch.launch import goes_on as goes_on
+from upright.serving.launch.launch import launch as launch
+from upright.serving.launch.launch import refuse_missing_runtime as refuse_missing_runtime
+from upright.serving.launch.launch import refuse_taken_port as refuse_taken_port
+from upright.serving.launch.launch import restart as restart
+from upright.serving.launch.launch import status as status
+from upright.serving.launch.launch import stop as stop

@@ -1,0 +1,104 @@
+"""A deployment's directory -> who has it: its supervisor, whoever is only trying it out, whoever changes its recipe.
+
+All are kernel locks: whoever holds one may be killed at any moment, and there is nothing to put right.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from upright.base.errors import LaunchError
+from upright.facts.store import DeploymentDir
+
+_A_LOOK_SECONDS = 1.0
+"""Whoever only asks for a lock has it for a moment; whoever has it for longer keeps it."""
+
+
+@contextmanager
+def supervising(directory: DeploymentDir) -> Iterator[bool]:
+    """Holds the deployment's lock; yields False if another process has it. Its holder alone writes the state."""
+    with _locked(directory.path / "lock", fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
+        yield ours
+
+
+@contextmanager
+def handing_over(directory: DeploymentDir) -> Iterator[int]:
+    """The same lock as a descriptor that a supervisor inherits: whoever starts one may be killed, and it is held."""
+    deadline = time.monotonic() + _A_LOOK_SECONDS
+    with _opened(directory.path / "lock") as descriptor:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    name = directory.name
+                    raise LaunchError(f"{name} is being started by somebody else", hint="upright ps") from None
+            time.sleep(0.02)
+        yield descriptor
+
+
+def is_supervised(directory: DeploymentDir) -> bool:
+    with supervising(directory) as ours:
+        return not ours
+
+
+@contextmanager
+def inherited(descriptor: int) -> Iterator[bool]:
+    """The lock that `handing_over` gave to this process."""
+    os.set_inheritable(descriptor, False)
+    yield True
+
+
+@contextmanager
+def trying(directory: DeploymentDir) -> Iterator[None]:
+    """Meanwhile a crash is an answer: the engine is not started again. Afterwards it is kept as its record says."""
+    with _locked(directory.path / "trial", fcntl.LOCK_SH):
+        yield
+
+
+def is_tried(directory: DeploymentDir) -> bool:
+    if not (directory.path / "trial").exists():
+        return False  # nobody ever did, and asking needs nothing of the disk
+    with _locked(directory.path / "trial", fcntl.LOCK_EX | fcntl.LOCK_NB) as nobody:
+        return not nobody
+
+
+@contextmanager
+def changing(directory: DeploymentDir) -> Iterator[None]:
+    """Held by the one who tries other recipes on it, until the last good one runs again; else LaunchError says who."""
+    path = directory.path / "change"
+    with _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
+        if not ours:
+            who = path.read_text()
+            raise LaunchError(
+                f"another recipe is being tried on {directory.name} by process {who or '(unknown)'}",
+                hint="wait until it is done; if it is ended, the next prove or bench goes back to the last good recipe",
+            )
+        path.write_text(str(os.getpid()))
+        yield
+
+
+@contextmanager
+def _locked(path: Path, how: int) -> Iterator[bool]:
+    with _opened(path) as descriptor:
+        try:
+            fcntl.flock(descriptor, how)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

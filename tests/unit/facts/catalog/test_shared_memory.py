@@ -1,0 +1,78 @@
+"""A machine whose GPU shares its memory: how much the owner says there is holds for the GPU too."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from upright.app.cli.main import cli
+from upright.base.units import GIB
+from upright.facts import catalog
+from upright.facts.catalog.shared_memory import shared_gpus
+
+UNIFIED = [row for row in catalog.gpus() if row.unified_memory]
+OWN = [row for row in catalog.gpus() if not row.unified_memory]
+
+
+def gpu_gib(box: str, memory_gib: float) -> float | None:
+    gpus = shared_gpus(catalog.box_record(box), memory_gib)
+    return gpus[0].memory_bytes.value / GIB if gpus else None
+
+
+@pytest.mark.parametrize("row", UNIFIED, ids=lambda row: row.id)
+def test_half_of_the_memory_is_half_for_the_gpu(row):
+    sold, whole = row.memory_gb.value, catalog.box_record(row.id).gpus[0].memory_bytes.value / GIB
+    assert gpu_gib(row.id, sold) == pytest.approx(whole)
+    small = 8 / 9 if row.vendor == "apple" and sold / 2 <= 36 else 1
+    assert gpu_gib(row.id, sold / 2) == pytest.approx(whole / 2 * small)
+
+
+def test_a_small_mac_gives_its_gpu_two_thirds():
+    """21,845.34 MB of 32 GB: https://github.com/ollama/ollama/issues/434."""
+    assert gpu_gib("m2-max", 32) == pytest.approx(21845.34 / 1024, rel=1e-4)
+    assert gpu_gib("m2-max", 64) == pytest.approx(48)
+
+
+@pytest.mark.parametrize("row", OWN, ids=lambda row: row.id)
+def test_memory_of_its_own_stays(row):
+    assert gpu_gib(f"1x-{row.id}", 64) is None
+
+
+@pytest.mark.parametrize("row", UNIFIED, ids=lambda row: row.id)
+def test_no_machine_is_larger_than_it_is_sold(row):
+    whole = catalog.box_record(row.id).gpus[0].memory_bytes.value / GIB
+    assert gpu_gib(row.id, 4 * row.memory_gb.value) == pytest.approx(whole)
+
+
+def test_a_box_beside_another_keeps_the_memory_that_it_says():
+    """What is said of system RAM is for the box that does not say: a DGX Spark has no 512 GB."""
+    words = ["compare", "gpt-oss-120b", "--box", "dgx-spark", "--box", "2x-rtx-5090"]
+    plain, told = (
+        json.loads(CliRunner().invoke(cli, [*words, *ram, "--json"]).stdout)["columns"]
+        for ram in ((), ("--ram", "512GB"))
+    )
+    assert told[0] == plain[0]
+    assert told[1] != plain[1], "the other has it"
+
+
+def test_several_boxes_in_one_and_none():
+    assert gpu_gib("2x-gb10", 128) is None
+    assert gpu_gib("cpu", 64) is None
+
+
+def test_what_was_looked_at_is_no_more_than_was_seen():
+    seen = catalog.box_record("gb10").model_copy(update={"basis": "probed"})
+    known = seen.gpus[0].memory_bytes.value
+    assert shared_gpus(seen, 512)[0].memory_bytes.value == known
+    assert shared_gpus(seen, 64)[0].memory_bytes.value == 64 * GIB
+
+
+@pytest.mark.parametrize(("ram", "fits"), [((), True), (("--ram", "128GB"), True), (("--ram", "64GB"), False)])
+@pytest.mark.parametrize("box", ["m4-max", "strix-halo", "dgx-spark"])
+def test_a_plan_of_the_smaller_machine_does_not_fit(box: str, ram: tuple[str, ...], fits: bool):
+    """gpt-oss-120b has 63 GB of weights."""
+    done = CliRunner().invoke(cli, ["plan", "gpt-oss-120b", "--box", box, *ram, "--context", "8192", "--json"])
+    plans = json.loads(done.stdout)["plans"]
+    assert any(plan["fits"] for plan in plans) is fits

@@ -1,0 +1,75 @@
+"""The rung `clients` on a server over HTTP: a whole one passes, each planted fault of the protocol is named."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from tests.scripted.protocol import FAULTS, KEY, MODEL, Fault, serving
+from upright.facts.records.evidence import Evidence
+from upright.proof.ladder import prove
+from upright.proof.ladder.prompts import prompt_set
+from upright.proof.ladder.rung import ProofTarget, Stand
+from upright.proof.ladder.rungs.clients import CHECKS
+from upright.serving.connect import CLIENTS
+from upright.serving.endpoint.client import Endpoint
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Forty servers need not each be asked by 32 at once."""
+    if "fault" in request.fixturenames:
+        monkeypatch.setattr("upright.proof.ladder.conformance.connections._AT_ONCE", 2)
+        monkeypatch.setattr("upright.proof.ladder.conformance.connections._LEFT", 1)
+
+
+def climbed(fault: Fault | None) -> Evidence:
+    with serving(fault) as url, Endpoint(url, MODEL, key=KEY, timeout_seconds=10) as endpoint:
+        target = ProofTarget("scripted", "server:0", context_tokens=4096)
+        return prove(target, endpoint, prompt_set("tiny"), rungs=["clients"])
+
+
+def test_a_whole_server_passes() -> None:
+    seen = climbed(None).observations
+    assert [item for item in seen if item.verdict != "passed"] == []
+    assert [item.check for item in seen] == [*CHECKS, *(f"for {client}" for client in CLIENTS)]
+    assert {item.reason for item in seen if item.check.startswith("for ")} == {"works"}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.words)
+def test_a_planted_fault_is_named(fault: Fault) -> None:
+    wrong = {item.check: item for item in climbed(fault).observations if item.verdict != "passed"}
+    named = {check: item for check, item in wrong.items() if not check.startswith("for ")}
+    parallel = named.pop("parallel", None)
+    assert (parallel is not None) == (fault.protocol == "chat" and fault.stream == "text")
+    ((check, seen),) = named.items()
+    assert check == f"{fault.protocol} {'stream' if fault.stream == 'text' else 'tools'}"
+    assert fault.words in seen.reason
+    assert seen.verdict == ("unsupported" if fault.protocol == "responses" else "failed")
+    assert ("for zed" in wrong) == (fault.protocol == "chat"), "it speaks nothing else"
+    assert "for curl" not in wrong, "one whole request is all it needs"
+
+
+def test_a_key_that_is_read_from_one_header_alone_is_a_setting() -> None:
+    with serving(headers=("Authorization",)) as url, Endpoint(url, MODEL, key=KEY, timeout_seconds=10) as endpoint:
+        target = ProofTarget("scripted", "server:0", context_tokens=4096)
+        evidence = prove(target, endpoint, prompt_set("tiny"), rungs=["clients"])
+    seen = {item.check: item for item in evidence.observations}
+    assert evidence.passed
+    assert seen["x-api-key"].reason == "HTTP 401: the key is not read from x-api-key"
+    assert "ANTHROPIC_AUTH_TOKEN" in seen["for claude-code"].reason
+    assert seen["for zed"].reason == "works"
+
+
+@pytest.mark.parametrize(("judges", "verdict"), [(True, "passed"), (False, "failed")])
+def test_keys_are_judged_where_there_is_no_messages_api(judges: bool, verdict: str) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path != "/v1/chat/completions":
+            return httpx2.Response(404)
+        wrong = judges and KEY not in (request.headers.get("Authorization") or request.headers.get("x-api-key"))
+        return httpx2.Response(401 if wrong else 200, json={})
+
+    with Endpoint("http://scripted", MODEL, key=KEY, transport=httpx2.MockTransport(answer)) as endpoint:
+        stand = Stand(ProofTarget("scripted", "server:0", context_tokens=4096), endpoint, prompt_set("tiny"))
+        found = [CHECKS[check](stand) for check in ("bearer key", "x-api-key")]
+    assert [each[0] for each in found] == [verdict] * 2, found

@@ -1,0 +1,192 @@
+"""What an engine said before it was ready did not keep it from being ready; what it says afterwards still counts."""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.conftest import ROOT
+from upright.app.cli.diagnose import command
+from upright.facts import catalog
+from upright.facts.records.diagnosis import Diagnosis
+from upright.serving.diagnose import Around, diagnose
+
+LOGS = ROOT / "tests/recordings/logs"
+WARNED = (
+    "(EngineCore_DP0 pid=271) WARNING 05-15 03:31:20 [symm_mem.py:67] SymmMemCommunicator: Device capability 12.0 not "
+    "supported, communicator is not available."
+)
+SGLANG = """\
+[2026-08-22 09:00:01] server_args=ServerArgs(model_path='/models/glm', tp_size=8, host='127.0.0.1', port=30000)
+[2026-08-22 09:00:31 TP0] Load weight begin. avail mem=93.50 GB
+[2026-08-22 09:02:31 TP0] Load weight end. elapsed=120.11 s, type=Glm4MoeForCausalLM, avail mem=46.20 GB, mem usage=47.30 GB.
+[2026-08-22 09:02:33 TP0] KV Cache is allocated. #tokens: 1106304, K size: 18.32 GB, V size: 18.32 GB
+[2026-08-22 09:02:50 TP0] Capture cuda graph end. Time elapsed: 15.54 s. mem usage=0.12 GB. avail mem=9.58 GB.
+[2026-08-22 09:02:51] INFO:     Started server process [135790]
+[2026-08-22 09:02:51] INFO:     Waiting for application startup.
+[2026-08-22 09:02:51] INFO:     Application startup complete.
+[2026-08-22 09:02:51] INFO:     Uvicorn running on http://127.0.0.1:30000 (Press CTRL+C to quit)
+[2026-08-22 09:02:52] INFO:     127.0.0.1:53812 - "GET /get_model_info HTTP/1.1" 200 OK
+[2026-08-22 09:02:52 TP0] Prefill batch. #new-seq: 1, #new-token: 7, #cached-token: 0, token usage: 0.00, #queue-req: 0
+[2026-08-22 09:02:55] INFO:     127.0.0.1:53814 - "POST /generate HTTP/1.1" 200 OK
+[2026-08-22 09:02:55] The server is fired up and ready to roll!
+[2026-08-22 09:03:11] INFO:     127.0.0.1:53816 - "POST /v1/chat/completions HTTP/1.1" 200 OK
+"""  # noqa: E501
+"""As SGLang 0.5.23 prints it (srt/entrypoints/http_server.py)."""
+LLAMA = """\
+build: {build} (eb7cf15a) with cc (Debian 12.2.0-14) 12.2.0 for x86_64-linux-gnu
+main: HTTP server is listening, hostname: 127.0.0.1, port: 8080, http threads: 15
+main: loading model
+srv    load_model: loading model '/models/x.gguf'
+llama_model_loader: loaded meta data with 44 key-value pairs and 70 tensors from /models/x.gguf
+main: model loaded
+main: {listening}
+srv  update_slots: all slots are idle
+"""
+
+
+def _recorded(name: str, before: str | None = None) -> list[str]:
+    lines = (LOGS / name).read_text().splitlines()
+    return lines[: next((at for at, line in enumerate(lines) if before and before in line), len(lines))]
+
+
+HEALTHY: dict[str, tuple[list[str], str]] = {
+    "vllm": (_recorded("clean/vllm-stopped.log", before="[shutdown]"), "Starting vLLM server on"),
+    "sglang": (SGLANG.splitlines(), "ready to roll"),
+    "ktransformers": (_recorded("healthy/ktransformers.log"), "ready to roll"),
+    "llama.cpp": (_recorded("clean/llama-busy.log"), "listening on http://"),
+    "ik_llama.cpp": (_recorded("healthy/ik_llama.cpp.log"), "HTTP server listening"),
+}
+"""Engine -> a log of it that served, and its line that says that it is ready."""
+ROWS = [row for row in catalog.failures() if row.where == "log" and row.severity not in ("hang", "corruption")]
+"""Corruption is of answers, and no start was ever ended by it."""
+
+
+def told(*lines: str, around: Around | None = None) -> Diagnosis:
+    return diagnose(io.BytesIO("\n".join((*lines, "")).encode()), subject="a log", around=around)
+
+
+def split(engine: str) -> tuple[list[str], list[str]]:
+    """What it printed before it was ready, and from there."""
+    lines, ready = HEALTHY[engine]
+    at = next(at for at, line in enumerate(lines) if ready in line)
+    return lines[:at], lines[at:]
+
+
+def test_a_warning_before_ready_is_no_failure_on_the_command_line(tmp_path: Path):
+    before, after = split("vllm")
+    log = tmp_path / "vllm.log"
+    log.write_text("\n".join((*before, WARNED, *after, "")))
+    result = CliRunner().invoke(command, [str(log)])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("nothing failed")
+
+
+@pytest.mark.parametrize("engine", HEALTHY)
+def test_whatever_was_said_before_ready_a_start_that_is_ready_did_not_fail(engine: str):
+    """Every row's line at once, then some alone: a line of another row must not be what excuses it."""
+    before, after = split(engine)
+    seen = {row.id: row.seen[0].line for row in ROWS if row.seen != "none"}
+    assert len(seen) > 500
+    alone = random.Random(f"{engine} 1").sample(sorted(seen), 12)
+    for names in (sorted(seen), *([name] for name in alone)):
+        found = told(*before, *(seen[name] for name in names), *after)
+        assert (found.failed, found.stood) == (False, True), (names[:3], found.code, found.excerpt)
+        assert {finding.severity for finding in found.findings} <= {"information", "slow"}
+
+
+@pytest.mark.parametrize("engine", HEALTHY)
+def test_what_falls_after_ready_still_counts(engine: str):
+    before, after = split(engine)
+    fell = "CUDA error: an illegal memory access was encountered"
+    for said in ((WARNED,), ("INFO 05-15 03:31:20 [x.py:1] received signal=SIGTERM",), (fell,), ()):
+        found = told(*before, *said, *after, fell)
+        assert (found.failed, found.code) == (True, told(*before, *after, fell).code)
+        assert found.findings[0].seen.number == len(before) + len(said) + len(after) + 1
+    assert told(*before, WARNED, *after, around=Around(failed=True, exit_code=1)).failed is True
+
+
+def test_sglang_is_not_ready_before_its_warmup_is_through():
+    """Its HTTP server stands before; the sentence that ends the start is another (http_server.py, _wait_and_warmup)."""
+    lines = SGLANG.splitlines()
+    http = next(at for at, line in enumerate(lines) if "startup complete" in line)
+    fell = ("Traceback (most recent call last):", "ValueError: 17 moons are not aligned")
+    assert told(*lines[:http], *fell, *lines[http:-3], "Aborted").failed is True
+    assert told(*lines[: http + 1]).stood is False
+    assert told(*lines[:http], *fell, *lines[http:]).failed is False
+    # The server in Rust has no uvicorn.
+    rust = [line for line in lines if "INFO: " not in line]
+    assert (told(*rust).failed, told(*rust).stood) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "died",
+    ["[2026-08-22 09:30:00] SIGQUIT received. signum=None, frame=None. It usually means one child failed.",
+     "[2026-08-22 09:30:00] Received sigquit from a child process. It usually means the child failed."],
+)  # fmt: skip
+def test_an_sglang_that_died_after_ready_is_known_by_its_farewell(died: str):
+    assert told(*SGLANG.splitlines(), died).failed is True
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["server is listening on http://127.0.0.1:8080 - starting the main loop",  # b4000
+     "server is listening on unix:///run/llama.sock - starting the main loop",  # b6000
+     "server is listening on https://127.0.0.1:8443"],
+)  # fmt: skip
+def test_llama_servers_of_all_years_are_ready_when_they_say_so(server: str):
+    lines = LLAMA.format(build=6000, listening=server).splitlines()
+    at = next(at for at, line in enumerate(lines) if server in line)
+    assert told(*lines[:at]).stood is False, "its HTTP server listens before the model is loaded"
+    assert told(*lines[: at + 1]).stood is True
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Starting vLLM API server on http://0.0.0.0:8000",  # 0.7.3
+     "Starting vLLM API server 0 on http://0.0.0.0:8000",  # 0.11
+     "Starting vLLM server on http://0.0.0.0:8000"],  # 0.32
+)  # fmt: skip
+def test_a_vllm_whose_http_server_is_quiet_is_ready_all_the_same(line: str):
+    """--uvicorn-log-level warning: the engine stands when its own sentence comes."""
+    before, _ = split("vllm")
+    found = told(*before, WARNED, f"(APIServer pid=1) INFO 05-15 03:31:20 [api_server.py:1912] {line}")
+    assert (found.failed, found.stood) == (False, True)
+
+
+HANGS = [row for row in catalog.failures() if row.severity == "hang"]
+
+
+@pytest.mark.parametrize("row", HANGS, ids=lambda row: row.id)
+def test_an_excerpt_that_ends_is_no_silence(row):
+    """Nobody knows how long ago its last line was; who watches the engine knows."""
+    last = row.seen[0].line
+    found = told("(APIServer pid=1) INFO 05-15 03:31:20 [utils.py:299] vLLM API server version 0.32.0", last)
+    assert (found.failed, found.code) == (False, None)
+    assert any(row.id in note for note in found.notes) is (row.repeats is None), "what it means if nothing follows"
+    assert not any(finding.severity == "hang" for finding in found.findings)
+    quiet = Around(engine=row.engines[0], silent_seconds=row.silence_seconds + 1)
+    assert told(*[last] * (row.repeats or 1), around=quiet).code == row.id
+
+
+def test_a_line_that_says_how_long_it_waited_tells_of_silence_itself():
+    waits = (
+        "(EngineCore_DP0 pid=5) INFO 05-18 02:5{}:19 [shm_broadcast.py:698] No available shared memory broadcast block "
+    )
+    waits += "found in 60 seconds."
+    first, second = waits.format(4), waits.format(5)
+    assert told(first, second).code == "shm-broadcast-waits"
+    assert told(first).failed is False
+    assert told(first, second.replace("DP0", "DP1")).failed is False, "two that waited at the same time"
+
+
+def test_an_engine_that_was_asked_to_stop_does_not_hang():
+    asked = (
+        "(EngineCore pid=2) INFO 05-15 03:31:20 [core.py:1454] [shutdown] EngineCore: trigger received signal=SIGTERM"
+    )
+    last = "(Worker_TP0 pid=1) INFO 05-15 03:31:20 [pynccl.py:113] vLLM is using nccl==2.30.3"
+    assert told(asked, last, around=Around(silent_seconds=500)).failed is False
