@@ -55,12 +55,7 @@ def test_a_larger_sample_breaks_no_invariant() -> None:
 @pytest.mark.slow
 def test_the_whole_crossing_breaks_no_invariant() -> None:
     """Every model, box and option with every engine that loads one of its artifacts, as `recommend` plans them."""
-    broken = [
-        sentence
-        for box in (*catalog.rows("boxes"), *MADE_UP)
-        for model in catalog.rows("models")
-        for sentence in _crossed(model, box)
-    ]
+    broken = [sentence for box in boxes() for model in catalog.rows("models") for sentence in _crossed(model, box)]
     assert broken == []
 
 
@@ -151,6 +146,16 @@ def _found(cases: list[Asked]) -> dict[str, list[str]]:
     return broken
 
 
+def boxes() -> list[str]:
+    """One of each kind: editions of a card with as much memory are planned alike."""
+    kinds: dict[tuple[Any, ...], str] = {}
+    for name in (*catalog.rows("boxes"), *MADE_UP):
+        box = box_record(name)
+        gpus = [(gpu.memory_bytes.value, gpu.compute_capability) for gpu in box.gpus]
+        kinds.setdefault((len(gpus), *gpus[:1], box.memory_bytes.value), name)
+    return list(kinds.values())
+
+
 def _crossed(model: str, box: str) -> Iterator[str]:
     here, larger = ways_on(box_record(box)), ways_on(grown(box_record(box), gpu=2, ram=16))
     by_format = {artifact.format: artifact for artifact in reversed(list(artifacts(model).values()))}
@@ -160,6 +165,8 @@ def _crossed(model: str, box: str) -> Iterator[str]:
         yield from ranks_divide_heads(asked, plans)
         if "decode_context_parallel" in options:
             yield from _shared(asked, plans, here(artifact, Goal(**{**options, "decode_context_parallel": 1})))
+        if options not in OPTIONS[:3]:
+            continue
         before, after = tokens_by_way(plans), tokens_by_way(larger(artifact, Goal(**options)))
         for way in before.keys() & after.keys():
             if any(few < many for few, many in zip(after[way], before[way], strict=True)):

@@ -108,12 +108,15 @@ def pool_tokens(held: Held, pool_bytes: Fraction, users: int, context_tokens: in
     return max(0, int(pool / held.cell_bytes) // held.block_tokens * held.block_tokens)
 
 
-def most_requests(held: Held, pool_bytes: Fraction) -> int | None:
-    """Requests at once that the states' own part holds; None if they have none."""
-    if held.state_share is None or not held.state_bytes:
-        return None
-    states = pool_bytes * held.state_share / (1 + held.state_share)
-    return max(0, int(states / (held.state_bytes * held.states_kept)))
+def most_requests(held: Held, pool_bytes: Fraction, context_tokens: int) -> int | None:
+    """Requests at once that the parts of states and of windows hold; None if neither has a part of its own."""
+    limits, pool = [], pool_bytes / (1 + (held.state_share or 0))
+    if held.state_share is not None and held.state_bytes:
+        limits.append(pool * held.state_share / (held.state_bytes * held.states_kept))
+    if held.pool_share is not None and held.windows:
+        window = max(min(context_tokens, most) for most, _ in held.windows)
+        limits.append(pool / held.cell_bytes * held.pool_share / window)
+    return max(0, int(min(limits))) if limits else None
 
 
 def longest_tokens(held: Held, pool_bytes: Fraction) -> int:

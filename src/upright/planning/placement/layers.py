@@ -126,8 +126,13 @@ def plan_in_layers(case: LayerCase) -> Plan:
     shape, limit = job.shape, case.model.architecture.context_limit_tokens
     most = max(limit or 0, case.context_tokens) * max(16, case.goal.users)
     # What another context could have: it would be planned with a shorter ubatch if need be.
-    low = capacity_tokens(roomiest, bands.high, most=min(most, MOST_TOKENS))
-    best = max(low, capacity_tokens(roomiest, bands.best, most=min(most, MOST_TOKENS)))
+    planned, counted = padded_context(case.context_tokens) * case.goal.users, roomiest
+    on_gpus = job.gpus and job.experts and not sure[-1].expert_layers and feasible(job, sure)
+    if on_gpus:  # and there they stay; what a longer ubatch may take is left out, whether it does or not
+        rooms = tuple(budget - budget // UBATCH_SHARE for budget in roomiest.gpu_budgets)
+        counted = replace(roomiest, gpu_budgets=rooms, host_budget=sure[-1].bytes)
+    low = max(capacity_tokens(counted, bands.high, most=min(most, MOST_TOKENS)), planned if on_gpus else 0)
+    best = max(low, capacity_tokens(counted, bands.best, most=min(most, MOST_TOKENS)))
     plan = Plan(
         made_from=case.made_from,
         engine=case.engine,
@@ -148,7 +153,7 @@ def plan_in_layers(case: LayerCase) -> Plan:
             capacity_tokens=best,
             low_tokens=low,
             high_tokens=best,
-            planned_tokens=padded_context(case.context_tokens) * case.goal.users,
+            planned_tokens=planned,
         ),
         objections=_objections(case, job, sure, low, bands),
         notes=_notes(case, job, sure),

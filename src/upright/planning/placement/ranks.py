@@ -175,7 +175,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
         notes=_notes(case, smallest, best, low),
     )
     longest = min(longest_tokens(rank.held, _pool_bytes(rank, case, "low")) for rank in roomiest)
-    most_users = most_requests(smallest.held, _pool_bytes(smallest, case, "low"))
+    most_users = most_requests(smallest.held, _pool_bytes(smallest, case, "low"), case.context_tokens)
     return finish(plan, case.model, longest_tokens=longest, most_users=most_users)
 
 
