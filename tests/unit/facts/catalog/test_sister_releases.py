@@ -8,7 +8,7 @@ import pytest
 
 from upright.facts import catalog
 from upright.facts.catalog.rows.model import ModelRow
-from upright.facts.catalog.sister_releases import artifacts_of, release_named, release_of, releases
+from upright.facts.catalog.sister_releases import release_named, release_of, releases
 from upright.facts.records.model import Model
 from upright.models.reading.catalogue import catalogued_repository
 from upright.planning.choosing.artifacts import choice
@@ -20,18 +20,6 @@ TYPED = [(row, release, name) for row, release in NAMED for name in (release, re
 
 def unread(source: str) -> Model:
     raise AssertionError(f"{source} is known, and was to be read")
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_the_first_artifact_is_the_makers_own(row: ModelRow) -> None:
-    makers = row.repository.partition("/")[0]
-    assert row.artifacts[0].repository.partition("/")[0] == makers
-
-
-@pytest.mark.parametrize(("row", "release"), NAMED, ids=lambda part: part if isinstance(part, str) else part.id)
-def test_every_release_has_an_artifact(row: ModelRow, release: str) -> None:
-    """Else its name would be answered with a sister's weights, or not at all without a network."""
-    assert artifacts_of(row, release)[0].repository.partition("/")[0] == row.repository.partition("/")[0]
 
 
 @pytest.mark.parametrize(("row", "release", "name"), TYPED, ids=lambda part: part if isinstance(part, str) else part.id)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.drawn import drawn
 from tests.unit.serving.diagnose.noise import NOISE, sglang, vllm
 from upright.facts import catalog
 from upright.facts.catalog.rows.failure import FailureRow, SeenLine
@@ -32,7 +33,9 @@ def busy(engine: str, seed: int) -> tuple[str, ...]:
     return tuple(NOISE[engine](5000, seed=seed))
 
 
-@pytest.mark.parametrize(("row", "seen"), SEEN, ids=[f"{row.id}-{number}" for number, (row, _) in enumerate(SEEN)])
+@pytest.mark.parametrize(
+    ("row", "seen"), drawn(SEEN, 60, [f"{row.id}-{number}" for number, (row, _) in enumerate(SEEN)])
+)
 def test_every_pattern_is_found_among_five_thousand_lines(row: FailureRow, seen: SeenLine):
     """With colours, ranks in turn, progress bars that go back, and a last line that was never finished."""
     line = seen.line

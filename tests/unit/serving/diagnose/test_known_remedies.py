@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY_FOLDER
+from tests.drawn import drawn
 from tests.golden.deployments import PUBLISHED, recipe
 from upright.base.host import RecordedHost
 from upright.facts import catalog
@@ -83,7 +84,7 @@ def changes_something(start: Recipe, remedy: Remedy) -> bool:
             return True
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+@pytest.mark.parametrize("row", drawn(ROWS, 100, [row.id for row in ROWS]))
 def test_no_remedy_is_what_the_recipe_has(row: FailureRow):
     for start in recipes():
         if start.engine not in row.engines and "any" not in row.engines:
