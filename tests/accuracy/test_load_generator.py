@@ -82,8 +82,8 @@ def test_what_it_measures_is_what_the_server_did_with_many_streams(case: Case):
 
 MEMORY = """
 import resource, sys
-from upright.benchmarking.load import Arrivals, LoadTarget, run
-from upright.benchmarking.selftest import Repeated
+from upright.proof.benchmark.load import Arrivals, LoadTarget, run
+from upright.proof.benchmark.selftest import Repeated
 target = LoadTarget(sys.argv[1], "scheduled")
 streams, tokens = int(sys.argv[2]), int(sys.argv[3])
 tally, flight = run(target, Repeated(target, streams, tokens), Arrivals(streams, ramp_seconds=1))

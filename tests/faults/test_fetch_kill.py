@@ -24,7 +24,7 @@ NAMES = [f"Kimi-Q8_0-0000{part}-of-00003.gguf" for part in (1, 2, 3)]
 # Forks from a process that has loaded everything: twenty starts of an interpreter would be most of the test.
 _FORKS = """
 import os, signal, sys
-from upright.fetching import fetch
+from upright.serving.fetch import fetch
 import httpx2, huggingface_hub
 for line in sys.stdin:
     child = os.fork()

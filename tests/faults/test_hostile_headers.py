@@ -210,8 +210,8 @@ LARGE = {
 CHILD = """
 import json, sys, time
 from pathlib import Path
-from upright.errors import ReadError
-from upright.reading import read
+from upright.base.errors import ReadError
+from upright.models.reading import read
 started = time.process_time()
 try:
     read(sys.argv[1])

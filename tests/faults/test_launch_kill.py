@@ -38,10 +38,10 @@ TRUE_WITHIN_SECONDS = 20.0
 LAUNCH = """
 import sys
 from pathlib import Path
-from upright.launching import launch
-from upright.records.recipe import Recipe
-from upright.store import DeploymentDir
-from upright.records.base import from_json
+from upright.serving.launch import launch
+from upright.facts.records.recipe import Recipe
+from upright.facts.store import DeploymentDir
+from upright.facts.records.base import from_json
 launch(from_json(Recipe, Path(sys.argv[2]).read_bytes()), DeploymentDir(Path(sys.argv[1])))
 """
 

@@ -20,7 +20,7 @@ GROWTH = 1.2
 WARM = {"model": "kimi-k2.6", "box": "8x-rtx-pro-6000-workstation"}
 _COUNTED = """
 import json, sys
-from upright.site.page_answers import answer
+from upright.app.site.page_answers import answer
 modules = len(sys.modules)
 question = {"ask": "plan", **json.loads(sys.argv[1])}
 for context in (32768, 98304):

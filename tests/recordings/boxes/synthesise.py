@@ -11,11 +11,11 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from upright.host import Result
-from upright.host.recorded import write
-from upright.probing.engines import engine_questions
-from upright.probing.nvidia import FIELDS
-from upright.probing.rounds import FIRST_ROUND
+from upright.base.host import Result
+from upright.base.host.recorded import write
+from upright.planning.probing.engines import engine_questions
+from upright.planning.probing.nvidia import FIELDS
+from upright.planning.probing.rounds import FIRST_ROUND
 
 HERE = Path(__file__).parent
 ZEN5 = "fma f16c avx2 avx512f avx512dq avx512bw avx512vl avx512cd avx512_bf16 avx512_vnni avx_vnni avx512_vp2intersect"

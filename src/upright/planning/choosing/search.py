@@ -177,7 +177,9 @@ class _Search:
         artifacts, plans = [model], self.ways(model, goal)
         if not any(way.fits for way in plans):
             artifacts += choose_from
-            plans += [way for other in artifacts[1:] if faithful(other) for way in self.ways(other, goal)]
+            others = [way for other in artifacts[1:] if faithful(other) for way in self.ways(other, goal)]
+            # A share of the GPU that was asked for is heeded, or refused; engines without one do not stand in.
+            plans += [way for way in others if goal.memory_fraction is None or way.memory_fraction is not None]
         known = {artifact.name: artifact for artifact in artifacts}
         return sorted(plans, key=lambda way: order(way, known[way.model], model, self._box)), known
 

@@ -19,7 +19,7 @@ TEXT = PATH.read_text(encoding="utf-8")
 STARTS = """
 import sys
 sys.argv = ["upright", *sys.argv[1:]]
-from upright.cli.main import main
+from upright.app.cli.main import main
 try:
     main()
 except SystemExit as end:

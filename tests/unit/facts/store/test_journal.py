@@ -117,7 +117,7 @@ def test_the_lock_ends_with_its_process(directory: DeploymentDir) -> None:
     script = f"""
 import os, sys
 from pathlib import Path
-from upright.store import Journal
+from upright.facts.store import Journal
 journal = Journal(Path({str(directory.evidence_file)!r}))
 os.kill(os.getpid(), 9)
 """
@@ -130,7 +130,7 @@ def test_single_appends_wait_for_each_other(directory: DeploymentDir) -> None:
     script = f"""
 from pathlib import Path
 from tests.unit.store.samples import observation
-from upright.store import DeploymentDir
+from upright.facts.store import DeploymentDir
 for number in range(20):
     DeploymentDir(Path({str(directory.path)!r})).append(observation(number))
 """

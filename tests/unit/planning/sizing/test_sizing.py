@@ -196,7 +196,7 @@ def test_llamacpp_is_simulated_with_the_slots_that_it_is_started_with() -> None:
     for service in (found.service, found.fast, found.slow):
         assert str(service.streams) == flags["--parallel"] == "3"
         assert str(service.pool_tokens) == flags["--ctx-size"]
-    assert made.kv.low_tokens > found.service.pool_tokens  # more would fit, and is not asked for
+    assert made.largest_context_tokens > found.service.pool_tokens  # more would fit, and is not asked for
     assert "for each stream, whatever else would fit" in found.notes[0]
 
 

@@ -134,10 +134,10 @@ def test_more_streams_than_a_shell_lets_a_process_open_at_first():
 def test_a_machine_that_opens_no_more_is_not_a_server_that_refuses(how: str):
     program = f"""
 import resource
-from upright.benchmarking.load import Arrivals, LoadTarget, run
-from upright.benchmarking.schedule import Schedule, command
-from upright.benchmarking.selftest import Repeated, scheduled
-from upright.errors import HostError
+from upright.proof.benchmark.load import Arrivals, LoadTarget, run
+from upright.proof.benchmark.schedule import Schedule, command
+from upright.proof.benchmark.selftest import Repeated, scheduled
+from upright.base.errors import HostError
 with scheduled(command(Schedule(ttft_seconds=5))) as url:
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
     target = LoadTarget(url, "scheduled")
