@@ -129,7 +129,7 @@ os.kill(os.getpid(), 9)
 def test_single_appends_wait_for_each_other(directory: DeploymentDir) -> None:
     script = f"""
 from pathlib import Path
-from tests.unit.store.samples import observation
+from tests.unit.facts.store.samples import observation
 from upright.facts.store import DeploymentDir
 for number in range(20):
     DeploymentDir(Path({str(directory.path)!r})).append(observation(number))
