@@ -158,7 +158,9 @@ def plan_in_layers(case: LayerCase) -> Plan:
         objections=_objections(case, job, sure, low, bands),
         notes=_notes(case, job, sure),
     )
-    alone = capacity_tokens(replace(roomiest, users=1), bands.high, most=min(most, MOST_TOKENS))
+    alone = low
+    if case.goal.users > 1 or counted is not roomiest:
+        alone = capacity_tokens(replace(roomiest, users=1), bands.high, most=min(most, MOST_TOKENS))
     return finish(plan, case.model, longest_tokens=alone)
 
 
