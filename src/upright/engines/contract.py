@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, Self, TypeVar, overload
 
 if TYPE_CHECKING:
     from upright.engines.facets.bench import BenchTool
@@ -27,6 +28,29 @@ if TYPE_CHECKING:
 
 Format = Literal["safetensors", "gguf"]
 LAST = 9
+Known = TypeVar("Known", covariant=True)
+
+
+class Facet(Generic[Known]):
+    """An engine's facet, `module:NAME`: loaded when somebody asks for it, and kept by the engine from then on."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __set_name__(self, owner: type[Engine], name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, engine: None, owner: type[Engine]) -> Self: ...
+    @overload
+    def __get__(self, engine: Engine, owner: type[Engine]) -> Known: ...
+    def __get__(self, engine: Engine | None, owner: type[Engine]) -> Self | Known:
+        if engine is None:
+            return self
+        module, _, name = self._where.partition(":")
+        known: Known = getattr(import_module(module), name)
+        vars(engine)[self._name] = known
+        return known
 
 
 class Engine(ABC):

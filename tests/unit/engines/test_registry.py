@@ -11,6 +11,7 @@ import pytest
 from upright.base.errors import EngineError
 from upright.base.extensions import extensions
 from upright.engines import ENGINES, OURS, engine_named
+from upright.engines.contract import Facet
 
 ENGINE = """
 from upright.engines.contract import Engine
@@ -57,6 +58,27 @@ def test_ours_are_the_folders():
 
 def test_a_name_loads_nothing():
     code = "import upright.engines as e, sys; list(e.ENGINES); print([m for m in sys.modules if 'engines.' in m])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_facets_are_where_the_engine_says_and_of_the_type_that_it_says(name: str):
+    engine = type(ENGINES[name])()
+    facets = [facet for facet, value in vars(type(engine)).items() if isinstance(value, Facet)]
+    assert "flags" in facets
+    assert not vars(engine)
+    for facet in facets:
+        known = getattr(engine, facet)
+        kind = "Flags" if facet == "flags" else type(known).__name__  # mypy holds each FLAGS to its protocol
+        assert type(engine).__annotations__[facet] == f"Facet[{kind}]"
+        assert getattr(engine, facet) is known
+
+
+def test_an_engine_loads_no_facet():
+    code = (
+        "from upright.engines import ENGINES; import sys; engines = list(ENGINES.values()); "
+        "print([m for m in sys.modules if 'engines.' in m and m.endswith(('.log', '.flags', '.proof'))])"
+    )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from upright.engines.contract import Engine
+from upright.engines.contract import Engine, Facet
 from upright.engines.facets.releases import BUILD, COMMIT, Releases
 from upright.engines.facets.spread import Layers
 from upright.engines.llamacpp import HTTP, MARGIN
@@ -36,47 +36,13 @@ class IkLlamaCpp(Engine):
     # It has no releases: its commits have no order, and its builds are counted apart from llama.cpp's.
     releases = Releases(rf"{BUILD}|{COMMIT}", ordered=False)
 
-    @property
-    def flags(self) -> Flags:
-        from upright.engines.ik_llamacpp.flags import IkLlamaCppFlags
-
-        return IkLlamaCppFlags()
-
-    @property
-    def log(self) -> Log:
-        from upright.engines.ik_llamacpp.log import LOG
-
-        return LOG
-
-    @property
-    def metrics(self) -> MetricNames:
-        from upright.engines.llamacpp.metrics import METRICS
-
-        return METRICS
-
-    @property
-    def finding(self) -> ProgramFinding:
-        from upright.engines.ik_llamacpp.finding import FINDING
-
-        return FINDING
-
-    @property
-    def proof(self) -> EngineProof:
-        from upright.engines.ik_llamacpp.proof import PROOF
-
-        return PROOF
-
-    @property
-    def speculation(self) -> Speculating:
-        from upright.engines.ik_llamacpp.speculation import SPECULATION
-
-        return SPECULATION
-
-    @property
-    def tiers(self) -> Tiers:
-        from upright.engines.ik_llamacpp.flags import TIERS
-
-        return TIERS
+    flags: Facet[Flags] = Facet("upright.engines.ik_llamacpp.flags:FLAGS")
+    log: Facet[Log] = Facet("upright.engines.ik_llamacpp.log:LOG")
+    metrics: Facet[MetricNames] = Facet("upright.engines.llamacpp.metrics:METRICS")
+    finding: Facet[ProgramFinding] = Facet("upright.engines.ik_llamacpp.finding:FINDING")
+    proof: Facet[EngineProof] = Facet("upright.engines.ik_llamacpp.proof:PROOF")
+    speculation: Facet[Speculating] = Facet("upright.engines.ik_llamacpp.speculation:SPECULATION")
+    tiers: Facet[Tiers] = Facet("upright.engines.ik_llamacpp.flags:TIERS")
 
 
 ENGINE = IkLlamaCpp()

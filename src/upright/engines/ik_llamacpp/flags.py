@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from upright.base.units import GIB
-from upright.engines.facets.flags import FlagCase
+from upright.engines.facets.flags import FlagCase, Flags
 from upright.engines.facets.tiers import host_cache_settings, saved_prompts
 from upright.engines.llamacpp import flags as llamacpp
 from upright.facts.records.model import MlaAttention
@@ -43,6 +43,9 @@ class IkLlamaCppFlags:
             "Left out on purpose: -fmoe (gone, fusing is the default), -ger (acts on BailingMoE only), --warmup-batch "
             "(used by the bench tools only), -muge (slower on Kimi K2.6), --special (shows control tokens).",
         )
+
+
+FLAGS: Flags = IkLlamaCppFlags()
 
 
 def _latent_attention(case: FlagCase) -> Iterator[Setting]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from upright.engines.contract import Engine
+from upright.engines.contract import Engine, Facet
 from upright.engines.facets.http import Http
 from upright.engines.facets.releases import RELEASE, Releases
 from upright.engines.facets.spread import HostExperts, Ranks
@@ -40,37 +40,12 @@ class Ktransformers(Engine):
 
     constrained_by: ClassVar[Mapping[str, str]] = SGLANG.constrained_by
 
-    @property
-    def flags(self) -> Flags:
-        from upright.engines.ktransformers.flags import KtransformersFlags
-
-        return KtransformersFlags()
-
-    @property
-    def budget(self) -> GpuShare:
-        return SGLANG.budget
-
-    @property
-    def log(self) -> Log:
-        from upright.engines.ktransformers.log import LOG
-
-        return LOG
-
-    @property
-    def metrics(self) -> MetricNames:
-        return SGLANG.metrics
-
-    @property
-    def finding(self) -> PackageFinding:
-        from upright.engines.ktransformers.finding import FINDING
-
-        return FINDING
-
-    @property
-    def proof(self) -> EngineProof:
-        from upright.engines.ktransformers.proof import PROOF
-
-        return PROOF
+    flags: Facet[Flags] = Facet("upright.engines.ktransformers.flags:FLAGS")
+    budget: Facet[GpuShare] = Facet("upright.engines.sglang.budget:BUDGET")
+    log: Facet[Log] = Facet("upright.engines.ktransformers.log:LOG")
+    metrics: Facet[MetricNames] = Facet("upright.engines.sglang.metrics:METRICS")
+    finding: Facet[PackageFinding] = Facet("upright.engines.ktransformers.finding:FINDING")
+    proof: Facet[EngineProof] = Facet("upright.engines.ktransformers.proof:PROOF")
 
 
 ENGINE = Ktransformers()

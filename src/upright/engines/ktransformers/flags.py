@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from upright.engines import knowledge
-from upright.engines.facets.flags import FlagCase
+from upright.engines.facets.flags import FlagCase, Flags
 from upright.engines.ktransformers.cpu_formats import CONVERTED, experts_on_gpus, host_format
-from upright.engines.sglang.flags import SglangFlags
+from upright.engines.sglang.flags import FLAGS as SGLANG
 from upright.facts.records.recipe import Setting
 
 README = "kt-kernel/README.md, KT-Kernel Parameters (2026-11)"
@@ -21,14 +21,17 @@ class KtransformersFlags:
     """The words of SGLang's server, and those of kt-kernel."""
 
     def arguments(self, case: FlagCase) -> tuple[Setting, ...]:
-        sglang = (setting for setting in SglangFlags().arguments(case) if setting.name not in _NOT_ITS)
+        sglang = (setting for setting in SGLANG.arguments(case) if setting.name not in _NOT_ITS)
         return (*sglang, *_experts(case), *_kernels(case))
 
     def environment(self, case: FlagCase) -> tuple[Setting, ...]:
-        return SglangFlags().environment(case)
+        return SGLANG.environment(case)
 
     def notes(self, case: FlagCase) -> tuple[str, ...]:
         return tuple(_notes(case))
+
+
+FLAGS: Flags = KtransformersFlags()
 
 
 def _experts(case: FlagCase) -> Iterator[Setting]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from upright.base.units import GIB
-from upright.engines.contract import Engine
+from upright.engines.contract import Engine, Facet
 from upright.engines.facets.budget import Margin
 from upright.engines.facets.http import Http
 from upright.engines.facets.releases import BUILD, Releases
@@ -45,53 +45,14 @@ class LlamaCpp(Engine):
     spread = Layers()
     releases = Releases(BUILD)
 
-    @property
-    def flags(self) -> Flags:
-        from upright.engines.llamacpp.flags import LlamaCppFlags
-
-        return LlamaCppFlags()
-
-    @property
-    def log(self) -> Log:
-        from upright.engines.llamacpp.log import LOG
-
-        return LOG
-
-    @property
-    def metrics(self) -> MetricNames:
-        from upright.engines.llamacpp.metrics import METRICS
-
-        return METRICS
-
-    @property
-    def finding(self) -> ProgramFinding:
-        from upright.engines.llamacpp.finding import FINDING
-
-        return FINDING
-
-    @property
-    def proof(self) -> EngineProof:
-        from upright.engines.llamacpp.proof import PROOF
-
-        return PROOF
-
-    @property
-    def bench(self) -> BenchTool:
-        from upright.engines.llamacpp.bench import TOOL
-
-        return TOOL
-
-    @property
-    def speculation(self) -> Speculating:
-        from upright.engines.llamacpp.speculation import SPECULATION
-
-        return SPECULATION
-
-    @property
-    def tiers(self) -> Tiers:
-        from upright.engines.llamacpp.flags import TIERS
-
-        return TIERS
+    flags: Facet[Flags] = Facet("upright.engines.llamacpp.flags:FLAGS")
+    log: Facet[Log] = Facet("upright.engines.llamacpp.log:LOG")
+    metrics: Facet[MetricNames] = Facet("upright.engines.llamacpp.metrics:METRICS")
+    finding: Facet[ProgramFinding] = Facet("upright.engines.llamacpp.finding:FINDING")
+    proof: Facet[EngineProof] = Facet("upright.engines.llamacpp.proof:PROOF")
+    bench: Facet[BenchTool] = Facet("upright.engines.llamacpp.bench:TOOL")
+    speculation: Facet[Speculating] = Facet("upright.engines.llamacpp.speculation:SPECULATION")
+    tiers: Facet[Tiers] = Facet("upright.engines.llamacpp.flags:TIERS")
 
 
 ENGINE = LlamaCpp()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from upright.base.units import GIB
 from upright.engines import dialects, knowledge
-from upright.engines.facets.flags import FlagCase
+from upright.engines.facets.flags import FlagCase, Flags
 from upright.engines.facets.tiers import host_cache_settings, saved_prompts
 from upright.engines.llamacpp.tensor_patterns import experts_pattern
 from upright.facts.records.box import Box
@@ -50,6 +50,9 @@ class LlamaCppFlags:
 
     def notes(self, case: FlagCase) -> tuple[str, ...]:
         return tuple(shared_notes(case))
+
+
+FLAGS: Flags = LlamaCppFlags()
 
 
 def where_it_serves(case: FlagCase) -> tuple[Setting, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from upright.engines.contract import Engine
+from upright.engines.contract import Engine, Facet
 from upright.engines.facets.http import Http
 from upright.engines.facets.releases import RELEASE, Releases
 from upright.engines.facets.spread import Ranks, by_flag
@@ -62,59 +62,15 @@ class Sglang(Engine):
         "--disable-custom-all-reduce": "custom_all_reduce_off",
     }
 
-    @property
-    def flags(self) -> Flags:
-        from upright.engines.sglang.flags import SglangFlags
-
-        return SglangFlags()
-
-    @property
-    def budget(self) -> GpuShare:
-        from upright.engines.sglang.budget import BUDGET
-
-        return BUDGET
-
-    @property
-    def log(self) -> Log:
-        from upright.engines.sglang.log import LOG
-
-        return LOG
-
-    @property
-    def metrics(self) -> MetricNames:
-        from upright.engines.sglang.metrics import METRICS
-
-        return METRICS
-
-    @property
-    def finding(self) -> PackageFinding:
-        from upright.engines.sglang.finding import FINDING
-
-        return FINDING
-
-    @property
-    def proof(self) -> EngineProof:
-        from upright.engines.sglang.proof import PROOF
-
-        return PROOF
-
-    @property
-    def kernels(self) -> TritonKernels:
-        from upright.engines.sglang.kernels import KERNELS
-
-        return KERNELS
-
-    @property
-    def speculation(self) -> Speculating:
-        from upright.engines.sglang.speculation import SPECULATION
-
-        return SPECULATION
-
-    @property
-    def tiers(self) -> Tiers:
-        from upright.engines.sglang.flags import TIERS
-
-        return TIERS
+    flags: Facet[Flags] = Facet("upright.engines.sglang.flags:FLAGS")
+    budget: Facet[GpuShare] = Facet("upright.engines.sglang.budget:BUDGET")
+    log: Facet[Log] = Facet("upright.engines.sglang.log:LOG")
+    metrics: Facet[MetricNames] = Facet("upright.engines.sglang.metrics:METRICS")
+    finding: Facet[PackageFinding] = Facet("upright.engines.sglang.finding:FINDING")
+    proof: Facet[EngineProof] = Facet("upright.engines.sglang.proof:PROOF")
+    kernels: Facet[TritonKernels] = Facet("upright.engines.sglang.kernels:KERNELS")
+    speculation: Facet[Speculating] = Facet("upright.engines.sglang.speculation:SPECULATION")
+    tiers: Facet[Tiers] = Facet("upright.engines.sglang.flags:TIERS")
 
 
 ENGINE = Sglang()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from upright.engines import dialects, knowledge, silicon
-from upright.engines.facets.flags import FlagCase
+from upright.engines.facets.flags import FlagCase, Flags
 from upright.engines.facets.tiers import host_cache_settings, second_level
 from upright.engines.sglang import SHARED_LATENT
 from upright.engines.sglang.speculation import settings
@@ -48,6 +48,9 @@ class SglangFlags:
 
     def notes(self, case: FlagCase) -> tuple[str, ...]:
         return tuple(_notes(case))
+
+
+FLAGS: Flags = SglangFlags()
 
 
 def _where_it_serves(case: FlagCase) -> Iterator[Setting]:

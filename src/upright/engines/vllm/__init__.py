@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from upright.engines.contract import Engine
+from upright.engines.contract import Engine, Facet
 from upright.engines.facets.http import Http
 from upright.engines.facets.releases import RELEASE, Releases
 from upright.engines.facets.spread import Ranks, always
@@ -62,65 +62,16 @@ class Vllm(Engine):
         "--disable-custom-all-reduce": "custom_all_reduce_off",
     }
 
-    @property
-    def flags(self) -> Flags:
-        from upright.engines.vllm.flags import VllmFlags
-
-        return VllmFlags()
-
-    @property
-    def budget(self) -> GpuShare:
-        from upright.engines.vllm.budget import BUDGET
-
-        return BUDGET
-
-    @property
-    def log(self) -> Log:
-        from upright.engines.vllm.log import LOG
-
-        return LOG
-
-    @property
-    def metrics(self) -> MetricNames:
-        from upright.engines.vllm.metrics import METRICS
-
-        return METRICS
-
-    @property
-    def finding(self) -> PackageFinding:
-        from upright.engines.vllm.finding import FINDING
-
-        return FINDING
-
-    @property
-    def proof(self) -> EngineProof:
-        from upright.engines.vllm.proof import PROOF
-
-        return PROOF
-
-    @property
-    def kernels(self) -> TritonKernels:
-        from upright.engines.vllm.kernels import KERNELS
-
-        return KERNELS
-
-    @property
-    def bench(self) -> BenchTool:
-        from upright.engines.vllm.bench import TOOL
-
-        return TOOL
-
-    @property
-    def speculation(self) -> Speculating:
-        from upright.engines.vllm.speculation import SPECULATION
-
-        return SPECULATION
-
-    @property
-    def tiers(self) -> Tiers:
-        from upright.engines.vllm.flags import TIERS
-
-        return TIERS
+    flags: Facet[Flags] = Facet("upright.engines.vllm.flags:FLAGS")
+    budget: Facet[GpuShare] = Facet("upright.engines.vllm.budget:BUDGET")
+    log: Facet[Log] = Facet("upright.engines.vllm.log:LOG")
+    metrics: Facet[MetricNames] = Facet("upright.engines.vllm.metrics:METRICS")
+    finding: Facet[PackageFinding] = Facet("upright.engines.vllm.finding:FINDING")
+    proof: Facet[EngineProof] = Facet("upright.engines.vllm.proof:PROOF")
+    kernels: Facet[TritonKernels] = Facet("upright.engines.vllm.kernels:KERNELS")
+    bench: Facet[BenchTool] = Facet("upright.engines.vllm.bench:TOOL")
+    speculation: Facet[Speculating] = Facet("upright.engines.vllm.speculation:SPECULATION")
+    tiers: Facet[Tiers] = Facet("upright.engines.vllm.flags:TIERS")
 
 
 ENGINE = Vllm()

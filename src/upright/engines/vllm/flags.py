@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from upright.engines import dialects, knowledge, silicon
-from upright.engines.facets.flags import FlagCase
+from upright.engines.facets.flags import FlagCase, Flags
 from upright.engines.facets.tiers import host_cache_settings, whole_buffer
 from upright.engines.vllm.speculation import settings
 from upright.facts.catalog import versions
@@ -59,6 +59,9 @@ class VllmFlags:
 
     def notes(self, case: FlagCase) -> tuple[str, ...]:
         return tuple(_notes(case))
+
+
+FLAGS: Flags = VllmFlags()
 
 
 def _cpu_environment(plan: Plan) -> Iterator[Setting]:
