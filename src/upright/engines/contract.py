@@ -32,10 +32,14 @@ Known = TypeVar("Known", covariant=True)
 
 
 class Facet(Generic[Known]):
-    """An engine's facet, `module:NAME`: loaded when somebody asks for it, and kept by the engine from then on."""
+    """An engine's facet, `module:NAME`: loaded when somebody asks for it, and kept by the engine from then on.
 
-    def __init__(self, where: str) -> None:
+    With something given, NAME is a function of it.
+    """
+
+    def __init__(self, where: str, *given: str) -> None:
         self._where = where
+        self._given = given
 
     def __set_name__(self, owner: type[Engine], name: str) -> None:
         self._name = name
@@ -48,7 +52,8 @@ class Facet(Generic[Known]):
         if engine is None:
             return self
         module, _, name = self._where.partition(":")
-        known: Known = getattr(import_module(module), name)
+        found = getattr(import_module(module), name)
+        known: Known = found(*self._given) if self._given else found
         vars(engine)[self._name] = known
         return known
 

@@ -86,3 +86,13 @@ class EngineProof:
     """None: not known, recorded flags judge alone."""
     rehearsal: Rehearsing | None = None
     """None: not known, it cannot be rehearsed."""
+
+
+def in_python(engine_file: str) -> EngineProof:
+    """Of an engine in Python: its parser by `parser.py` beside that file, and dummy weights."""
+    dummy = Setting(
+        name="--load-format",
+        value="dummy",
+        reason="random weights of the real shapes: nothing is downloaded, memory and kernels are as they will be",
+    )
+    return EngineProof(ParserInPython(PurePath(engine_file).with_name("parser.py")), DummyWeights(dummy))

@@ -67,7 +67,7 @@ class Sglang(Engine):
     log: Facet[Log] = Facet("upright.engines.sglang.log:LOG")
     metrics: Facet[MetricNames] = Facet("upright.engines.sglang.metrics:METRICS")
     finding: Facet[PackageFinding] = Facet("upright.engines.sglang.finding:FINDING")
-    proof: Facet[EngineProof] = Facet("upright.engines.sglang.proof:PROOF")
+    proof: Facet[EngineProof] = Facet("upright.engines.facets.proof:in_python", __file__)
     kernels: Facet[TritonKernels] = Facet("upright.engines.sglang.kernels:KERNELS")
     speculation: Facet[Speculating] = Facet("upright.engines.sglang.speculation:SPECULATION")
     tiers: Facet[Tiers] = Facet("upright.engines.sglang.flags:TIERS")
