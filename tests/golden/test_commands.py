@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden.deployments import recipe
-from upright.planning.rendering.docker import docker_script
+from upright.planning.rendering.run_script import run_script
 from upright.serving.launch.runtimes import RUNTIMES, Site
 
 GOLDEN = Path(__file__).parent / "commands"
@@ -35,7 +35,7 @@ def test_the_words(name: str, runtime: str):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_script_and_the_command_say_the_same(name: str):
     """`render --to docker` and `up --runtime docker` are made from the same words."""
-    script = docker_script(recipe(name))
+    script = run_script(recipe(name), "docker")
     command = RUNTIMES["docker"].command(recipe(name), SITE, container="c", label="l").argv
     for word in ("--cap-drop", "--read-only", "--security-opt", "--tmpfs", "--gpus", "--shm-size", "--init", "--rm"):
         assert word in command

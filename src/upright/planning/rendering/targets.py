@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from upright.base.errors import UsageError
 from upright.facts.records.recipe import Recipe
 from upright.planning.rendering.compose import compose_file
 from upright.planning.rendering.container import slug
-from upright.planning.rendering.docker import docker_script
 from upright.planning.rendering.kubernetes import kubernetes_manifest
 from upright.planning.rendering.leaderworkerset import leader_worker_set
-from upright.planning.rendering.podman import podman_script
 from upright.planning.rendering.quadlet import quadlet_unit
+from upright.planning.rendering.run_script import run_script
 from upright.planning.rendering.shell import shell_script
 from upright.planning.rendering.systemd import systemd_unit
 from upright.planning.rendering.writable import writable
@@ -35,8 +35,8 @@ class RenderTarget:
 
 TARGETS = {
     "shell": RenderTarget(shell_script, "serve-{name}.sh", executable=True),
-    "docker": RenderTarget(docker_script, "serve-{name}-docker.sh", executable=True),
-    "podman": RenderTarget(podman_script, "serve-{name}-podman.sh", executable=True),
+    "docker": RenderTarget(partial(run_script, runtime="docker"), "serve-{name}-docker.sh", executable=True),
+    "podman": RenderTarget(partial(run_script, runtime="podman"), "serve-{name}-podman.sh", executable=True),
     "compose": RenderTarget(compose_file, "compose.yaml"),
     "quadlet": RenderTarget(quadlet_unit, "{name}.container"),
     "systemd": RenderTarget(systemd_unit, "{name}.service"),

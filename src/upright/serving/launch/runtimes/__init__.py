@@ -1,13 +1,12 @@
-"""Runtimes: what an engine runs in. One file each, one tiny contract."""
+"""Runtimes: what an engine runs in. The engine itself, or a container; one tiny contract."""
 
 from __future__ import annotations
 
 from upright.facts.records.recipe import Recipe
+from upright.serving.launch.runtimes.containers import DOCKER, PODMAN
 from upright.serving.launch.runtimes.contract import Command as Command
 from upright.serving.launch.runtimes.contract import Runtime as Runtime
 from upright.serving.launch.runtimes.contract import Site as Site
-from upright.serving.launch.runtimes.docker import DOCKER
-from upright.serving.launch.runtimes.podman import PODMAN
 from upright.serving.launch.runtimes.process import PROCESS
 
 RUNTIMES: dict[str, Runtime] = {each.name: each for each in (PROCESS, PODMAN, DOCKER)}

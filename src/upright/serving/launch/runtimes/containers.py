@@ -1,4 +1,4 @@
-"""What podman and docker have in common: the command that `render` writes too, in the foreground.
+"""The engine in a container of podman or docker: the command that `render` writes too, in the foreground.
 
 The client is the engine's process for us: it forwards signals and ends with the container's code. A client that is
 killed leaves its container behind, so the container's name is known before it exists and `remove` takes it away.
@@ -49,6 +49,10 @@ class ContainerProgram:
 
     def remove(self, container: str) -> Sequence[str]:
         return (self.name, *self.removal, container)
+
+
+PODMAN = ContainerProgram("podman", removal=("rm", "--force", "--ignore", "--time", "0", "--volumes"))
+DOCKER = ContainerProgram("docker", removal=("rm", "--force", "--volumes"))
 
 
 def _image(recipe: Recipe) -> str:
