@@ -24,7 +24,7 @@ from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
-from upright.flows.line import On, prepare
+from upright.flows.line import On, prepare_model
 from upright.serving.launch import restart, status, stop
 from upright.serving.launch.launch import changed
 from upright.serving.launch.processes import alive, identify, leader, members
@@ -63,7 +63,9 @@ def podman_recipe(llama_server: Path, tiny_model: Path, llama_image) -> Iterator
 
 
 def prepared(model: Path, on: On) -> Recipe:
-    recipe = prepare(str(model), Goal(context_tokens=1024), LocalHost(), port=1, tell=lambda words: None, on=on).recipe
+    recipe = prepare_model(
+        str(model), Goal(context_tokens=1024), LocalHost(), port=1, tell=lambda words: None, on=on
+    ).recipe
     assert recipe is not None
     return recipe
 

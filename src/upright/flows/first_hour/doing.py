@@ -19,7 +19,7 @@ from upright.facts.records.plan import Goal, Plan
 from upright.facts.store import DeploymentDir
 from upright.flows.first_hour.figures import SHORT_TOKENS, climbed_words, memory_figures, rung_answers, speed_figures
 from upright.flows.line.climbing import climb
-from upright.flows.line.preparing import On, prepare
+from upright.flows.line.preparing import On, prepare_model
 from upright.flows.line.starting import measure, register, start, told
 from upright.flows.line.weights import repository
 from upright.planning.probing import probe
@@ -130,7 +130,7 @@ def _start(case: StepCase) -> StepDone:
 def _started(case: StepCase) -> DeploymentDir:
     step = case.step
     on = On(runtime=step.runtime)
-    prepared = prepare(
+    prepared = prepare_model(
         step.model or "", step.goal or Goal(), LocalHost(), port=_free_port(), tell=case.tell, on=on, box=case.box
     )
     if prepared.recipe is None:

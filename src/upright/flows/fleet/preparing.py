@@ -14,7 +14,7 @@ from upright.facts.records.box import Box
 from upright.facts.records.fleet import Fleet, FleetBox
 from upright.facts.records.loading import load
 from upright.facts.records.recipe import Recipe
-from upright.flows.line import On, Prepared, prepare, prepare_recipe
+from upright.flows.line import On, Prepared, prepare_model, prepare_recipe
 from upright.planning.probing import probe
 from upright.planning.rendering.image import image_named
 from upright.serving.launch import refuse_missing_runtime
@@ -84,7 +84,7 @@ def _prepared(fleet: Fleet, box: FleetBox, folder: Path, found: Box | None, *, t
         prepared = prepare_recipe(_of_file(folder / box.recipe, box), host, tell=tell, on=on)
     else:
         goal = box.goal or fleet.goal
-        prepared = prepare(_source(fleet, box, folder), goal, host, port=box.port, tell=tell, on=on, box=found)
+        prepared = prepare_model(_source(fleet, box, folder), goal, host, port=box.port, tell=tell, on=on, box=found)
     if prepared.recipe is None:
         return prepared
     refuse_missing_runtime(prepared.recipe, host)

@@ -6,7 +6,7 @@ from upright.flows.line.flow import run as run
 from upright.flows.line.healing import heal_up as heal_up
 from upright.flows.line.preparing import On as On
 from upright.flows.line.preparing import Prepared as Prepared
-from upright.flows.line.preparing import prepare as prepare
+from upright.flows.line.preparing import prepare_model as prepare_model
 from upright.flows.line.preparing import prepare_recipe as prepare_recipe
 from upright.flows.line.rehearsing import rehearse_model as rehearse_model
 from upright.flows.line.starting import measure as measure

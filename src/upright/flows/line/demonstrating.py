@@ -23,7 +23,7 @@ from upright.facts.store import DeploymentDir
 from upright.flows.line.agent import ended_like_ctrl_c, signals_kept_off
 from upright.flows.line.climbing import climb
 from upright.flows.line.flow import LineRun
-from upright.flows.line.preparing import prepare
+from upright.flows.line.preparing import prepare_model
 from upright.flows.line.starting import register, start
 from upright.flows.line.telling import write_report
 from upright.planning.probing import probe
@@ -66,7 +66,7 @@ def _ways(engine: str, box: Box) -> tuple[GettingWay, ...]:
 
 def _run(box: Box, tell: Tell) -> LineRun:
     goal = Goal(context_tokens=CONTEXT_TOKENS)
-    prepared = prepare(str(TINY_MODEL), goal, LocalHost(), port=_free_port(), tell=tell, box=box)
+    prepared = prepare_model(str(TINY_MODEL), goal, LocalHost(), port=_free_port(), tell=tell, box=box)
     if prepared.recipe is None:
         return LineRun(prepared)
     directory = register(prepared)

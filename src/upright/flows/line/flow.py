@@ -15,7 +15,7 @@ from upright.facts.records.evidence import Evidence
 from upright.facts.records.plan import Goal
 from upright.facts.records.rehearsal import Rehearsal
 from upright.flows.line.climbing import climb
-from upright.flows.line.preparing import On, Prepared, prepare
+from upright.flows.line.preparing import On, Prepared, prepare_model
 from upright.flows.line.rehearsing import check_without_weights, rehearse_without_weights
 from upright.flows.line.starting import register, start
 from upright.flows.line.telling import write_report
@@ -45,8 +45,8 @@ def run(source: str, goal: Goal, on: On, *, port: int, to: str, keep: bool, tell
     rehearsed: Rehearsal | None = None
     host = on.host()
     with weights:
-        locate = fetched(weights) if on.machine is None else None
-        prepared = prepare(source, goal, host, port=port, tell=tell, on=on, locate=locate)
+        locate = fetched(source, weights) if on.machine is None else None
+        prepared = prepare_model(source, goal, host, port=port, tell=tell, on=on, locate=locate)
         if prepared.recipe is None:
             return LineRun(prepared)
         if weights.under_way and on.runtime == "process":

@@ -13,14 +13,14 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe, Runtime
 from upright.facts.store import note_refusal
-from upright.flows.line.weights import Locate, on_disk
+from upright.flows.line.weights import on_disk
 from upright.models.reading import read
 from upright.planning.probing import probe
 from upright.planning.rendering.recipe import Wishes, passing
 from upright.planning.requests.asking import artifacts_of, measurements, plan_of_file, recipe_of_file
 from upright.planning.requests.planned import ArtifactChoice, PlanRequest, plan_request
+from upright.planning.requests.prepared import Locate, prepare
 from upright.planning.requests.prepared import Prepared as Prepared
-from upright.planning.requests.prepared import prepare as prepare_request
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def _of_name(name: str, goal: Goal, on: On, port: int, tell: Tell) -> Prepared:
     if (of_plan := plan_of_file(name)) is not None:
         name, goal = of_plan.model, of_plan.goal_with(goal)
         on = replace(on, host_cache_bytes=on.host_cache_bytes or of_plan.host_cache_bytes)
-    return prepare(name, goal, host, port=port, tell=tell, on=on)
+    return prepare_model(name, goal, host, port=port, tell=tell, on=on)
 
 
-def prepare(
+def prepare_model(
     source: str,
     goal: Goal,
     host: Host,
@@ -89,13 +89,13 @@ def prepare(
     request = PlanRequest(choice, where, goal, measured=measurements(), host_cache_bytes=on.host_cache_bytes)
 
     def located(model: Model) -> str:
-        path = on.model_path or (locate or on_disk)(source, model)
+        path = on.model_path or (locate(model) if locate else on_disk(source, model))
         _refuse_missing(path, host, on)
         return path
 
     tell("planning")
     wishes = Wishes(image=on.image, runtime=on.runtime, must_be_installed=on.runtime == "process")
-    prepared = prepare_request(request, located, port=port, wishes=wishes)
+    prepared = prepare(request, located, port=port, wishes=wishes)
     return replace(prepared, recipe=passing(prepared.recipe, on.passed)) if prepared.recipe else prepared
 
 

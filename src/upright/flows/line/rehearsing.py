@@ -14,7 +14,7 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.rehearsal import Rehearsal
-from upright.flows.line.preparing import Prepared, prepare
+from upright.flows.line.preparing import Prepared, prepare_model
 from upright.flows.line.weights import repository
 from upright.serving.check import check
 from upright.serving.rehearse import Husk, husk, rehearse
@@ -34,13 +34,13 @@ def rehearse_model(source: str, goal: Goal, host: Host, *, port: int, tell: Tell
         folder = Path(made)
         hollow: list[Husk] = []
 
-        def locate(named: str, model: Model) -> str:
+        def locate(model: Model) -> str:
             tell("fetching headers, configuration and tokenizer")
             (folder / "model").mkdir()
-            hollow.append(husk(repository(named, model), folder / "model"))
+            hollow.append(husk(repository(source, model), folder / "model"))
             return hollow[0].path
 
-        prepared = prepare(source, goal, host, port=port, tell=tell, locate=locate, box=box)
+        prepared = prepare_model(source, goal, host, port=port, tell=tell, locate=locate, box=box)
         if prepared.recipe is None:
             return Rehearsed(prepared.plan, None)
         done = rehearse(prepared.recipe, prepared.plan, prepared.model, hollow[0], host, folder, tell=tell)

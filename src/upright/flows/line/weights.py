@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from upright.base import units
 from upright.base.errors import LaunchError
 from upright.facts.records.model import Model
+from upright.planning.requests.prepared import Locate
 from upright.serving.fetch import Arriving, find_weights
-
-Locate = Callable[[str, Model], str]
-"""What was named, and what it is -> the path that an engine is told."""
 
 
 def on_disk(source: str, model: Model) -> str:
@@ -25,10 +22,10 @@ def on_disk(source: str, model: Model) -> str:
     return weights_path
 
 
-def fetched(weights: Arriving) -> Locate:
+def fetched(source: str, weights: Arriving) -> Locate:
     """Weights that are not on this disk are fetched from here on, if they may be."""
 
-    def locate(source: str, model: Model) -> str:
+    def locate(model: Model) -> str:
         return _found(source, model) or weights.begin(repository(source, model), model.revision)
 
     return locate

@@ -26,14 +26,14 @@ from upright.facts.records.deployment import Deployment
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe
 from upright.flows.line.climbing import climb
-from upright.flows.line.preparing import Prepared, prepare
+from upright.flows.line.preparing import Prepared, prepare_model
 from upright.flows.line.starting import register, start
 from upright.flows.replay.replay_differences import ReplayDifference, differences
 from upright.flows.replay.replay_recipe import LeftOut, replay_recipe
 from upright.planning.rendering.recipe import Wishes
 from upright.planning.requests.asking import NamedBox, artifacts_of, box_named, measurements, path_of
 from upright.planning.requests.planned import PlanRequest
-from upright.planning.requests.prepared import prepare as prepare_request
+from upright.planning.requests.prepared import prepare
 from upright.proof.benchmark.bench import bench, kept
 from upright.proof.benchmark.known import of_deployment
 from upright.proof.benchmark.sweep import SweepRequest, SweepWatch
@@ -143,9 +143,9 @@ def plan_replay(opened: Opened, wish: ReplayWish, *, tell: Tell) -> ReplayPlan:
 def _prepared(source: str, goal: Goal, wish: ReplayWish, tell: Tell) -> Prepared:
     """To be run, it needs weights and an engine; to be looked at, neither."""
     if wish.run:
-        return prepare(source, goal, LocalHost(), port=wish.port, tell=tell)
+        return prepare_model(source, goal, LocalHost(), port=wish.port, tell=tell)
     request = PlanRequest(artifacts_of(source), box_named(NamedBox(box=wish.box)), goal, measured=measurements())
-    return prepare_request(request, path_of, port=wish.port, wishes=Wishes(must_be_installed=False))
+    return prepare(request, path_of, port=wish.port, wishes=Wishes(must_be_installed=False))
 
 
 def run_replay(plan: ReplayPlan, path: Path | None, *, key: Path | None, budget_seconds: float, tell: Tell) -> Replayed:
