@@ -6,15 +6,16 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from statistics import median, quantiles
 
+from scripts.fitting import hybrids, speeds
+from scripts.fitting.pools import Miss, by_image, by_setting, fit, leave_out, pools
 from upright.base.units import GIB
 from upright.facts import catalog
 from upright.facts.catalog.rows.speed import SpeedRow, TransferRow
 from upright.models.deriving.catalogued import architecture, record, records
-from upright.planning.memory.fitting import Miss, by_image, by_setting, fit, leave_out, pools
 from upright.planning.memory.kvcache import cache_shape
 from upright.planning.memory.weights import rank_weights
-from upright.planning.speed import fits, hybrids
 from upright.planning.speed.fitting import miss, predict
+from upright.planning.speed.rows import speed_row
 
 OWNED = ("docs/accuracy.md",)
 BAND = 0.15
@@ -240,7 +241,7 @@ def _families() -> Iterator[str]:
     yield "| constants | family | cells | median error | p90 | worst |"
     yield "|---|---|---|---|---|---|"
     for name in ("vllm-sm120-pcie-oneshot", "sglang-sm120-pcie", "vllm-nvlink"):
-        misses = fits.held_out(fits.speed_row(name), lambda cell: cell.load.shape)
+        misses = speeds.held_out(speed_row(name), lambda cell: cell.load.shape)
         for shape in dict.fromkeys(cell.load.shape for cell, _ in misses):
             ours = [off for cell, off in misses if cell.load.shape == shape]
             yield f"| {name} | {shape} | {_sizes(ours)} |"
@@ -295,7 +296,7 @@ def _hybrids() -> str:
         "|---|---|---|---|---|---|",
     ]
     for each in hybrids.SEEN_BY_NOBODY:
-        sample, constants = hybrids.decoded(each), fits.speed_row(each.row).constants
+        sample, constants = hybrids.decoded(each), speed_row(each.row).constants
         name = f"{each.id} {each.row} {(each.artifact or '').rpartition(':')[2]}"
         rows.append(
             f"| {name} | {each.expert_layers} | {sample.tokens_per_second:g} tok/s "
@@ -326,7 +327,7 @@ def _sizes(offs: Sequence[float]) -> str:
 def _layer_words() -> list[str]:
     ten = hybrids.layered(hybrids.SEEN_BY_NOBODY[2])
     layer = ten.work.experts * ten.work.expert_bytes / ten.expert_layers / GIB
-    constants = fits.speed_row("ik-llamacpp").constants
+    constants = speed_row("ik-llamacpp").constants
     none, six = (predict(hybrids.decoded(each), constants) for each in hybrids.SEEN_BY_NOBODY[:2])
     return [
         _paragraph(
@@ -338,7 +339,7 @@ def _layer_words() -> list[str]:
 
 
 def _prompt_rows() -> list[str]:
-    constants = fits.speed_row("ik-llamacpp").constants
+    constants = speed_row("ik-llamacpp").constants
     rows = ["| prompts read in ubatches of | predicted, IQ3_K with 10 layers on GPUs | measured |", "|---|---|---|"]
     for ubatch in (2048, 4096, 8192):
         sample = hybrids.prompted(hybrids.SEEN_BY_NOBODY[2], ubatch)

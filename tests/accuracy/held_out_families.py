@@ -16,15 +16,15 @@ from pathlib import Path
 
 import yaml
 
+from scripts.fitting import speeds
 from tests.accuracy.published_runs import Answered, ask, published
 from upright.facts import catalog
 from upright.facts.catalog.rows.speed import Constants, Errors, Home, SpeedRow, TransferRow
 from upright.facts.catalog.rows.words import MeasurementRow
-from upright.planning.speed import fits
-from upright.planning.speed.fits import FittedCell
 from upright.planning.speed.fitting import errors, fit, miss
-from upright.planning.speed.published import gpu_of, load_of
-from upright.planning.speed.spread import SpeedMiss, beyond, spread
+from upright.planning.speed.published import FittedCell, fitted_on, gpu_of, load_of
+from upright.planning.speed.published import cells as cells_of
+from upright.planning.speed.spread import SpeedMiss, spread
 
 STATED = Path(__file__).with_name("held_out_families_stated.csv")
 MOST_RUNS = 40
@@ -108,7 +108,7 @@ def fitted_without(family: HeldOutFamily) -> tuple[list[SpeedRow], list[Transfer
         speeds.append(row)
     rest = {row.id: row for row in speeds}
     speeds = [row.model_copy(update=_bands(row, rest, family)) for row in speeds]
-    steps = (_remeasured(transfer, rest, family) for transfer in fits.TRANSFERS)
+    steps = (_remeasured(transfer, rest, family) for transfer in speeds.TRANSFERS)
     return speeds, [step for step in steps if step is not None]
 
 
@@ -136,7 +136,7 @@ def _nobody(row: SpeedRow, name: str) -> Errors | None:
 
 def _home_errors(row: SpeedRow, rows: dict[str, SpeedRow], family: HeldOutFamily, prompts: bool) -> Errors | None:
     misses = _home_misses(row, family, prompts)
-    like = [part for other in fits.of_kind(row) if (part := _home_misses(rows[other.id], family, prompts))]
+    like = [part for other in speeds.of_kind(row) if (part := _home_misses(rows[other.id], family, prompts))]
     if len({missed.source for missed in misses}) + len(like) < 2:
         return None
     return errors(misses, "without the family", [spread(part) for part in like]) if misses else None
@@ -150,12 +150,12 @@ def _home_misses(row: SpeedRow, family: HeldOutFamily, prompts: bool) -> list[Sp
     return held + [run.miss for run in _beside(row, family, prompts) if not run.steps]
 
 
-def _beside(row: SpeedRow, family: HeldOutFamily, prompts: bool) -> list[fits.RunBeside]:
+def _beside(row: SpeedRow, family: HeldOutFamily, prompts: bool) -> list[speeds.RunBeside]:
     """Steps away are those of the whole row: what is further without the family counts as nearer than it is."""
-    return [run for run in fits.beside(row, prompts=prompts) if not family.holds(run.row)]
+    return [run for run in speeds.beside(row, prompts=prompts) if not family.holds(run.row)]
 
 
-def _remeasured(transfer: fits.Transfer, rows: dict[str, SpeedRow], family: HeldOutFamily) -> TransferRow | None:
+def _remeasured(transfer: speeds.Transfer, rows: dict[str, SpeedRow], family: HeldOutFamily) -> TransferRow | None:
     known = catalog.get("transfers", transfer.id)
     assert isinstance(known, TransferRow)
     prompts = transfer.of == "prompt"
@@ -170,15 +170,15 @@ def _remeasured(transfer: fits.Transfer, rows: dict[str, SpeedRow], family: Held
         if transfer.key is not None:
             far += _left_out(cells, row.constants, names, transfer.key)
         elif transfer.near is not None:
-            both = [*cells, *(cell for cell in fits.cells(transfer.beside) if not family.holds(cell.row))]
+            both = [*cells, *(cell for cell in cells_of(transfer.beside) if not family.holds(cell.row))]
             far += _across(both, row.constants, names, transfer.near)
     if far and near:
-        return known.model_copy(update={"beyond": beyond(far, near)})
+        return known.model_copy(update={"beyond": speeds.beyond(far, near)})
     if not transfer.where:
         return known.model_copy(update={"beyond": UNMEASURED.high})
     # Nobody measured it on these rows alone: then what was measured on others holds, as in the catalogue.
     (wider,) = (
-        other for other in fits.TRANSFERS if (other.step, other.of, other.where) == (transfer.step, transfer.of, "")
+        other for other in speeds.TRANSFERS if (other.step, other.of, other.where) == (transfer.step, transfer.of, "")
     )
     general = _remeasured(wider, rows, family)
     return known.model_copy(update={"beyond": general.beyond if general else UNMEASURED.high})
@@ -228,7 +228,7 @@ def _fitted_rows() -> list[SpeedRow]:
 
 
 def _parts(row: SpeedRow) -> tuple[tuple[FittedCell, ...], tuple[FittedCell, ...]]:
-    return fits.fitted_on(row.id), fits.fitted_on(row.id, prompts=True)
+    return fitted_on(row.id), fitted_on(row.id, prompts=True)
 
 
 def _cells(row: SpeedRow) -> tuple[FittedCell, ...]:

@@ -10,6 +10,7 @@ from itertools import permutations
 
 import pytest
 
+from scripts.fitting.pools import pools
 from upright.base.units import GIB
 from upright.engines import engine_named
 from upright.facts import catalog
@@ -20,7 +21,6 @@ from upright.facts.records.box import Box, Cpu, Gpu
 from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.residuals import Residuals
 from upright.planning.choosing import plan
-from upright.planning.memory.fitting import pools
 from upright.planning.placement.comparing import StartReading, compare
 
 # One that leaves CUDA graphs outside the fraction, as these builds did.

@@ -7,12 +7,13 @@ import statistics
 
 import pytest
 
+from scripts.fitting import hybrids, speeds
 from upright.facts import catalog
 from upright.facts.catalog.rows.speed import SpeedRow, TransferRow
-from upright.planning.speed import fits, hybrids
 from upright.planning.speed.decode import coefficient
 from upright.planning.speed.fitting import errors, miss, predict
 from upright.planning.speed.provenance import WIDEST, SpeedQuery, band
+from upright.planning.speed.rows import speed_row
 from upright.planning.speed.spread import SpeedMiss, interval, spread
 
 EFFICIENCIES = ("weight_efficiency", "fp4_efficiency", "cache_efficiency", "compute_efficiency", "attention_efficiency")
@@ -23,16 +24,16 @@ SM120 = "vllm-sm120-pcie-oneshot"
 @pytest.mark.parametrize("name", FITTED)
 def test_a_row_is_what_a_fit_gives_today(name: str):
     """scripts/fit-speeds writes constants, home and errors."""
-    row = fits.speed_row(name)
-    assert_like(row.constants, fits.refit(row))
+    row = speed_row(name)
+    assert_like(row.constants, speeds.refit(row))
     assert row.home is not None
-    assert row.home.model_copy(update={"versions": "*"}) == fits.home(row)
-    assert row.errors == fits.home_errors(row)
-    assert row.prompt_errors == fits.home_errors(row, prompts=True)
+    assert row.home.model_copy(update={"versions": "*"}) == speeds.home(row)
+    assert row.errors == speeds.home_errors(row)
+    assert row.prompt_errors == speeds.home_errors(row, prompts=True)
 
 
-@pytest.mark.parametrize("transfer", fits.TRANSFERS, ids=lambda transfer: transfer.id)
-def test_a_steps_cost_is_what_is_measured_today(transfer: fits.Transfer):
+@pytest.mark.parametrize("transfer", speeds.TRANSFERS, ids=lambda transfer: transfer.id)
+def test_a_steps_cost_is_what_is_measured_today(transfer: speeds.Transfer):
     row = catalog.get("transfers", transfer.id)
     assert isinstance(row, TransferRow)
     assert row.errors == transfer.errors()
@@ -42,10 +43,10 @@ def test_a_steps_cost_is_what_is_measured_today(transfer: fits.Transfer):
 def test_one_more_source_lies_inside_nine_times_in_ten():
     """What a band promises, tried on every source in turn: the others' errors, and is it inside?"""
     shares: dict[str, list[float]] = {}
-    rows = {row.fitted_on: row for row in map(fits.speed_row, FITTED)}.values()
+    rows = {row.fitted_on: row for row in map(speed_row, FITTED)}.values()
     for row in rows:
-        misses = fits.home_misses(row)
-        like = [spread(fits.home_misses(other)) for other in fits.of_kind(row)]
+        misses = speeds.home_misses(row)
+        like = [spread(speeds.home_misses(other)) for other in speeds.of_kind(row)]
         for source in {missed.source for missed in misses}:
             others = [missed for missed in misses if missed.source != source]
             if not others:
@@ -62,7 +63,7 @@ def test_one_more_source_lies_inside_nine_times_in_ten():
 
 def test_families_left_out_whole_are_predicted_by_what_is_physical():
     """On the GPUs with most published runs: fitted without the family, tested on all of it."""
-    misses = fits.held_out(fits.speed_row(SM120), lambda cell: cell.load.shape)
+    misses = speeds.held_out(speed_row(SM120), lambda cell: cell.load.shape)
     for shape in dict.fromkeys(cell.load.shape for cell, _ in misses):
         sizes = [abs(off) for cell, off in misses if cell.load.shape == shape]
         print(f"\n{shape}: {len(sizes)} cells, median {statistics.median(sizes):.1%}")
@@ -73,8 +74,8 @@ def test_families_left_out_whole_are_predicted_by_what_is_physical():
 
 
 def test_most_families_left_out_whole_lie_inside_the_band_that_would_be_printed():
-    row = fits.speed_row(SM120)
-    misses = fits.held_out(row, lambda cell: cell.load.shape)
+    row = speed_row(SM120)
+    misses = speeds.held_out(row, lambda cell: cell.load.shape)
     inside = []
     for cell, off in misses:
         away = SpeedQuery(
@@ -89,7 +90,7 @@ def test_most_families_left_out_whole_lie_inside_the_band_that_would_be_printed(
 
 
 def test_a_version_that_nobody_measured_has_a_wider_band():
-    row = fits.speed_row("vllm-sm120-pcie")
+    row = speed_row("vllm-sm120-pcie")
     assert row.home is not None
     load = SpeedQuery(row.home.shapes[0], row.home.formats[0], row.home.gpus[0], "0.32.0", 1, 1024)
     known, unknown = band(row, load), band(row, SpeedQuery(**{**vars(load), "version": "0.99.0"}))
@@ -100,7 +101,7 @@ def test_a_version_that_nobody_measured_has_a_wider_band():
 
 
 def test_constants_are_what_hardware_can_do():
-    fitted = fits.speed_row(SM120).constants
+    fitted = speed_row(SM120).constants
     assert all(0 < getattr(fitted, name) <= 0.87 + 1e-9 for name in EFFICIENCIES)
     # What NCCL was measured to do on such boxes by itself: 26.2 us and 22 to 38 GB/s (catalogue, links).
     assert 20 < 2 * 7 * fitted.hop_us < 45
@@ -110,7 +111,7 @@ def test_constants_are_what_hardware_can_do():
 
 @pytest.mark.parametrize("name", hybrids.family())
 def test_hybrids_are_predicted_by_constants_that_saw_nothing_of_their_machine(name):
-    row = fits.speed_row(name)
+    row = speed_row(name)
     assert row.errors is not None
     assert row.constants.host_gb_s == pytest.approx(hybrids.host_constants(name).host_gb_s, rel=0.01)
     assert row.errors == errors(hybrids.unseen_misses(name), row.errors.how)
@@ -125,7 +126,7 @@ def test_hybrids_are_predicted_by_constants_that_saw_nothing_of_their_machine(na
     "name", [row.id for row in catalog.rows("speeds").values() if isinstance(row, SpeedRow) and row.gpu_errors]
 )
 def test_layers_on_gpus_alone_have_an_error_of_their_own(name: str):
-    row = fits.speed_row(name)
+    row = speed_row(name)
     assert row.gpu_errors is not None
     assert row.gpu_errors == errors(hybrids.gpu_misses(name), row.gpu_errors.how)
 
@@ -133,7 +134,7 @@ def test_layers_on_gpus_alone_have_an_error_of_their_own(name: str):
 def test_two_channels_are_read_at_nearly_their_bandwidth_and_twelve_are_not():
     """With one share for all, a desktop was planned at half of what it does."""
     runs = {run.machine: run for run in hybrids.host_runs("ik-llamacpp") if run.with_gpus}
-    constants = fits.speed_row("ik-llamacpp").constants
+    constants = speed_row("ik-llamacpp").constants
     shares = {}
     for machine in ("9950X", "9175F"):
         amounts = [amount for amount in runs[machine].sample.amounts(0.0) if amount.term == "memory"]
@@ -160,7 +161,7 @@ _PUBLISHED_ELSEWHERE = (
 
 @pytest.mark.parametrize(("with_gpu", "rate", "gigabytes", "layers", "channels"), _PUBLISHED_ELSEWHERE)
 def test_processors_from_two_to_twelve_channels(with_gpu, rate, gigabytes, layers, channels):
-    constants = fits.speed_row("ik-llamacpp").constants
+    constants = speed_row("ik-llamacpp").constants
     cores = constants.host_gb_s if with_gpu else constants.host_alone_gb_s
     brought, multiplied = gigabytes / (constants.host_efficiency * channels), gigabytes / cores
     seconds = brought + multiplied + layers * constants.host_layer_us / 1e6
@@ -169,7 +170,7 @@ def test_processors_from_two_to_twelve_channels(with_gpu, rate, gigabytes, layer
 
 def test_hybrids_turn_the_right_way():
     rows = hybrids.SEEN_BY_NOBODY
-    rate = {each.id: predict(hybrids.decoded(each), fits.speed_row(each.row).constants) for each in rows}
+    rate = {each.id: predict(hybrids.decoded(each), speed_row(each.row).constants) for each in rows}
     assert rate["m402"] < rate["m403"] < rate["m404"]  # more layers of experts on the GPUs
     assert rate["m403"] > rate["m405"]  # fewer bytes an expert
     assert rate["m405"] > rate["m406"]  # ik_llama.cpp over mainline
@@ -177,7 +178,7 @@ def test_hybrids_turn_the_right_way():
 
 
 def test_prompts_of_hybrids_are_read_faster_in_longer_ubatches():
-    constants = fits.speed_row("ik-llamacpp").constants
+    constants = speed_row("ik-llamacpp").constants
     placed = hybrids.SEEN_BY_NOBODY[2]
     rates = [predict(hybrids.prompted(placed, ubatch), constants) for ubatch in (2048, 4096, 8192)]
     assert rates == sorted(rates)

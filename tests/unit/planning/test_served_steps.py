@@ -8,8 +8,8 @@ from upright.facts import catalog
 from upright.facts.records.plan import Goal
 from upright.models.deriving.catalogued import records
 from upright.planning.requests.library import plan
-from upright.planning.speed.fits import speed_row
 from upright.planning.speed.predict import PROMPT_PER_ANSWER, SpeedCase, case_of
+from upright.planning.speed.rows import speed_row
 
 
 def served(users: int, context: int, *, draft: bool = False, acceptance: float | None = None) -> SpeedCase:

@@ -1,4 +1,4 @@
-"""Where one more source will lie: sources weigh alike, few of them tell little, and a step adds what it costs."""
+"""Where one more source will lie: sources weigh alike, and few of them tell little."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 import pytest
 
 from upright.base.errors import UprightError
-from upright.planning.speed.spread import FEW_SOURCES, OUTSIDE, SpeedMiss, beyond, interval, spread, student, together
+from upright.planning.speed.spread import FEW_SOURCES, OUTSIDE, SpeedMiss, interval, spread, student, together
 
 
 def drawn(sources: int, cells: int, seed: int, *, between: float = 0.2, within: float = 0.05) -> list[SpeedMiss]:
@@ -71,12 +71,3 @@ def test_sources_of_several_rows_are_one_spread():
     whole, parts = spread([*first, *second]), together([spread(first), spread(second)])
     assert (whole.sources, whole.centre) == (parts.sources, pytest.approx(parts.centre))
     assert whole.squares == pytest.approx(parts.squares)
-
-
-def test_a_step_adds_what_a_source_is_worse_by_than_itself_at_home():
-    near = [SpeedMiss(0.02, "steady"), SpeedMiss(1.0, "wild")]
-    assert beyond([SpeedMiss(0.02, "steady")], near) == 1.0
-    assert beyond([SpeedMiss(1.0, "wild")], near) == 1.0
-    assert beyond([SpeedMiss(0.5, "steady")], near) > 1.5
-    # One that was never at home is compared with all that were.
-    assert beyond([SpeedMiss(0.5, "stranger")], near) == 1.0

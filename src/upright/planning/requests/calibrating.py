@@ -19,10 +19,9 @@ from upright.planning.speed.calibration import calibrate, cell_samples, measurab
 from upright.planning.speed.campaign import REPEATS as REPEATS
 from upright.planning.speed.campaign import Campaign as Campaign
 from upright.planning.speed.campaign import campaign
-from upright.planning.speed.fits import speed_row
 from upright.planning.speed.fitting import Sample
 from upright.planning.speed.published import model_record, rank_sample, row_of
-from upright.planning.speed.rows import NO_GPU
+from upright.planning.speed.rows import NO_GPU, speed_row
 
 
 @dataclass(frozen=True)

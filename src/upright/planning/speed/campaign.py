@@ -19,8 +19,8 @@ from upright.facts.catalog.rows.speed import SpeedRow
 from upright.facts.records.plan import Plan
 from upright.planning.placement.offering import layers_of
 from upright.planning.speed.decode import Amount, coefficient
-from upright.planning.speed.fits import fitted_on
 from upright.planning.speed.predict import SpeedCase
+from upright.planning.speed.published import fitted_on
 from upright.planning.speed.spread import OUTSIDE, student
 
 ANSWER_TOKENS = 128

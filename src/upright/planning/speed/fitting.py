@@ -26,7 +26,6 @@ FITTED = frozenset({
 PROMPT = frozenset(
     {"ubatch_layer_us", "compute_efficiency", "attention_efficiency", "prompt_gb_s", "prompt_socket_gb_s"}
 )
-_SHARES = frozenset(name for name in Constants.model_fields if name.endswith("_efficiency"))
 _ROUNDS = 6
 _LEAST_US, _NO_LIMIT = 1e-3, 1e-9
 _FLOOR = 0.02
@@ -60,11 +59,6 @@ def seconds(sample: Sample, constants: Constants) -> float:
     """Of one step, or of a prompt."""
     amounts = sample.amounts(constants.expert_skew)
     return sum(amount.amount * coefficient(constants, amount.constant) for amount in amounts)
-
-
-def fewest_seconds(sample: Sample, constants: Constants) -> float:
-    """Of one step on perfect hardware: every share of a bandwidth is one, and nothing else takes time."""
-    return sum(amount.amount for amount in sample.amounts(constants.expert_skew) if amount.constant in _SHARES)
 
 
 def fit(samples: Sequence[Sample], start: Constants, only: Collection[str] = FITTED) -> Constants:

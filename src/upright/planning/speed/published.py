@@ -1,4 +1,4 @@
-"""A published measurement -> a sample that constants are fitted on and held against.
+"""A published measurement -> a sample that constants are fitted on and held against, and those of a row of constants.
 
 The sample is made as a plan would be: the catalogue's model and artifact, the GPU's row, the row of constants that a
 plan for such a box would take. What its author does not say is not guessed: then there is no sample.
@@ -7,7 +7,8 @@ plan for such a box would take. What its author does not say is not guessed: the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from upright.base.errors import UsageError
@@ -21,9 +22,10 @@ from upright.facts.records.plan import Parallel
 from upright.models.deriving.catalogued import records
 from upright.models.deriving.named_builds import named_build
 from upright.planning.placement.offering import layers_of
+from upright.planning.speed.decode import Amount
 from upright.planning.speed.layered import HostFigures, Layered
-from upright.planning.speed.provenance import SpeedQuery, attention_known, expert_format, shape_name
-from upright.planning.speed.rows import ChosenRow, choose
+from upright.planning.speed.provenance import SpeedQuery, expert_format, shape_name
+from upright.planning.speed.rows import ChosenRow, choose, speed_row
 from upright.planning.speed.samples import LayerSample, RankSample
 from upright.planning.speed.work import Reader, Silicon, rank_work
 
@@ -38,6 +40,47 @@ _RELEASE = re.compile(r"(?<![\d.])0\.\d+\.\d+(?:\.post\d+)?|(?<=v)0\.\d+")
 _PCIE5_X16 = 63.0e9
 _SITE = re.compile(r"https?://(?:www\.)?([^/]+)/?([^/]*)/?([^/]*)")
 _SHARED_SITES = ("github.com", "huggingface.co")
+
+
+@dataclass(frozen=True)
+class FittedCell:
+    """A published run with what it is an instance of."""
+
+    row: MeasurementRow
+    sample: RankSample | LayerSample
+    load: SpeedQuery
+
+    @property
+    def id(self) -> str:
+        return self.sample.id
+
+    @property
+    def batch(self) -> int:
+        return self.sample.batch
+
+    @property
+    def tokens(self) -> float:
+        return self.sample.tokens
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.sample.tokens_per_second
+
+    def amounts(self, skew: float) -> Iterable[Amount]:
+        return self.sample.amounts(skew)
+
+    @property
+    def is_prompt(self) -> bool:
+        return self.row.decode_tokens_per_second is None
+
+    @property
+    def group(self) -> str:
+        return self.row.group or f"{self.row.parallelism} {self.row.engine_version}"
+
+    @property
+    def source(self) -> str:
+        """Who measured which model on what: its cells are alike."""
+        return f"{publisher(self.row)} {self.load.shape} {self.load.expert_format} {self.load.gpu}"
 
 
 def measurements(ids: Iterable[str]) -> Sequence[MeasurementRow]:
@@ -64,6 +107,34 @@ def sample(row: MeasurementRow) -> RankSample | LayerSample | None:
     if layers_of(engine_of(row)) is not None:
         return _layer_sample(row, constants, model, gpu)
     return rank_sample(row, constants.kernels, model, catalog.gpu(gpu)) if gpu else None
+
+
+def cells(ids: Sequence[str]) -> tuple[FittedCell, ...]:
+    """Those of the runs that say enough."""
+    return tuple(_cells(ids))
+
+
+def _cells(ids: Sequence[str]) -> Iterator[FittedCell]:
+    rows = measurements(ids)
+    shared = {name for name in {row.group for row in rows if row.group} if shares_a_prompt(_of_group(name, rows))}
+    for row in rows:
+        made, load = sample(row), load_of(row)
+        if row.group in shared and (row.concurrency or 1) > 1 and row.context_tokens:
+            continue
+        if made is not None and load is not None:
+            yield FittedCell(row, made, load)
+
+
+def _of_group(name: str, rows: Sequence[MeasurementRow]) -> Iterable[MeasurementRow]:
+    return (row for row in rows if row.group == name)
+
+
+@cache
+def fitted_on(name: str, *, prompts: bool = False) -> tuple[FittedCell, ...]:
+    """The row's runs: decode steps, or prompts."""
+    row = speed_row(name)
+    most = row.most_users or max(cell.load.users for cell in cells(row.fitted_on))
+    return tuple(cell for cell in cells(row.fitted_on) if cell.is_prompt is prompts and cell.load.users <= most)
 
 
 def shares_a_prompt(rows: Iterable[MeasurementRow]) -> bool:
@@ -129,20 +200,14 @@ def publisher(row: MeasurementRow) -> str:
 
 def row_of(row: MeasurementRow, gpu: str | None = None) -> SpeedRow | None:
     """The row of constants that a plan for this run would take, on the GPU that the row names or on another name's."""
-    chosen = _chosen(row, gpu or gpu_of(row))
+    chosen = chosen_row(row, gpu or gpu_of(row))
     return chosen.row if chosen else None
 
 
-def _chosen(row: MeasurementRow, gpu: str | None) -> ChosenRow | None:
+def chosen_row(row: MeasurementRow, gpu: str | None) -> ChosenRow | None:
     capability = catalog.gpu(gpu).compute_capability if gpu else None
     patches = ("pcie-allreduce",) if _one_shot(row) else ()
     return choose(engine_of(row), version_of(row), capability, _wires(row), patches)
-
-
-def answering_row(row: MeasurementRow) -> SpeedRow | None:
-    """The same, where a plan would print a speed: made for this silicon and these wires, with attention it knows."""
-    chosen, model = _chosen(row, gpu_of(row)), model_of(row)
-    return chosen.row if chosen and chosen.at_home and model and attention_known(model.architecture) else None
 
 
 def version_of(row: MeasurementRow) -> str | None:

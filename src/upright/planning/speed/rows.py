@@ -24,6 +24,12 @@ class ChosenRow:
     at_home: bool
 
 
+def speed_row(name: str) -> SpeedRow:
+    row = catalog.get("speeds", name)
+    assert isinstance(row, SpeedRow)
+    return row
+
+
 def wires(box: Box, ranks: int) -> Wires:
     if ranks < 2:
         return "one"

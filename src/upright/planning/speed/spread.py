@@ -83,25 +83,6 @@ def together(parts: Sequence[SourceSpread]) -> SourceSpread:
     return SourceSpread(sources, centre, squares)
 
 
-def beyond(far: Sequence[SpeedMiss], near: Sequence[SpeedMiss]) -> float:
-    """What a step adds to a band at home, as a factor: 1 if predictions across it are no worse.
-
-    A source is compared with itself at home, and one that was never there with all that were.
-    """
-    away, at_home = _by_source(far), _by_source(near)
-    usual = sum(at_home.values()) / len(at_home)
-    added = sum(square - at_home.get(source, usual) for source, square in away.items()) / len(away)
-    return math.exp(NormalDist().inv_cdf(1 - OUTSIDE / 2) * math.sqrt(max(0.0, added)))
-
-
-def _by_source(misses: Sequence[SpeedMiss]) -> dict[str, float]:
-    """Mean square of each source's errors."""
-    squares: dict[str, list[float]] = {}
-    for miss in misses:
-        squares.setdefault(miss.source, []).append(miss.log**2)
-    return {source: sum(parts) / len(parts) for source, parts in squares.items()}
-
-
 def student(share: float, freedom: int) -> float:
     """Quantile of Student's t: exact for one and two degrees of freedom, Cornish and Fisher's series for more."""
     if freedom == 1:

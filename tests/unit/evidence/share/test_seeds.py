@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from scripts.seeding.publications import reports, statements
 from upright.base.errors import UsageError
 from upright.base.home import home
 from upright.evidence.share.index_asking import asked, brought, known
 from upright.evidence.share.index_reading import SEEDS, SHIPPED, PinnedIndex, pin
 from upright.evidence.share.index_seen import seen_in
 from upright.evidence.share.opening import open_bundle
-from upright.evidence.share.publications import reports, statements
 from upright.evidence.share.repeats import Opened
 from upright.evidence.share.statement import Headline
 

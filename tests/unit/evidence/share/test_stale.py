@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scripts.seeding.publications import Report, ReportedConfiguration, statements
 from upright.evidence.share.checks import LEVELS, Verification
-from upright.evidence.share.publications import Report, ReportedConfiguration, statements
 from upright.evidence.share.verifying import verify
 from upright.facts.catalog.recorded_flags import recorded_flags, recorded_versions
 

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from scripts.seeding.publications import Report, ReportedConfiguration, ReportedFigures, ReportedTable
 from upright.base.yaml12 import from_yaml
-from upright.evidence.share.publications import Report, ReportedConfiguration, ReportedFigures, ReportedTable
 from upright.evidence.share.statement import ClaimedMetric
 from upright.facts import catalog
 from upright.facts.catalog.rows.hardware import GpuRow

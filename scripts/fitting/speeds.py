@@ -7,9 +7,11 @@ and what others measured so far away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from statistics import NormalDist
 from typing import Literal
 
 from upright.engines import ENGINES
@@ -17,95 +19,24 @@ from upright.facts import catalog
 from upright.facts.catalog.rows.speed import Constants, Errors, Home, SpeedRow, Step, TransferRow
 from upright.facts.catalog.rows.words import MeasurementRow
 from upright.planning.placement.offering import layers_of
-from upright.planning.speed.decode import Amount, compute_bound
-from upright.planning.speed.fitting import errors, fewest_seconds, fit, miss, seconds
-from upright.planning.speed.provenance import SpeedQuery, steps_away
+from upright.planning.speed.decode import compute_bound
+from upright.planning.speed.fitting import Sample, errors, fit, miss, seconds
+from upright.planning.speed.provenance import attention_known, steps_away
 from upright.planning.speed.published import (
-    answering_row,
+    FittedCell,
+    cells,
+    chosen_row,
     engine_of,
-    load_of,
+    fitted_on,
+    gpu_of,
     measurements,
-    publisher,
-    sample,
-    shares_a_prompt,
+    model_of,
 )
+from upright.planning.speed.rows import speed_row
 from upright.planning.speed.samples import LayerSample, RankSample
-from upright.planning.speed.spread import SpeedMiss, beyond, spread
+from upright.planning.speed.spread import OUTSIDE, SpeedMiss, spread
 
-
-@dataclass(frozen=True)
-class FittedCell:
-    """A published run with what it is an instance of."""
-
-    row: MeasurementRow
-    sample: RankSample | LayerSample
-    load: SpeedQuery
-
-    @property
-    def id(self) -> str:
-        return self.sample.id
-
-    @property
-    def batch(self) -> int:
-        return self.sample.batch
-
-    @property
-    def tokens(self) -> float:
-        return self.sample.tokens
-
-    @property
-    def tokens_per_second(self) -> float:
-        return self.sample.tokens_per_second
-
-    def amounts(self, skew: float) -> Iterable[Amount]:
-        return self.sample.amounts(skew)
-
-    @property
-    def is_prompt(self) -> bool:
-        return self.row.decode_tokens_per_second is None
-
-    @property
-    def group(self) -> str:
-        return self.row.group or f"{self.row.parallelism} {self.row.engine_version}"
-
-    @property
-    def source(self) -> str:
-        """Who measured which model on what: its cells are alike."""
-        return f"{publisher(self.row)} {self.load.shape} {self.load.expert_format} {self.load.gpu}"
-
-
-def speed_row(name: str) -> SpeedRow:
-    row = catalog.get("speeds", name)
-    assert isinstance(row, SpeedRow)
-    return row
-
-
-def cells(ids: Sequence[str]) -> tuple[FittedCell, ...]:
-    """Those of the runs that say enough."""
-    return tuple(_cells(ids))
-
-
-def _cells(ids: Sequence[str]) -> Iterator[FittedCell]:
-    rows = measurements(ids)
-    shared = {name for name in {row.group for row in rows if row.group} if shares_a_prompt(_of_group(name, rows))}
-    for row in rows:
-        made, load = sample(row), load_of(row)
-        if row.group in shared and (row.concurrency or 1) > 1 and row.context_tokens:
-            continue
-        if made is not None and load is not None:
-            yield FittedCell(row, made, load)
-
-
-def _of_group(name: str, rows: Sequence[MeasurementRow]) -> Iterable[MeasurementRow]:
-    return (row for row in rows if row.group == name)
-
-
-@cache
-def fitted_on(name: str, *, prompts: bool = False) -> tuple[FittedCell, ...]:
-    """The row's runs: decode steps, or prompts."""
-    row = speed_row(name)
-    most = row.most_users or max(cell.load.users for cell in cells(row.fitted_on))
-    return tuple(cell for cell in cells(row.fitted_on) if cell.is_prompt is prompts and cell.load.users <= most)
+_SHARES = frozenset(name for name in Constants.model_fields if name.endswith("_efficiency"))
 
 
 def refit(row: SpeedRow) -> Constants:
@@ -202,6 +133,12 @@ def _runs_beside() -> Iterator[RunBeside]:
         )
 
 
+def answering_row(row: MeasurementRow) -> SpeedRow | None:
+    """The row by which a plan for this run would print a speed: for its silicon and wires, with attention it knows."""
+    chosen, model = chosen_row(row, gpu_of(row)), model_of(row)
+    return chosen.row if chosen and chosen.at_home and model and attention_known(model.architecture) else None
+
+
 def _as_planned(made: RankSample | LayerSample, row: SpeedRow) -> RankSample | LayerSample | None:
     """What a plan counts: decode steps alone, where the constants were not fitted on served loads.
 
@@ -218,6 +155,11 @@ def _as_planned(made: RankSample | LayerSample, row: SpeedRow) -> RankSample | L
         made = replace(made, kind="decode")
     step, rows = seconds(made, row.constants), made.batch * (1 + made.guesses)
     return None if compute_bound(made.work, made.silicon, row.constants, rows, step) else made
+
+
+def fewest_seconds(sample: Sample, constants: Constants) -> float:
+    """Of one step on perfect hardware: every share of a bandwidth is one, and nothing else takes time."""
+    return sum(amount.amount for amount in sample.amounts(constants.expert_skew) if amount.constant in _SHARES)
 
 
 def _load(cell: FittedCell) -> str:
@@ -288,6 +230,25 @@ class Transfer:
         known += cells(self.beside)
         constants = _fitted([cell for cell in known if self.near(cell)], row.constants, names)
         yield from (SpeedMiss(miss(cell, constants), cell.source) for cell in known if not self.near(cell))
+
+
+def beyond(far: Sequence[SpeedMiss], near: Sequence[SpeedMiss]) -> float:
+    """What a step adds to a band at home, as a factor: 1 if predictions across it are no worse.
+
+    A source is compared with itself at home, and one that was never there with all that were.
+    """
+    away, at_home = _by_source(far), _by_source(near)
+    usual = sum(at_home.values()) / len(at_home)
+    added = sum(square - at_home.get(source, usual) for source, square in away.items()) / len(away)
+    return math.exp(NormalDist().inv_cdf(1 - OUTSIDE / 2) * math.sqrt(max(0.0, added)))
+
+
+def _by_source(misses: Sequence[SpeedMiss]) -> dict[str, float]:
+    """Mean square of each source's errors."""
+    squares: dict[str, list[float]] = {}
+    for missed in misses:
+        squares.setdefault(missed.source, []).append(missed.log**2)
+    return {source: sum(parts) / len(parts) for source, parts in squares.items()}
 
 
 # Kimi K2.5 by the builds of March 2026, before the kernels that every later build has.

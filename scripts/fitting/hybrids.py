@@ -11,14 +11,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scripts.fitting.speeds import held_out
 from upright.facts import catalog
 from upright.facts.catalog.rows.speed import Constants
 from upright.facts.catalog.rows.words import MeasurementRow
 from upright.facts.records.plan import Parallel
-from upright.planning.speed.fits import cells, held_out, speed_row
 from upright.planning.speed.fitting import Sample, fit, miss
 from upright.planning.speed.layered import HostFigures, Layered
-from upright.planning.speed.published import measurements, model_record, row_of, silicon
+from upright.planning.speed.published import cells, measurements, model_record, row_of, silicon
+from upright.planning.speed.rows import speed_row
 from upright.planning.speed.samples import LayerSample
 from upright.planning.speed.spread import FEW_SOURCES, SpeedMiss
 from upright.planning.speed.work import rank_work

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scripts.fitting.pools import by_image, by_setting, fit, leave_out, pools, residual_gib
 from upright.facts import catalog
-from upright.planning.memory.fitting import by_image, by_setting, fit, leave_out, pools, residual_gib
 
 BLACKWELL = [pool for pool in pools() if pool.gpu.startswith("rtx-pro-6000")]
 HOPPER = [pool for pool in pools() if pool.gpu == "h200-sxm"]

@@ -1,0 +1,1 @@
+"""What others published -> the claims that come with the package."""
