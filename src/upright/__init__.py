@@ -27,7 +27,7 @@ _HOMES = {
     "plan": "upright.planning.requests.library",
     "probe": "upright.planning.probing",
     "read": "upright.models.reading",
-    "recommend": "upright.planning.requests.recommended",
+    "recommend": "upright.planning.requests.library",
     "bundle": "upright.evidence.bundle",
     "read_back": "upright.serving.launch.readback",
     "read_bundle": "upright.evidence.bundle",
@@ -95,8 +95,7 @@ if TYPE_CHECKING:
     from upright.models.reading import read
     from upright.planning.probing import probe
     from upright.planning.requests.compared import compare
-    from upright.planning.requests.library import plan, render
-    from upright.planning.requests.recommended import recommend
+    from upright.planning.requests.library import plan, recommend, render
     from upright.proof.benchmark.bench import bench
     from upright.proof.ladder import prove
     from upright.serving.connect import connect

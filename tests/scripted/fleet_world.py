@@ -92,7 +92,7 @@ class FleetWorld:
         patch.setattr(front, "wait_until", self.wait_until)
         for module in (starting, router_step):
             patch.setattr(module, "prove_through", lambda *_: SimpleNamespace(passed=True, observations=()))
-        patch.setattr(box_steps, "climb", self.climb)
+        patch.setattr(box_steps, "prove_deployment", self.prove)
         patch.setattr(gateway.RouterFiles, "python", lambda *_: ("python3", "1.13.0"))
         patch.setattr(gateway.RouterFiles, "folder", property(lambda files: str(files._directory.path / "router")))
         patch.setattr(gateway, "SshHost", lambda machine: None)
@@ -187,7 +187,7 @@ class FleetWorld:
             if name != but and (process.machine, process.recipe.port) == (machine, recipe.port):
                 raise LaunchError(f"port {recipe.port} is taken by {name}")
 
-    def climb(self, here: DeploymentDir, **_: Any) -> Any:
+    def prove(self, here: DeploymentDir, *_: Any) -> Any:
         self.act()
         failed = any(setting.value == "wrong" for setting in here.read(Recipe).arguments)
         seen = [SimpleNamespace(verdict="failed", rung="smoke", check="sum", reason="2+2=5")] if failed else []

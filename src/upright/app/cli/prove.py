@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,9 @@ from upright.base.errors import UsageError
 from upright.base.units import parse_rates
 
 if TYPE_CHECKING:
-    from upright.proof.ladder.asked_climb import AskedClimb
+    from upright.facts.store import DeploymentDir
     from upright.proof.ladder.asked_trial import Cells
-    from upright.proof.ladder.journaled import Wish
-    from upright.proof.ladder.prompts import PromptSet
+    from upright.proof.ladder.rung import ProofOptions
 
 _ASKED = (
     "to", "only", "soak", "no_restart", "budget", "prompts", "samples", "context", "tries",
@@ -53,15 +53,6 @@ _ASKED = (
 @output_options
 def command(
     deployment: str | None,
-    to: str,
-    only: str | None,
-    soak: float,
-    no_restart: bool,
-    budget: float | None,
-    prompts: str | None,
-    samples: int,
-    context: int | None,
-    tries: tuple[str, ...],
     ways: tuple[str, ...],
     cells: Cells | None,
     output_tokens: int | None,
@@ -75,42 +66,34 @@ def command(
     dry_run: bool,
     rates: tuple[float, float] | None,
     output: Output,
+    **_asked: Any,
 ) -> None:
     """Climb the proof ladder on a running deployment, or on anybody's server."""
     from upright.app.pages.evidence_page import evidence_page
     from upright.facts import store
-    from upright.proof.ladder.asked_climb import AskedClimb, prove_deployment, prove_server
     from upright.proof.ladder.asked_trial import trial_of
+    from upright.proof.ladder.climbing import prove_deployment, prove_server
     from upright.proof.ladder.equivalence import references
-    from upright.proof.ladder.journaled import Wish
-    from upright.proof.ladder.ladder import MEASURES
-    from upright.proof.ladder.prompts import prompt_set
-    from upright.proof.ladder.rung import SoakWish
+    from upright.proof.ladder.servers import server_endpoint
 
-    _refuse_misuse(**click.get_current_context().params)
-    chosen = prompt_set(prompts) if prompts else None
-    if not given("to", "only"):
-        to = "speculation" if ways else references.RUNG_NAME if reference or save_reference else to
-        only = references.RUNG_NAME if reference or save_reference else only
-
-    def wish(fitting: PromptSet) -> Wish:
-        wanted, asked = (MEASURES, only) if only else (), chosen or fitting
-        compared = None if reference is None else references.reference_for(reference, asked)
-        return Wish(only or to, asked, budget, samples, wanted, SoakWish(soak, not no_restart), compared)
-
-    climb = AskedClimb(wish, context, tries)
+    typed = click.get_current_context().params
+    _refuse_misuse(**typed)
+    options = _options(**typed)
     if dry_run:
-        _show_schedule(output, deployment, climb, rates)
+        directory = None if deployment is None else store.running_or_last(deployment)
+        _show_schedule(output, directory, _fitted(options, directory, reference), rates)
+        output.next("prove", *([deployment] if deployment else []), *given(*_ASKED))
         return
     if base_url is not None:
-        evidence = prove_server(base_url, model, key_env, climb, say)
+        with server_endpoint(base_url, model, key_env) as endpoint:
+            evidence = prove_server(endpoint, _fitted(options, None, reference), say)
         same = given("model", "key_env", "budget", "context", "soak", "no_restart")
-        next_command = ["prove", "--base-url", base_url, *(["--only", only] if only else ["--to", to]), *same]
+        next_command = ["prove", "--base-url", base_url, "--only" if options.rungs else "--to", options.to, *same]
         output.answer(evidence, lambda console: evidence_page(console, evidence))
     else:
         directory = store.running_or_last(deployment)
-        trial = trial_of(directory, ways, cells or (), repeats, output_tokens, not no_keep, budget)
-        evidence = prove_deployment(directory, climb, say, trial)
+        trial = trial_of(directory, ways, cells or (), repeats, output_tokens, not no_keep, options.budget_seconds)
+        evidence = prove_deployment(directory, _fitted(options, directory, reference), say, trial)
         next_command = next_words(directory.name, evidence, tried=trial is not None)
         answer(output, evidence, directory, tried=trial is not None)
     if save_reference is not None:
@@ -118,6 +101,39 @@ def command(
     output.next(*next_command)
     if not evidence.passed:
         output.no()
+
+
+def _options(to: str, only: str | None, **typed: Any) -> ProofOptions:
+    """As they were typed; a rung that another option is for need not be named."""
+    from upright.proof.ladder.equivalence.references import RUNG_NAME
+    from upright.proof.ladder.ladder import MEASURES
+    from upright.proof.ladder.prompts import prompt_set
+    from upright.proof.ladder.rung import ProofOptions, SoakWish
+
+    if not given("to", "only"):
+        to = "speculation" if typed["ways"] else to
+        only = RUNG_NAME if typed["reference"] or typed["save_reference"] else None
+    return ProofOptions(
+        to=only or to,
+        rungs=(MEASURES, only) if only else None,
+        prompts=prompt_set(typed["prompts"]) if typed["prompts"] else None,
+        budget_seconds=typed["budget"],
+        samples=typed["samples"],
+        soak=SoakWish(typed["soak"], not typed["no_restart"]),
+        context_tokens=typed["context"],
+        tries=typed["tries"],
+    )
+
+
+def _fitted(options: ProofOptions, directory: DeploymentDir | None, reference: str | None) -> ProofOptions:
+    """With the prompts that fit the model, where none were named, and the reference, which must be of the same."""
+    from upright.facts.records.model import Model
+    from upright.proof.ladder.equivalence.references import reference_for
+    from upright.proof.ladder.prompts import prompt_set, prompt_set_for
+
+    fitting = prompt_set("real") if directory is None else prompt_set_for(directory.read(Model))
+    prompts = options.prompts or fitting
+    return replace(options, prompts=prompts, reference=None if reference is None else reference_for(reference, prompts))
 
 
 def _refuse_misuse(base_url: str | None, **typed: Any) -> None:
@@ -136,16 +152,12 @@ def _refuse_misuse(base_url: str | None, **typed: Any) -> None:
 
 
 def _show_schedule(
-    output: Output, deployment: str | None, asked: AskedClimb, rates: tuple[float, float] | None
+    output: Output, directory: DeploymentDir | None, options: ProofOptions, rates: tuple[float, float] | None
 ) -> None:
     from upright.app.pages.evidence_page import schedule_page, schedule_rows
-    from upright.facts import store
-    from upright.proof.ladder.asked_climb import climb_schedule
+    from upright.proof.ladder.climbing import proof_schedule
 
-    directory = None if deployment is None else store.running_or_last(deployment)
-    schedule = climb_schedule(directory, asked, rates)
-    groups, budget = schedule.groups, schedule.budget_seconds
-    output.answer(schedule_rows(groups), lambda console: schedule_page(console, groups, budget, rates))
-    for change in schedule.changes:
+    groups, changes = proof_schedule(directory, options, rates)
+    output.answer(schedule_rows(groups), lambda console: schedule_page(console, groups, options.budget_seconds, rates))
+    for change in changes:
         say(f"then a restart and a climb with {change.setting} {change.value or ''}".rstrip())
-    output.next("prove", *([deployment] if deployment else []), *given(*_ASKED))

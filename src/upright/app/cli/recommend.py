@@ -27,8 +27,9 @@ def command(output: Output, **wanted: Any) -> None:
     """
     from upright.app.pages.others_lines import others_lines
     from upright.app.pages.recommend_page import recommend_page
+    from upright.planning.recommending.ranked import SHOWN
     from upright.planning.requests.asking import box_named, measurements
-    from upright.planning.requests.recommended import SHOWN, recommend
+    from upright.planning.requests.library import recommend
 
     most = None if wanted["everything"] else SHOWN
     box = box_named(named_box(wanted))

@@ -114,7 +114,7 @@ def _recipe(question: RecipeQuestion) -> Answer:
 @_answer.register
 def _recommend(question: RecommendQuestion) -> Answer:
     from upright.app.pages.recommend_page import recommend_page
-    from upright.planning.requests.recommended import recommend
+    from upright.planning.requests.library import recommend
 
     recommendation = recommend(_box(question), question.goal)
     return {

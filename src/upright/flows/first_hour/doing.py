@@ -18,7 +18,6 @@ from upright.facts.records.first_hour import FieldFigure, FieldStep
 from upright.facts.records.plan import Goal, Plan
 from upright.facts.store import DeploymentDir
 from upright.flows.first_hour.figures import SHORT_TOKENS, climbed_words, memory_figures, rung_answers, speed_figures
-from upright.flows.line.climbing import climb
 from upright.flows.line.preparing import On, prepare_model
 from upright.flows.line.starting import measure, register, start, told
 from upright.flows.line.weights import repository
@@ -28,6 +27,8 @@ from upright.proof.benchmark.bench import bench
 from upright.proof.benchmark.known import of_deployment
 from upright.proof.benchmark.sweep import SweepRequest, SweepWatch
 from upright.proof.benchmark.workload import workloads
+from upright.proof.ladder.climbing import prove_deployment
+from upright.proof.ladder.rung import ProofOptions
 from upright.serving.fetch import fetch
 from upright.serving.launch import restart, status, stop
 from upright.serving.launch.locks import trying
@@ -160,7 +161,7 @@ def _waited(directory: DeploymentDir, tell: Tell) -> None:
 
 def _prove(case: StepCase) -> StepDone:
     directory = standing(case)
-    evidence = climb(directory, to=PROVED_TO, tell=case.tell, budget_seconds=case.seconds)
+    evidence = prove_deployment(directory, ProofOptions(PROVED_TO, budget_seconds=case.seconds), case.tell)
     failed = next((one for one in evidence.observations if one.verdict == "failed"), None)
     answers = rung_answers(evidence)
     why = f"{failed.rung}, {failed.probe}: {failed.reason}" if failed else climbed_words(answers)

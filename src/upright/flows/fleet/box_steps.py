@@ -24,7 +24,8 @@ from upright.flows.fleet.differences import FleetStep
 from upright.flows.fleet.directory import FleetDir
 from upright.flows.fleet.ending import ended
 from upright.flows.fleet.front import admit
-from upright.flows.line import climb
+from upright.proof.ladder.climbing import prove_deployment
+from upright.proof.ladder.rung import ProofOptions
 from upright.proof.ladder.stepping import recipe_of
 from upright.serving.launch import restart
 
@@ -191,7 +192,7 @@ class BoxSteps:
         try:
             self._phase("proving", origin)
             self.tell(f"proving to {self.fleet.prove_to}")
-            evidence = climb(here, to=self.fleet.prove_to, tell=lambda message: None)
+            evidence = prove_deployment(here, ProofOptions(self.fleet.prove_to), lambda message: None)
         except UprightError as error:
             return error.message
         if evidence.passed:

@@ -1,6 +1,5 @@
 """The order of the verbs. Read `flow.py` first: it is the whole flow on one screen; each step is a file beside it."""
 
-from upright.flows.line.climbing import climb as climb
 from upright.flows.line.flow import LineRun as LineRun
 from upright.flows.line.flow import run as run
 from upright.flows.line.healing import heal_up as heal_up

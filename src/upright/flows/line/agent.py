@@ -21,7 +21,7 @@ from upright.facts.store import DeploymentDir
 from upright.flows.line.flow import LineRun, run
 from upright.flows.line.preparing import On
 from upright.planning.requests.asking import NamedBox, box_named, measurements
-from upright.planning.requests.recommended import recommend
+from upright.planning.requests.library import recommend
 from upright.serving.connect import ClientSettings, connect, write_settings
 from upright.serving.connect.client_process import refuse_missing_client, run_client, smaller_variant, variant_in
 from upright.serving.connect.trying import ClientTrial, try_settings

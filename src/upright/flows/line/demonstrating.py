@@ -21,13 +21,14 @@ from upright.facts.records.deployment import Deployment
 from upright.facts.records.plan import Goal
 from upright.facts.store import DeploymentDir
 from upright.flows.line.agent import ended_like_ctrl_c, signals_kept_off
-from upright.flows.line.climbing import climb
 from upright.flows.line.flow import LineRun
 from upright.flows.line.preparing import prepare_model
 from upright.flows.line.starting import register, start
 from upright.flows.line.telling import write_report
 from upright.planning.probing import probe
 from upright.planning.requests.at_hand import GettingWay, ways_to_get
+from upright.proof.ladder.climbing import prove_deployment
+from upright.proof.ladder.rung import ProofOptions
 from upright.serving.connect import connect
 from upright.serving.launch import status, stop
 from upright.serving.launch.locks import trying
@@ -73,7 +74,7 @@ def _run(box: Box, tell: Tell) -> LineRun:
     try:
         with trying(directory):
             start(prepared, directory, tell=tell)
-            evidence = climb(directory, to=PROVED_TO, tell=tell)
+            evidence = prove_deployment(directory, ProofOptions(PROVED_TO), tell)
         settings = connect(directory.read(Deployment), directory.key_file)
         tell("stopping")
         stop(directory)

@@ -14,12 +14,13 @@ from upright.facts.records.deployment import Deployment
 from upright.facts.records.evidence import Evidence
 from upright.facts.records.plan import Goal
 from upright.facts.records.rehearsal import Rehearsal
-from upright.flows.line.climbing import climb
 from upright.flows.line.preparing import On, Prepared, prepare_model
 from upright.flows.line.rehearsing import check_without_weights, rehearse_without_weights
 from upright.flows.line.starting import register, start
 from upright.flows.line.telling import write_report
 from upright.flows.line.weights import fetched
+from upright.proof.ladder.climbing import prove_deployment
+from upright.proof.ladder.rung import ProofOptions
 from upright.serving.connect import ClientSettings, connect
 from upright.serving.fetch import Arriving
 from upright.serving.launch import status, stop
@@ -59,7 +60,7 @@ def run(source: str, goal: Goal, on: On, *, port: int, to: str, keep: bool, tell
     try:
         with trying(directory):
             start(prepared, directory, tell=tell, on=on)
-            evidence = climb(directory, to=to, tell=tell)
+            evidence = prove_deployment(directory, ProofOptions(to), tell)
         settings = connect(directory.read(Deployment), directory.key_file)
     except BaseException:  # Ctrl-C too: what `run` started, `run` ends
         if directory.has(Deployment):

@@ -25,7 +25,6 @@ from upright.facts.records.benchmark import Api, Benchmark, Shape
 from upright.facts.records.deployment import Deployment
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe
-from upright.flows.line.climbing import climb
 from upright.flows.line.preparing import Prepared, prepare_model
 from upright.flows.line.starting import register, start
 from upright.flows.replay.replay_differences import ReplayDifference, differences
@@ -38,6 +37,8 @@ from upright.proof.benchmark.bench import bench, kept
 from upright.proof.benchmark.known import of_deployment
 from upright.proof.benchmark.sweep import SweepRequest, SweepWatch
 from upright.proof.benchmark.workload import workloads
+from upright.proof.ladder.climbing import prove_deployment
+from upright.proof.ladder.rung import ProofOptions
 from upright.proof.ladder.rungs import RUNGS
 from upright.serving.launch import stop
 from upright.serving.launch.locks import trying
@@ -160,7 +161,7 @@ def run_replay(plan: ReplayPlan, path: Path | None, *, key: Path | None, budget_
         with trying(directory):
             start(plan.prepared, directory, tell=tell)
             if plan.to is not None:
-                climb(directory, to=plan.to, tell=tell)
+                prove_deployment(directory, ProofOptions(plan.to), tell)
             for load in plan.loads:
                 known, _ = of_deployment(directory, load.api)
                 bench(

@@ -1,4 +1,4 @@
-"""Plain arguments -> records: what `upright.plan` and `upright.render` are.
+"""Plain arguments -> records: what `upright.plan`, `upright.render` and `upright.recommend` are.
 
 No terminal, no disk and no network: a name is a name of the catalogue, anything else comes as a record, of
 `upright.read` or `upright.probe`. What earlier starts measured is an argument too.
@@ -19,9 +19,11 @@ from upright.facts.records.kernel import KernelVerdict
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.recipe import Recipe
+from upright.facts.records.recommendation import Recommendation
 from upright.facts.records.residuals import Residuals
 from upright.models.deriving.named_builds import named_build
 from upright.planning.choosing.artifacts import ArtifactChoice, choice
+from upright.planning.recommending import ranked
 from upright.planning.requests.planned import PlanRequest, plan_request
 
 PORT = 8000
@@ -71,6 +73,22 @@ def render(
         raise UsageError(f"render: {error}") from None
     path = model_path or named_path(model)
     return rendering.render(plan, model, box, model_path=path, port=port, wishes=wanted)
+
+
+def recommend(
+    box: str | Box,
+    goal: Goal | None = None,
+    *,
+    most: int | None = ranked.SHOWN,
+    measured: Sequence[Residuals] = (),
+    **wishes: Any,
+) -> Recommendation:
+    """The best models of the catalogue for the box, ranked by published quality and by what holds.
+
+    `most` of them, or all that fit if None. `wishes` are fields of `Goal` (`context_tokens=131_072, users=2`), laid
+    over `goal` where both are given.
+    """
+    return ranked.recommend(box_record(box), goal_with(goal, wishes), most=most, measured=measured)
 
 
 def chosen(model: str | Model) -> ArtifactChoice:

@@ -1,10 +1,9 @@
-"""A deployment, or anybody's server + a wish -> Evidence: the climb with its changes, its budget and its words."""
+"""A deployment, or anybody's server + ProofOptions -> Evidence: climbs with their changes, budget and words."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -21,13 +20,14 @@ from upright.facts.records.residuals import Residuals
 from upright.facts.store import DeploymentDir
 from upright.planning.memory.kvcache import VALUE_BYTES
 from upright.proof.ladder.estimating import ScheduledGroup, told_total
-from upright.proof.ladder.journaled import Listener, Wish, climb
-from upright.proof.ladder.ladder import target_of
-from upright.proof.ladder.rung import Keeper
+from upright.proof.ladder.journaled import journaled_climb
+from upright.proof.ladder.ladder import Listener, planned, target_of
+from upright.proof.ladder.prompts import prompt_set_for
+from upright.proof.ladder.rung import Keeper, ProofOptions
 from upright.proof.ladder.rungs.speculation import observed
 from upright.proof.ladder.servers import server
 from upright.proof.ladder.speculating import Trial, speculate
-from upright.proof.ladder.stepping import TrialChange, step, undo_interrupted
+from upright.proof.ladder.stepping import TrialChange, change_of, longer_contexts, step, undo_interrupted
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch import restart, status
 from upright.serving.launch.footprint import FootprintMeter
@@ -39,21 +39,23 @@ _LONG_SECONDS = 5
 """An answer that took longer is told of, so that a walk of minutes is seen to move."""
 
 
-def climb_deployment(
-    directory: DeploymentDir, wish: Wish, tell: Tell, changes: Sequence[TrialChange] = (), trial: Trial | None = None
+def prove_deployment(
+    directory: DeploymentDir, options: ProofOptions, tell: Tell, trial: Trial | None = None
 ) -> Evidence:
     """Prove it as it stands, then with each change in turn, then with each way to guess ahead; what does not hold, or
     does not pay, is taken back."""
+    options = _fitted(options, directory)
+    changes = _changes(directory, options)
     undo_interrupted(directory, tell)
-    ends = None if wish.budget_seconds is None else time.monotonic() + wish.budget_seconds
+    ends = None if options.budget_seconds is None else time.monotonic() + options.budget_seconds
 
     def proved() -> Evidence:
         left = None if ends is None else max(ends - time.monotonic(), 0)
-        return _climb_once(directory, replace(wish, budget_seconds=left), tell)
+        return _prove_once(directory, replace(options, budget_seconds=left), tell)
 
     def proved_anew() -> Evidence:
         """With the whole budget: a trial has one of its own for its measuring."""
-        return _climb_once(directory, wish, tell)
+        return _prove_once(directory, options, tell)
 
     evidence, steps = proved(), []
     for change in changes if evidence.passed else ():
@@ -66,9 +68,9 @@ def climb_deployment(
             evidence = seen
     tried: tuple[Observation, ...] = ()
     if trial is not None and evidence.passed:
-        record, taken_steps, seen = speculate(directory, trial, wish.prompts, evidence, proved_anew, tell)
+        record, taken_steps, seen = speculate(directory, trial, options.questions, evidence, proved_anew, tell)
         evidence, steps = seen or evidence, [*steps, *taken_steps]
-        tried = observed(record, wish.prompts)
+        tried = observed(record, options.questions)
         for made in tried:
             directory.append(made)
     if steps:
@@ -78,11 +80,23 @@ def climb_deployment(
     return evidence
 
 
-def climb_server(endpoint: Endpoint, wish: Wish, tell: Tell, context_tokens: int | None = None) -> Evidence:
+def prove_server(endpoint: Endpoint, options: ProofOptions, tell: Tell) -> Evidence:
     """Prove a server that somebody else started; what needs a recipe is skipped."""
-    target = server(endpoint, context_tokens)
+    target = server(endpoint, options.context_tokens)
     name = re.sub(r"[^a-z0-9.]+", "-", f"{endpoint.base_url.partition('://')[2]}-{endpoint.model}".lower())
-    return climb(store.elsewhere(name), target, endpoint, wish, telling(tell))
+    return journaled_climb(store.elsewhere(name), target, endpoint, options, telling(tell))
+
+
+def proof_schedule(
+    directory: DeploymentDir | None, options: ProofOptions, rates: tuple[float, float] | None
+) -> tuple[list[ScheduledGroup], list[TrialChange]]:
+    """What a climb would do, and the changes that each take a restart and a climb after it. Of that deployment; without
+    one of a server that is not there yet."""
+    if directory is None:
+        return planned(options, rates), []
+    options = _fitted(options, directory)
+    changes = _changes(directory, options)
+    return planned(options, rates, target_of(directory.read(Deployment), directory.read(Recipe))), changes
 
 
 def telling(tell: Tell) -> Listener:
@@ -105,7 +119,16 @@ def telling(tell: Tell) -> Listener:
     return Listener(on_observation, on_schedule, tell)
 
 
-def _climb_once(directory: DeploymentDir, wish: Wish, tell: Tell) -> Evidence:
+def _fitted(options: ProofOptions, directory: DeploymentDir) -> ProofOptions:
+    return options if options.prompts else replace(options, prompts=prompt_set_for(directory.read(Model)))
+
+
+def _changes(directory: DeploymentDir, options: ProofOptions) -> list[TrialChange]:
+    longer = longer_contexts(directory, options.questions, options.context_tokens)
+    return [*longer, *(change_of(text) for text in options.tries)]
+
+
+def _prove_once(directory: DeploymentDir, options: ProofOptions, tell: Tell) -> Evidence:
     deployment = status(directory)
     if deployment.state not in RUNNING:
         raise LaunchError(
@@ -118,7 +141,7 @@ def _climb_once(directory: DeploymentDir, wish: Wish, tell: Tell) -> Evidence:
         target = target_of(deployment, directory.read(Recipe))
         residuals, bits = _residuals(directory), bits_of(directory.read(Model), directory.read(Plan))
         target = replace(target, residuals=residuals, keeper=_keeper(directory), bits=bits)
-        return climb(directory, target, endpoint, wish, telling(tell))
+        return journaled_climb(directory, target, endpoint, options, telling(tell))
 
 
 def bits_of(model: Model, plan: Plan) -> tuple[float, ...]:

@@ -2,87 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 
 from upright.base.progress import utc_now
 from upright.facts.records.base import upgraded
 from upright.facts.records.evidence import Climb, Evidence, Observation, Step
-from upright.facts.records.reference import Reference
 from upright.facts.store import DeploymentDir
 from upright.facts.store.journal import lines
-from upright.proof.ladder.estimating import ScheduledGroup, Timed, is_left_out
-from upright.proof.ladder.ladder import prove
-from upright.proof.ladder.prompts import PromptSet
-from upright.proof.ladder.rung import ProofTarget, SoakWish
+from upright.proof.ladder.estimating import Timed, is_left_out
+from upright.proof.ladder.ladder import Listener, climb
+from upright.proof.ladder.rung import ProofOptions, ProofTarget
 from upright.serving.endpoint.client import Endpoint
 
 _PAUSE_SECONDS = 60.0
 """Restarts and pauses of a rung, beside its answers."""
 
 
-@dataclass(frozen=True)
-class Wish:
-    """How far to climb, and at what price."""
-
-    to: str
-    prompts: PromptSet
-    budget_seconds: float | None = None
-    samples: int = 1
-    only: tuple[str, ...] = ()
-    """Rungs to climb instead of all up to `to`."""
-    soak: SoakWish = SoakWish()  # noqa: RUF009 (frozen)
-    reference: Reference | None = None
-    """What the rung `equivalence` compares with."""
-
-
-@dataclass(frozen=True)
-class Listener:
-    """Who is told on the way."""
-
-    observation: Callable[[Observation], None] = lambda seen: None
-    schedule: Callable[[list[ScheduledGroup]], None] = lambda schedule: None
-    tell: Callable[[str], None] = lambda words: None
-
-
-def climb(
-    directory: DeploymentDir, target: ProofTarget, endpoint: Endpoint, wish: Wish, listener: Listener
+def journaled_climb(
+    directory: DeploymentDir, target: ProofTarget, endpoint: Endpoint, options: ProofOptions, listener: Listener
 ) -> Evidence:
     """Observations of an interrupted climb of the same thing with the same prompts count; they are not asked again."""
-    prompts = f"{wish.prompts.name}:{wish.prompts.digest}"
+    prompts = f"{options.questions.name}:{options.questions.digest}"
     seen = interrupted(directory, target.reference, prompts)
     if seen:
         listener.tell(f"going on where the last climb was interrupted: {len(seen)} answers are kept")
     with directory.writer() as journal:
 
         def mark(event: str, reason: str | None = None) -> None:
-            fields = {"subject": target.reference, "prompts": prompts, "to_rung": wish.to, "reason": reason}
+            fields = {"subject": target.reference, "prompts": prompts, "to_rung": options.to, "reason": reason}
             journal.append(Climb.model_validate({"event": event, "at": utc_now(), **fields}))
 
         def on_observation(made: Observation) -> None:
             journal.append(made)
-            listener.observation(made)
+            if listener.observation is not None:
+                listener.observation(made)
 
         if seen is None:
             mark("begun")
-        evidence = prove(
-            target,
-            endpoint,
-            wish.prompts,
-            to=wish.to,
-            rungs=wish.only or None,
-            soak=wish.soak,
-            reference=wish.reference,
-            tell=listener.tell,
-            budget_seconds=wish.budget_seconds,
-            samples=wish.samples,
-            seen=seen or (),
-            on_observation=on_observation,
-            on_schedule=listener.schedule,
-            known=timed(directory, prompts),
-        )
+        journaling, known = replace(listener, observation=on_observation), timed(directory, prompts)
+        evidence = climb(target, endpoint, options, journaling, seen=seen or (), known=known)
         directory.write(evidence)  # before the end is marked: a climb that ended has its record
         mark("ended", evidence.ended)
     return evidence

@@ -27,7 +27,7 @@ from upright.proof.ladder.estimating import (
     unaffordable,
 )
 from upright.proof.ladder.prompts import PromptSet
-from upright.proof.ladder.rung import LadderRung, Probe, ProofTarget, SoakWish, Stand
+from upright.proof.ladder.rung import LadderRung, Probe, ProofOptions, ProofTarget, SoakWish, Stand
 from upright.proof.ladder.rungs import RUNGS
 from upright.serving.endpoint.client import Endpoint
 
@@ -58,6 +58,15 @@ def target_of(deployment: Deployment, recipe: Recipe | None = None) -> ProofTarg
     )
 
 
+@dataclass(frozen=True)
+class Listener:
+    """Who is told on the way."""
+
+    observation: OnObservation | None = None
+    schedule: OnSchedule | None = None
+    tell: Callable[[str], None] = lambda words: None
+
+
 def prove(
     target: ProofTarget | Deployment,
     endpoint: Endpoint,
@@ -78,22 +87,34 @@ def prove(
     """Climb up to and including `to`, or only `rungs`. Each observation is handed on as it is made, so none is lost."""
     if isinstance(target, Deployment):
         target = target_of(target)
-    wanted = _rungs(to, rungs)
-    stand = Stand(
-        target, endpoint, prompts, samples=samples, soak=soak, reference=reference, tell=tell, known=known or {}
-    )
-    climb = _Climb(stand, wanted, budget_seconds, list(seen), on_observation, on_schedule)
-    ended = climb.run()
+    only = None if rungs is None else tuple(rungs)
+    options = ProofOptions(to, only, prompts, budget_seconds, samples, soak, reference)
+    return climb(target, endpoint, options, Listener(on_observation, on_schedule, tell), seen=seen, known=known)
+
+
+def climb(
+    target: ProofTarget,
+    endpoint: Endpoint,
+    options: ProofOptions,
+    listener: Listener,
+    *,
+    seen: Iterable[Observation] = (),
+    known: Mapping[str, Timed] | None = None,
+) -> Evidence:
+    """`seen` is what an interrupted climb saw, `known` what each rung took before."""
+    wanted = _rungs(options)
+    stand = Stand(target, endpoint, options, tell=listener.tell, known=known or {})
+    ended = _Climb(stand, wanted, listener, list(seen)).run()
     made_from = (target.deployment.reference,) if target.deployment else ()
     return Evidence(
         made_from=made_from,
         deployment=target.name,
         engine=target.engine,
         engine_version=target.engine_version,
-        to_rung=to,
+        to_rung=options.to,
         observations=tuple(stand.observations),
-        prompts=f"{prompts.name}:{prompts.digest}",
-        budget_seconds=budget_seconds,
+        prompts=f"{stand.prompts.name}:{stand.prompts.digest}",
+        budget_seconds=options.budget_seconds,
         ended=ended,
     )
 
@@ -105,34 +126,25 @@ def schedule(stand: Stand, rungs: Iterable[LadderRung], budget_seconds: float | 
 
 
 def planned(
-    prompts: PromptSet,
-    *,
-    to: str,
-    budget_seconds: float | None,
-    context_tokens: int | None,
-    rates: tuple[float, float] | None,
-    samples: int = 1,
-    rungs: Iterable[str] | None = None,
-    soak: SoakWish = SoakWish(),  # noqa: B008 (frozen)
-    target: ProofTarget | None = None,
+    options: ProofOptions, rates: tuple[float, float] | None, target: ProofTarget | None = None
 ) -> list[ScheduledGroup]:
-    """What a climb would do on that deployment up to that context; without one on a server that is not there yet."""
-    safe = target or ProofTarget("", "", _SAFE_CONTEXT)
-    target = replace(safe, context_tokens=context_tokens or safe.context_tokens)
-    stand = Stand(target, Endpoint("http://nobody", ""), prompts, samples=samples, soak=soak)
+    """What a climb would do on that deployment; without one on a server that is not there yet."""
+    if target is None:
+        target = ProofTarget("", "", options.context_tokens or _SAFE_CONTEXT)
+    elif (options.context_tokens or 0) > (target.context_tokens or 0):
+        target = replace(target, context_tokens=options.context_tokens)
+    stand = Stand(target, Endpoint("http://nobody", ""), options)
     if rates is not None:
         stand.rates.learn(prefill=rates[0], decode=rates[1])
-    return schedule(stand, _rungs(to, rungs), budget_seconds)
+    return schedule(stand, _rungs(options), options.budget_seconds)
 
 
 @dataclass
 class _Climb:
     stand: Stand
     rungs: list[LadderRung]
-    budget_seconds: float | None
+    listener: Listener
     seen: list[Observation]
-    on_observation: OnObservation | None
-    on_schedule: OnSchedule | None
     started: float = field(default_factory=time.monotonic)
     left_out: int = 0
     """Questions that did not fit the budget."""
@@ -141,8 +153,8 @@ class _Climb:
         """Returns why it ended."""
         told = False
         for position, rung in enumerate(self.rungs):
-            if not told and self.stand.rates.prefill and self.on_schedule is not None:
-                self.on_schedule(schedule(self.stand, self.rungs[position:], self._left()))
+            if not told and self.stand.rates.prefill and self.listener.schedule is not None:
+                self.listener.schedule(schedule(self.stand, self.rungs[position:], self._left()))
                 told = True
             if rung.probes(self.stand):
                 self.stand.tell(f"{rung.name}: {rung.about}")
@@ -156,7 +168,7 @@ class _Climb:
                     )
                 )
                 continue
-            gone = self._climb(rung)
+            gone = self._climb_rung(rung)
             if gone:
                 return gone
             if any(observation.verdict == "failed" for observation in self.stand.observations):
@@ -165,7 +177,7 @@ class _Climb:
             return f"the budget left out {self.left_out} questions"
         return "every rung that was asked for was climbed"
 
-    def _climb(self, rung: LadderRung) -> str | None:
+    def _climb_rung(self, rung: LadderRung) -> str | None:
         """Every group of the rung; returns why the whole climb must end, if it must."""
         cut = False
         for group, probes in _groups(rung, self.stand):
@@ -222,11 +234,12 @@ class _Climb:
 
     def _take(self, observation: Observation) -> None:
         self.stand.observations.append(observation)
-        if self.on_observation is not None:
-            self.on_observation(observation)
+        if self.listener.observation is not None:
+            self.listener.observation(observation)
 
     def _left(self) -> float | None:
-        return None if self.budget_seconds is None else self.budget_seconds - (time.monotonic() - self.started)
+        budget = self.stand.options.budget_seconds
+        return None if budget is None else budget - (time.monotonic() - self.started)
 
     def _is_gone(self) -> bool:
         try:
@@ -236,14 +249,14 @@ class _Climb:
         return False
 
 
-def _rungs(to: str, only: Iterable[str] | None) -> list[LadderRung]:
+def _rungs(options: ProofOptions) -> list[LadderRung]:
     names = rung_names()
-    for name in (to, *(only or ())):
+    for name in (options.to, *(options.rungs or ())):
         if name not in names:
             raise UsageError(f"no rung named {name}", hint=f"rungs: {', '.join(names)}")
-    if only is not None:
-        return [rung for rung in RUNGS if rung.name in set(only)]
-    return list(RUNGS[: names.index(to) + 1])
+    if options.rungs is not None:
+        return [rung for rung in RUNGS if rung.name in options.rungs]
+    return list(RUNGS[: names.index(options.to) + 1])
 
 
 def _can(rung: LadderRung, stand: Stand) -> bool:

@@ -16,7 +16,7 @@ from upright.facts.records.recipe import Recipe
 from upright.facts.records.reference import Reference
 from upright.facts.records.residuals import Residuals
 from upright.proof.ladder.estimating import ProbeCost, Rates, Timed
-from upright.proof.ladder.prompts import PromptSet
+from upright.proof.ladder.prompts import PromptSet, prompt_set
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch.footprint import FootprintMeter
 
@@ -29,6 +29,32 @@ class SoakWish:
     """How long its load lasts."""
     restart: bool = True
     """Whether a deployment of ours is restarted under it."""
+
+
+@dataclass(frozen=True)
+class ProofOptions:
+    """How far to climb, with which questions, and at what price: made once by whoever asks, and handed on whole."""
+
+    to: str = "smoke"
+    """The last rung."""
+    rungs: tuple[str, ...] | None = None
+    """Rungs to climb instead of all up to `to`."""
+    prompts: PromptSet | None = None
+    """None for those that fit the model's size, where that is known."""
+    budget_seconds: float | None = None
+    samples: int = 1
+    """How often questions with a structured answer are put."""
+    soak: SoakWish = SoakWish()
+    reference: Reference | None = None
+    """What `equivalence` holds its continuations against."""
+    context_tokens: int | None = None
+    """The context to walk up to; None for the target's own."""
+    tries: tuple[str, ...] = ()
+    """Settings of a deployment of ours that are tried after it, each with a restart and a climb."""
+
+    @property
+    def questions(self) -> PromptSet:
+        return self.prompts or prompt_set("real")
 
 
 @dataclass(frozen=True)
@@ -68,12 +94,7 @@ class Stand:
 
     target: ProofTarget
     endpoint: Endpoint
-    prompts: PromptSet
-    samples: int = 1
-    """How often questions with a structured answer are put."""
-    soak: SoakWish = SoakWish()
-    reference: Reference | None = None
-    """What `equivalence` holds its continuations against."""
+    options: ProofOptions
     tell: Callable[[str], None] = lambda words: None
     """Hears how far a long probe has come."""
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
@@ -86,6 +107,10 @@ class Stand:
     observations: list[Observation] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     """What one rung leaves for itself between its probes."""
+
+    @property
+    def prompts(self) -> PromptSet:
+        return self.options.questions
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from upright.base.errors import EndpointError, UsageError
@@ -37,15 +38,17 @@ def key_in(variable: str | None) -> str | None:
     return key
 
 
-def name_its_model(endpoint: Endpoint) -> None:
-    """Where no name was given: the only one that it serves."""
-    if endpoint.model:
-        return
-    names = endpoint.models()
-    if len(names) != 1:
-        served = ", ".join(names) or "nothing"
-        raise UsageError(f"{endpoint.base_url} serves {served}", hint="name one with --model")
-    endpoint.model = names[0]
+@contextmanager
+def server_endpoint(base_url: str, model: str | None, key_env: str | None) -> Iterator[Endpoint]:
+    """Where no model is named: the only one that it serves."""
+    with Endpoint(base_url, model or "", key=key_in(key_env)) as endpoint:
+        if not endpoint.model:
+            names = endpoint.models()
+            if len(names) != 1:
+                served = ", ".join(names) or "nothing"
+                raise UsageError(f"{endpoint.base_url} serves {served}", hint="name one with --model")
+            endpoint.model = names[0]
+        yield endpoint
 
 
 def _engine(endpoint: Endpoint, card: dict[str, Any], props: dict[str, Any]) -> tuple[str | None, str | None]:

@@ -107,7 +107,7 @@ class Soaked:
 
 def soak(stand: Stand) -> Soaked:
     """So long with load, the first round included; then the restart, if the deployment is ours and it is wanted."""
-    seconds = stand.soak.seconds
+    seconds = stand.options.soak.seconds
     users = _Users(stand, seconds)
     soaked = users.soaked
     who = "1 user asks" if soaked.users == 1 else f"{soaked.users} users ask"
@@ -121,7 +121,7 @@ def soak(stand: Stand) -> Soaked:
             users.ask(soaked.steady, users.load(left), on_tick=_telling(stand, soaked, looks, began, seconds))
         soaked.steady_seconds = clock() - began - warm_seconds
     soaked.looks = [(at, look) for at, look in looks if at >= warm_seconds]
-    if stand.target.keeper is not None and stand.soak.restart and not soaked.gone:
+    if stand.target.keeper is not None and stand.options.soak.restart and not soaked.gone:
         stand.tell("  restarting it under load")
         users.restarting = True
         soaked.restarted = _restarted(stand.target.keeper.restart, users)

@@ -56,7 +56,7 @@ class World:
         monkeypatch.setattr(rolling, "plan_fleet", self.plan)
         monkeypatch.setattr(rolling.sentinel, "post", lambda directory: None)
         monkeypatch.setattr(box_steps, "restart", self.restart)
-        monkeypatch.setattr(box_steps, "climb", self.climb)
+        monkeypatch.setattr(box_steps, "prove_deployment", self.prove)
         monkeypatch.setattr(box_steps, "admit", self.admit)
         monkeypatch.setattr(ending, "stop", self.stop)
         monkeypatch.setattr(differences, "_of_router", lambda *_, **__: None)
@@ -94,7 +94,7 @@ class World:
         supervisor = Process(pid=self.starts[known.name], started_ticks=0)
         return deployment("x", self.old).model_copy(update={"supervisor": supervisor})
 
-    def climb(self, here: DeploymentDir, **_: Any) -> Any:
+    def prove(self, here: DeploymentDir, *_: Any) -> Any:
         failed = here.name[-1] in self.unproved and here.read(Recipe) == self.new
         seen = [SimpleNamespace(verdict="failed", rung="smoke", check="sum", reason="2+2=5")] if failed else []
         return SimpleNamespace(passed=not failed, observations=seen)

@@ -9,13 +9,13 @@ import pytest
 from upright.proof.ladder.estimating import Group, ProbeCost, Rates, Timed, choose, told_total
 from upright.proof.ladder.ladder import planned
 from upright.proof.ladder.power import rate_ruled_out, samples_to_see
-from upright.proof.ladder.prompts import prompt_set
+from upright.proof.ladder.rung import ProofOptions
 from upright.proof.ladder.rungs.context import notice_reading
 
 
 def test_the_two_gpu_box_of_the_seeds_in_half_an_hour() -> None:
     """300 tokens a second read, 19.57 written: the whole walk fits, 14,707 tokens of endurance do not."""
-    schedule = planned(prompt_set("real"), to="task", budget_seconds=1800, context_tokens=262_144, rates=(300, 19.57))
+    schedule = planned(ProofOptions("task", budget_seconds=1800, context_tokens=262_144), rates=(300, 19.57))
     runs = {f"{each.group.rung} {each.group.name}": each.runs for each in schedule}
     assert [name for name, does in runs.items() if not does] == ["endurance 14707 tokens"]
     assert runs["context 262,144 tokens"]
@@ -29,7 +29,7 @@ def test_the_two_gpu_box_of_the_seeds_in_half_an_hour() -> None:
 
 
 def test_a_shorter_budget_ends_the_walk_earlier_and_keeps_the_task() -> None:
-    schedule = planned(prompt_set("real"), to="task", budget_seconds=570, context_tokens=262_144, rates=(300, 19.57))
+    schedule = planned(ProofOptions("task", budget_seconds=570, context_tokens=262_144), rates=(300, 19.57))
     out = [each.group.name for each in schedule if not each.runs]
     assert out == ["98,304 tokens", "131,072 tokens", "262,144 tokens", "full cache", "14707 tokens"]
     reasons = {each.group.name: each.reason for each in schedule}
@@ -38,7 +38,7 @@ def test_a_shorter_budget_ends_the_walk_earlier_and_keeps_the_task() -> None:
 
 
 def test_without_rates_nothing_is_claimed() -> None:
-    schedule = planned(prompt_set("real"), to="context", budget_seconds=60, context_tokens=65_536, rates=None)
+    schedule = planned(ProofOptions("context", budget_seconds=60, context_tokens=65_536), rates=None)
     assert {each.seconds for each in schedule if each.group.cost.prompt_tokens} == {None}
     assert all(each.runs for each in schedule)
 

@@ -20,7 +20,7 @@ from upright.proof.benchmark.load import Arrivals
 from upright.proof.ladder import prove
 from upright.proof.ladder.ladder import planned
 from upright.proof.ladder.prompts import prompt_set
-from upright.proof.ladder.rung import Keeper, ProofTarget, SoakWish, Stand
+from upright.proof.ladder.rung import Keeper, ProofOptions, ProofTarget, SoakWish, Stand
 from upright.proof.ladder.rungs.soak import RUNG
 from upright.proof.ladder.soaking import Soaked, SoakedRequest
 from upright.serving.endpoint.client import Endpoint
@@ -58,9 +58,8 @@ def machine(
 def judged(made: Soaked) -> dict[str, Observation]:
     """What the rung says of a load that was seen."""
     keeper = Keeper(lambda: pytest.fail("it was looked at"), lambda: pytest.fail("it was restarted"))
-    stand = Stand(
-        ProofTarget("scripted", "server:0", context_tokens=1024, keeper=keeper), Endpoint("http://nobody", "x"), TINY
-    )
+    target = ProofTarget("scripted", "server:0", context_tokens=1024, keeper=keeper)
+    stand = Stand(target, Endpoint("http://nobody", "x"), ProofOptions(prompts=TINY))
     stand.notes["soak"] = made
     return {probe.name: probe.ask(stand) for probe in RUNG.probes(stand)}
 
@@ -278,13 +277,6 @@ def test_an_engine_that_is_broken_after_its_restart_is_named() -> None:
 
 
 def test_its_time_is_part_of_the_schedule() -> None:
-    chosen = planned(
-        TINY,
-        to="soak",
-        rungs=["boot", "soak"],
-        soak=SoakWish(60),
-        budget_seconds=50,
-        context_tokens=None,
-        rates=(1e4, 100),
-    )
+    options = ProofOptions("soak", ("boot", "soak"), TINY, budget_seconds=50, soak=SoakWish(60))
+    chosen = planned(options, rates=(1e4, 100))
     assert [(each.group.name, each.runs) for each in chosen if each.group.rung == "soak"] == [("load", False)]

@@ -15,8 +15,9 @@ from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
 from upright.proof.ladder import climbing, stepping
 from upright.proof.ladder.estimating import AFTER_LEFT_OUT, unaffordable
-from upright.proof.ladder.journaled import Wish, unfinished_step
+from upright.proof.ladder.journaled import unfinished_step
 from upright.proof.ladder.prompts import prompt_set
+from upright.proof.ladder.rung import ProofOptions
 from upright.proof.ladder.stepping import TrialChange, context_change, on_trial, step, undo_interrupted
 
 OWN = recipe("kimi-k26-vllm")
@@ -127,9 +128,9 @@ def test_a_change_is_kept_only_with_what_it_is_proved_with(
 def test_no_restart_is_spent_on_a_change_when_the_budget_is_used_up(
     place: DeploymentDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(climbing, "_climb_once", lambda directory, wish, tell: evidence(PROVED))
+    monkeypatch.setattr(climbing, "_prove_once", lambda directory, options, tell: evidence(PROVED))
     said: list[str] = []
-    wish = Wish("soak", prompt_set("tiny"), budget_seconds=0.0)
-    proved = climbing.climb_deployment(place, wish, said.append, [TrialChange("--flag", "2", "to be tried")])
+    options = ProofOptions("soak", prompts=prompt_set("tiny"), budget_seconds=0.0, tries=("--flag=2",))
+    proved = climbing.prove_deployment(place, options, said.append)
     assert (said, proved.steps) == (["not tried, the budget is used up: --flag 2"], ())
     assert place.read(Recipe) == OWN

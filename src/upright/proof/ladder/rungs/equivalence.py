@@ -190,7 +190,7 @@ def _solves(both: _Both, prompt: FixedPrompt, side: dict[str, Continuation]) -> 
 
 
 def _of_reference(stand: Stand) -> dict[str, Continuation]:
-    return {one.prompt: one for one in stand.reference.continuations} if stand.reference else {}
+    return {one.prompt: one for one in stand.options.reference.continuations} if stand.options.reference else {}
 
 
 def _nats(interval: Interval) -> str:

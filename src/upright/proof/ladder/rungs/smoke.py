@@ -19,7 +19,7 @@ def _probes(stand: Stand) -> list[Probe]:
         _probe(question, number, mode, sample)
         for number, question in enumerate(stand.prompts.smoke, start=1)
         for mode in question.modes
-        for sample in range(1, 1 + (stand.samples if question.check in _STRUCTURED else 1))
+        for sample in range(1, 1 + (stand.options.samples if question.check in _STRUCTURED else 1))
     ]
 
 

@@ -52,8 +52,8 @@ Found = tuple[Verdict, str, dict[str, float], Any]
 
 def _probes(stand: Stand) -> list[Probe]:
     deployment = stand.target.deployment
-    again = (deployment.ready_seconds if deployment and stand.soak.restart else None) or 0.0
-    costs = {"errors": ProbeCost(seconds=stand.soak.seconds), "restart": ProbeCost(seconds=again)}
+    again = (deployment.ready_seconds if deployment and stand.options.soak.restart else None) or 0.0
+    costs = {"errors": ProbeCost(seconds=stand.options.soak.seconds), "restart": ProbeCost(seconds=again)}
     return [
         Probe(name, name, _judging(name, judge), costs.get(name, ProbeCost()), "load")
         for name, judge in _CHECKS.items()

@@ -25,7 +25,7 @@ def _probes(stand: Stand) -> list[Probe]:
         for number, dialogue in enumerate(stand.prompts.dialogues, start=1)
         for mode in dialogue.modes
         for stream in (False, True)
-        for sample in range(1, stand.samples + 1)
+        for sample in range(1, stand.options.samples + 1)
     ]
     if probes:
         probes += [Probe("ids", "ids", _ids), Probe("figures", "figures", _figures)]
