@@ -20,6 +20,7 @@ from tests.accuracy.invariants import (
     artifacts,
     cache_within_memory,
     grown,
+    longest_is_one,
     ranks_divide_heads,
     sample,
     tokens_by_way,
@@ -95,6 +96,17 @@ def test_the_page_says_one_longest_context() -> None:
     page = plan_page(plans, chosen("kimi-k2.6"), 100)
     assert f"one user up to {longest:,}" in page
     assert "65,536 tokens, as planned: experts take the rest of the GPUs" in page
+
+
+@pytest.mark.parametrize("asked", [
+    Asked("llama-4-scout", "6x-rtx-pro-6000-server", "llama.cpp"),
+    Asked("llama-4-scout", "1x-rtx-pro-6000-workstation", "llama.cpp", {"context_tokens": 131_072}),
+    Asked("qwen3.5-397b-a17b", "2x-rtx-pro-6000-max-q-epyc-9175f", None, {"draft": True}),
+], ids=str)  # fmt: skip
+def test_one_longest_context_is_stated_and_holds(asked: Asked) -> None:
+    plans = asked.plans()
+    assert plans[0].fits
+    assert list(longest_is_one(asked, plans)) == []
 
 
 def _sparse(path: Path, **changes: Any) -> Model:

@@ -102,7 +102,7 @@ def test_plan_render_and_compare_take_the_same_build(model: str, box: str, build
 
 
 @pytest.mark.parametrize(("model", "box"), [
-    ("gpt-oss-20b", "1x-rtx-5090"), ("qwen3-coder-30b-a3b", "2x-rtx-5090"), ("kimi-k2.6", "8x-rtx-pro-6000-server"),
+    ("qwen3-coder-30b-a3b", "2x-rtx-5090"), ("minimax-m2.5", "2x-rtx-pro-6000-server"), ("glm-5.3", "8x-b200-sxm"),
 ])  # fmt: skip
 def test_a_size_is_of_one_build_whatever_the_load(model: str, box: str) -> None:
     request = PlanRequest(artifacts_of(model), box_named(NamedBox(box)))

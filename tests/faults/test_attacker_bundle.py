@@ -16,6 +16,7 @@ import tarfile
 import time
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -302,6 +303,16 @@ def _head(kind: bytes, name: str = "x") -> tarfile.TarInfo:
     return entry
 
 
+class _Holes(tarfile.TarInfo):
+    """A head of a sparse file whose list of holes goes on in the blocks after it."""
+
+    def tobuf(self, *how: Any, **more: Any) -> bytes:
+        head = bytearray(super().tobuf(*how, **more))
+        head[156:157], head[482] = tarfile.GNUTYPE_SPARSE, 1
+        head[148:155] = b"%06o\0" % tarfile.calc_chksums(bytes(head))[0]  # type: ignore[attr-defined]
+        return bytes(head)
+
+
 @pytest.mark.promise(
     "what a bundle or a file of records becomes in memory is bounded: bytes, values, heads of an archive"
 )
@@ -326,8 +337,12 @@ def _journal(contents: list[bytes]) -> bytes:
     """By somebody who can count digests."""
     lines, previous = b"", "0" * 64
     for number, content in enumerate(contents, 1):
-        body = b'{"seq":%d,"previous":"%s","record":"observation","schema":1,"content":{"x":[%s]}' % (
-            number, previous.encode(), content,
+        observed = (
+            b'{"rung":"smoke","check":"c","verdict":"passed","reason":"r","at":"2026-01-01T00:00:00Z","seconds":1,'
+            b'"request":{},"response":{"x":[%s]}}' % content
+        )
+        body = b'{"seq":%d,"previous":"%s","record":"observation","schema":2,"content":%s' % (
+            number, previous.encode(), observed,
         )  # fmt: skip
         previous = hashlib.sha256(body).hexdigest()
         lines += body + b',"digest":"%s"}\n' % previous.encode()
@@ -344,9 +359,9 @@ def test_heads_of_an_archive_are_refused_cheaply(kind: str, tmp_path: Path):
     blocks = {
         "long-name": [(_head(name), b"a" * length)],
         "pax": [(_head(tarfile.XHDTYPE), b"%d path=%s\n" % (length, b"a" * (length - 16)))],
-        "chain": [(_head(name), b"a" * (length // 30))] * 30,
-        "global": [(_head(tarfile.XGLTYPE), b"".join(b"20 upright%07d=\n" % n for n in range(1_000_000)))],
-        "sparse": [(_head(tarfile.GNUTYPE_SPARSE), b"a")],
+        "chain": [(_head(name), b"a" * (length // 15))] * 30,
+        "global": [(_head(tarfile.XGLTYPE), b"".join(b"19 upright%07d=\n" % n for n in range(2_000_000)))],
+        "sparse": [(_Holes("x"), (b"%011o\0" % 1 * 42 + b"\1" + b"\0" * 7) * (length // 512))],
     }[kind]
     path = _packed(tmp_path / "b.tar.gz", *blocks, (_head(tarfile.REGTYPE, "manifest.json"), b"{}"))
     talk = _refused_cheaply("bundle", "--read", path, folder=tmp_path)

@@ -13,10 +13,11 @@ import pytest
 
 from upright.facts import catalog
 from upright.facts.records.plan import Goal, Plan
-from upright.models.deriving.catalogued import record
+from upright.models.deriving.catalogued import architecture, record
+from upright.models.deriving.typed_gguf import of_type
 from upright.planning.choosing.artifacts import LazyRecords, smaller
 from upright.planning.choosing.search import best_way
-from upright.planning.choosing.told_sizes import least_told, may_be_placed, may_fit
+from upright.planning.choosing.told_sizes import dense, least_of_type, least_told, may_be_placed, may_fit
 from upright.planning.requests.asking import NamedBox, box_named
 
 YES = (("kimi-k2.6", "hgx-b200"), ("glm-4.7", "hgx-h200"), ("gpt-oss-120b", "hgx-h200"))
@@ -32,7 +33,17 @@ def test_what_a_row_tells_is_not_more_than_its_record_needs() -> None:
         for artifact in row.artifacts:
             if (model := record(row, artifact)) is not None:
                 needed = sum(line.bytes for line in model.weights if line.group not in ("draft", "vision", "tables"))
-                assert needed >= least_told(row, artifact), (artifact.repository, artifact.quant)
+                stays = sum(line.bytes for line in model.weights if line.group in ("attention", "dense_ffn"))
+                assert (stays if dense(row) else needed) >= least_told(row, artifact), artifact
+        for gguf_type in ("Q4_K_M", "Q3_K_M", "Q2_K"):
+            if (typed := of_type(row, f"{row.id}:{gguf_type}")) is not None:
+                assert typed.tensor_bytes >= least_of_type(row, gguf_type), (row.id, gguf_type)
+
+
+def test_a_dense_model_is_one_without_experts() -> None:
+    for row in catalog.models():
+        if (shape := architecture(row)) is not None:
+            assert dense(row) == (shape.experts is None), row.id
 
 
 def _planned_one_by_one(box_name: str, ram: int | None, goal: Goal) -> list[Plan]:

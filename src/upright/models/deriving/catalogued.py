@@ -5,11 +5,13 @@ Of a build whose own configuration is not recorded the scheme's name tells what 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from math import ceil
 from typing import Any, cast
 
+from upright.base.foreign import fit
 from upright.facts import catalog
 from upright.facts.catalog import model_records
 from upright.facts.catalog.model_records import artifact_name
@@ -58,17 +60,16 @@ def _derived(row_text: str, artifact_text: str) -> Model | None:
     assert row.configuration is not None
     scheme = _scheme(artifact)
     if artifact.configuration is not None:
-        config = catalog.configuration(artifact.configuration)
+        model = _unnamed(artifact.configuration, None)
+    elif scheme is not None:
+        model = _unnamed(row.configuration, json.dumps(scheme.declared or {}))
+    elif artifact is not row.artifacts[0] and artifact.repository != row.repository:
+        return None
     else:
-        config = catalog.configuration(row.configuration)
-        if scheme is not None:
-            config = _restored(config, scheme.declared or {})
-        elif artifact is not row.artifacts[0] and artifact.repository != row.repository:
-            return None
-    name = artifact_name(row, artifact)
+        model = _unnamed(row.configuration, None)
     source = f"{artifact.repository}:{artifact.quant}" if artifact.quant else artifact.repository
-    model = model_of(config, name=name, source=source)
-    update: dict[str, Any] = {"format": artifact.format, "quantisation": artifact.scheme}
+    update: dict[str, Any] = {"name": fit(artifact_name(row, artifact)), "source": fit(source)}
+    update |= {"format": artifact.format, "quantisation": artifact.scheme}
     update["ik_only"] = model_records.only_the_fork_loads(artifact)
     if artifact.format == "gguf":
         bits = _bits(artifact, scheme, dense=model.architecture.experts is None)
@@ -80,6 +81,14 @@ def _derived(row_text: str, artifact_text: str) -> Model | None:
     if limit := artifact.context_limit_tokens or row.context_limit_tokens:
         update["architecture"] = model.architecture.model_copy(update={"context_limit_tokens": limit})
     return model.model_copy(update=update)
+
+
+@cache
+def _unnamed(configuration: str, declared: str | None) -> Model:
+    """Under its own quantization_config or another: all GGUFs of a model are packed from the same tensors."""
+    config = catalog.configuration(configuration)
+    config = config if declared is None else _restored(config, json.loads(declared))
+    return model_of(config, name=configuration, source=configuration)
 
 
 def _scheme(artifact: Artifact) -> SchemeRow | None:

@@ -24,7 +24,7 @@ from upright.models.deriving.named_builds import named_build
 from upright.models.deriving.typed_gguf import of_type
 from upright.planning.choosing.ranking import faithful, order
 from upright.planning.choosing.search import best_way, ways_on
-from upright.planning.choosing.told_sizes import may_be_placed, may_fit
+from upright.planning.choosing.told_sizes import least_of_type, may_be_placed, may_fit
 from upright.planning.placement.offering import known_to_serve
 
 
@@ -112,7 +112,7 @@ def own_type(box: Box, goal: Goal, than: Model) -> Plan | None:
         return None
     room = sum(figure.value or 0 for figure in (box.memory_bytes, *(gpu.memory_bytes for gpu in box.gpus)))
     wanted = _for_any_model(goal)
-    for gguf_type in _OWN_TYPES:
+    for gguf_type in (name for name in _OWN_TYPES if least_of_type(row, name) < room):
         typed = of_type(row, f"{row.id}:{gguf_type}")
         if typed is None or not typed.tensor_bytes < min(than.tensor_bytes, room):
             continue

@@ -56,11 +56,22 @@ def least_told(row: ModelRow, artifact: Artifact) -> float:
     return _LEAST_SHARE * (told_bytes(row, artifact) or bits / 8 * (row.parameters.value or 0))
 
 
+def least_of_type(row: ModelRow, gguf_type: str) -> float:
+    """Bytes at least of a GGUF of this type, by the row."""
+    scheme = cast("SchemeRow", catalog.rows("schemes")[gguf_type])
+    return _LEAST_SHARE * (scheme.expert_bits or 0) / 8 * (row.parameters.value or 0)
+
+
+def dense(row: ModelRow) -> bool:
+    """Whether a token visits every weight, so that none is left in system RAM where there are GPUs."""
+    return row.active_parameters.value is not None and row.active_parameters.value == row.parameters.value
+
+
 def may_fit(row: ModelRow, artifact: Artifact, box: Box) -> bool:
-    """Whether all memory may hold it, and it may be taken for the model, as far as the row tells."""
+    """Whether the memory that it can have may hold it, and it may be taken for the model, as far as the row tells."""
     bits = told_bits(row, artifact)
     taken = bits is None or bits >= _LEAST_BITS or artifact is row.artifacts[0]
-    return taken and least_told(row, artifact) <= all_memory(box, artifact.format)
+    return taken and least_told(row, artifact) <= all_memory(box, "" if dense(row) else artifact.format)
 
 
 def may_be_placed(model: Model, box: Box) -> bool:

@@ -89,19 +89,32 @@ class PlacementJob:
                 found[line.group] = found.get(line.group, 0) + line.bytes
         return found
 
-    @property
+    @cached_property
     def unified(self) -> bool:
         """One memory for all: nothing can be moved to the host that would not be taken from the GPU."""
         return any(gpu.unified for gpu in self.gpus)
 
+    @cached_property
+    def parts(self) -> tuple[range, ...]:
+        """Layers of each GPU."""
+        return stage_layers(self.model.architecture.layers, len(self.gpus))
+
+    @cached_property
+    def stays(self) -> tuple[int, ...]:
+        """Bytes on each GPU that are moved nowhere: its layers without their experts, and on the last what follows.
+
+        An embedding that is the output matrix too lies in system RAM for the one use, and beside the last layer for
+        the other (llama.cpp llama-model.cpp: TENSOR_DUPLICATED). Lookup tables (n-grams) are inputs as the embedding
+        is, and lie with it.
+        """
+        outer = (*_LAST, *_LOOKED_UP) if self.unified else (*_LAST, "embedding") if tied(self.model) else _LAST
+        layers = [sum(self.dense.get(layer, 0) for layer in part) for part in self.parts]
+        return (*layers[:-1], layers[-1] + sum(self.outside.get(group, 0) for group in outer))
+
 
 def place(job: PlacementJob, context_tokens: int, overheads: Overheads) -> tuple[DeviceLoad, ...]:
     """Loads of the GPUs in order, then of system RAM. System RAM takes what the GPUs cannot."""
-    cache = job.users * job.shape.sequence_bytes(padded_context(context_tokens))
-    scratch = compute_buffer(
-        job.model.architecture, ubatch_tokens=job.ubatch_tokens, context_tokens=context_tokens
-    ).bytes
-    scratch = int(scratch * overheads.compute_factor)
+    cache, scratch = _growing(job, context_tokens, overheads)
     if not job.gpus:
         experts, factor = job.experts, overheads.size_factor
         return (
@@ -139,50 +152,57 @@ def budget_of(job: PlacementJob, device: str) -> int:
 def capacity_tokens(job: PlacementJob, overheads: Overheads, *, most: int) -> int:
     """Tokens of context for all users together that still can be placed, by halving."""
     low, high = 0, most // job.users
-    if not feasible(job, place(job, 1, overheads)):
+    if not _holds(job, 1, overheads):
         return 0
     while high - low > 256:
         middle = (low + high + 1) // 2
-        if feasible(job, place(job, middle, overheads)):
+        if _holds(job, middle, overheads):
             low = middle
         else:
             high = middle - 1
     return low // 256 * 256 * job.users
 
 
+def _holds(job: PlacementJob, context_tokens: int, overheads: Overheads) -> bool:
+    """Whether it can be placed; what no GPU has room for beside its layers is not tried with experts."""
+    cache, scratch = _growing(job, context_tokens, overheads)
+    beside, layers = scratch + overheads.runtime, job.model.architecture.layers
+    for budget, part, stays in zip(job.gpu_budgets, job.parts, job.stays, strict=True) if job.gpus else ():
+        if int(overheads.size_factor * stays) + cache * len(part) // layers + beside > budget:
+            return False
+    return feasible(job, place(job, context_tokens, overheads))
+
+
+def _growing(job: PlacementJob, context_tokens: int, overheads: Overheads) -> tuple[int, int]:
+    """Bytes of the cache in all, and of the scratch of each device."""
+    cache = job.users * job.shape.sequence_bytes(padded_context(context_tokens))
+    scratch = compute_buffer(
+        job.model.architecture, ubatch_tokens=job.ubatch_tokens, context_tokens=context_tokens
+    ).bytes
+    return cache, int(scratch * overheads.compute_factor)
+
+
 def _on_gpus(
     job: PlacementJob, cache: int, scratch: int, overheads: Overheads, *, upload: int
 ) -> tuple[DeviceLoad, ...]:
-    dense, outside, factor = job.dense, job.outside, overheads.size_factor
-    layers = job.model.architecture.layers
-    # An embedding that is the output matrix too lies in system RAM for the one use, and beside the last layer for the
-    # other (llama.cpp llama-model.cpp: TENSOR_DUPLICATED).
-    # Lookup tables (n-grams) are inputs as the embedding is, and lie with it.
-    outer = (*_LAST, *_LOOKED_UP) if job.unified else (*_LAST, "embedding") if tied(job.model) else _LAST
-    parts = stage_layers(layers, len(job.gpus))
+    factor, layers = overheads.size_factor, job.model.architecture.layers
     bases = [
         DeviceLoad(
             gpu.name,
-            weights=int(
-                factor
-                * (
-                    sum(dense.get(layer, 0) for layer in part)
-                    + (sum(outside.get(group, 0) for group in outer) if index == len(job.gpus) - 1 else 0)
-                )
-            ),
+            weights=int(factor * stays),
             cache=cache * len(part) // layers,
             compute=scratch,
             runtime=overheads.runtime,
             upload=upload,
         )
-        for index, (gpu, part) in enumerate(zip(job.gpus, parts, strict=True))
+        for gpu, part, stays in zip(job.gpus, job.parts, job.stays, strict=True)
     ]
     experts = {layer: int(factor * size) for layer, size in job.experts.items() if layer is not None}
     rooms = [budget - base.bytes for budget, base in zip(job.gpu_budgets, bases, strict=True)]
-    kept = keep(parts, experts, rooms)
+    kept = keep(job.parts, experts, rooms)
     loads = [_with_experts(base, layers_here, experts) for base, layers_here in zip(bases, kept, strict=True)]
     left = tuple(sorted(experts.keys() - {layer for layers_here in kept for layer in layers_here}))
-    inputs = 0 if job.unified else int(factor * sum(outside.get(group, 0) for group in _LOOKED_UP))
+    inputs = 0 if job.unified else int(factor * sum(job.outside.get(group, 0) for group in _LOOKED_UP))
     return (*loads, _with_experts(DeviceLoad(HOST, weights=inputs, process=overheads.process), left, experts))
 
 
@@ -193,7 +213,8 @@ def keep(parts: Sequence[range], experts: Mapping[int, int], rooms: Sequence[int
     for index, (part, room) in enumerate(zip(parts, rooms, strict=True)):
         own = part if index == 0 or index < len(parts) - 1 else reversed(part)
         kept.append(_fill(room, [layer for layer in own if layer in experts], experts))
-    left = [layer for layer in experts if not any(layer in layers for layers in kept)]
+    taken = {layer for layers in kept for layer in layers}
+    left = [layer for layer in experts if layer not in taken]
     for index, room in enumerate(rooms):
         more = _fill(room - sum(experts[layer] for layer in kept[index]), left, experts)
         kept[index] = (*kept[index], *more)

@@ -42,6 +42,9 @@ SPARSE = sorted(
 PLAIN_SPARSE = sorted(
     name for name in SPARSE if any(isinstance(kind, MlaAttention) for kind in FIRST[name].architecture.attention)
 )
+COMPRESSED = sorted(
+    name for name in SPARSE if any(isinstance(kind, CompressedAttention) for kind in FIRST[name].architecture.attention)
+)
 WINDOWS = sorted(
     name
     for name, model in FIRST.items()
@@ -55,6 +58,7 @@ DENSE = sorted(
     for name, model in FIRST.items()
     if any(isinstance(kind, MlaAttention) and not kind.sparse for kind in model.architecture.attention)
 )
+NO_DRAFT = sorted(name for name in FIRST if not catalog.model(name).drafts)
 BEFORE_SM90 = ("8x-a100-sxm-80gb", "16x-l40s", "16x-rtx-3090", "16x-rtx-4090", "16x-rtx-2080-ti")
 
 
@@ -84,6 +88,8 @@ def refused_by(made: Plan) -> str:
 def test_the_classes_are_not_empty():
     assert {"deepseek-v3.2", "deepseek-v4-flash", "glm-5", "glm-5.2"} <= set(SPARSE)
     assert {"deepseek-v4-flash", "gpt-oss-120b"} <= set(WINDOWS)
+    assert {"deepseek-v4-flash", "deepseek-v4-pro"} <= set(COMPRESSED)
+    assert {"minimax-m2.7", "qwen3-coder-480b"} <= set(NO_DRAFT)
     assert {"kimi-k2.6", "deepseek-v3.1"} <= set(DENSE)
 
 
@@ -127,12 +133,11 @@ def test_a_window_is_not_shared(model):
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-@pytest.mark.parametrize("model", SPARSE)
+@pytest.mark.parametrize("model", COMPRESSED)
 def test_a_compressed_cache_is_not_shared_by_anybody(model, engine):
-    if any(isinstance(kind, CompressedAttention) for kind in FIRST[model].architecture.attention):
-        for each in planned(model, "hgx-h200", engine=engine, decode_context_parallel=8):
-            assert not each.fits
-            assert "constraints/" in refused_by(each)
+    for each in planned(model, "hgx-h200", engine=engine, decode_context_parallel=8):
+        assert not each.fits
+        assert "constraints/" in refused_by(each)
 
 
 def test_a_recipe_of_deepseek_v4_shares_no_cache():
@@ -151,6 +156,14 @@ def test_the_packed_cache_is_not_told_to_amd(model, box):
         assert "constraints/" not in refused_by(each)
     for each in planned(model, box, engine="vllm", kv_dtype="fp8_ds_mla"):
         assert "vllm-amd-sparse-mla-cache" in refused_by(each)
+
+
+@pytest.mark.parametrize("box", ["8x-mi300x", "8x-mi355x"])
+@pytest.mark.parametrize("model", PLAIN_SPARSE)
+def test_nor_is_its_cache_shared_there(model, box):
+    shared = planned(model, box, engine="vllm", decode_context_parallel=8)
+    assert all("vllm-amd-sparse-mla-no-dcp" in refused_by(each) for each in shared)
+    assert {each.parallel.decode_context for each in planned(model, box, engine="vllm")} == {1}
 
 
 # ---- SGLang: a shared cache of dense MLA with a draft, and in fp8 ----
@@ -172,6 +185,13 @@ def test_a_shared_cache_is_not_cast_at_every_step(model, dtype):
     assert all("sglang-dcp-fp8-cast" in refused_by(each) for each in shared)
     alone = planned(model, SM120, engine="sglang", decode_context_parallel=1, kv_dtype=dtype)
     assert not any("sglang-dcp-fp8-cast" in refused_by(each) for each in alone)
+
+
+@pytest.mark.parametrize("box", ["16x-h200-sxm", "16x-b200-sxm", "8x-b300-sxm"])
+def test_kimi_k3_shares_its_cache_with_no_backend_that_is_planned(box):
+    shared = planned("kimi-k3", box, engine="sglang", decode_context_parallel=8)
+    assert all("sglang-kimi-k3-dcp-backend" in refused_by(each) for each in shared)
+    assert planned("kimi-k3", box, engine="sglang", decode_context_parallel=1)[0].fits
 
 
 def test_both_are_refused_by_render_and_by_check():
@@ -208,10 +228,8 @@ def test_the_image_that_measured_it_is_named():
 # ---- a draft that does not exist ----
 
 
-@pytest.mark.parametrize("model", sorted(FIRST))
+@pytest.mark.parametrize("model", NO_DRAFT)
 def test_a_draft_that_nobody_made_has_no_speed(model):
-    if catalog.model(model).drafts:
-        return
     for each in planned(model, SM120, draft=True):
         assert each.memory_fraction is None or each.speed is None
 
