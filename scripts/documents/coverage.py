@@ -1,8 +1,9 @@
-"""What `upright plan` printed for published runs and starts -> docs/coverage.md."""
+"""What `upright plan` printed for published runs and starts -> docs/coverage.md, and what README says of it."""
 
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -10,7 +11,8 @@ from typing import NamedTuple
 from upright.facts import catalog
 from upright.facts.catalog.rows.words import MeasurementRow
 
-_RECORDED = Path(__file__).resolve().parent.parent.parent / "tests" / "accuracy"
+_ROOT = Path(__file__).resolve().parents[2]
+_RECORDED = _ROOT / "tests/accuracy"
 OWNED = ("docs/coverage.md",)
 MOST_RUNS = 40
 _TEXT = """\
@@ -126,7 +128,17 @@ def pages() -> dict[str, str]:
         pool_inside=sum(pool.inside for pool in known_pools),
         pool_median=median(abs(pool.error) for pool in known_pools),
     )
-    return {"docs/coverage.md": text}
+    return {"docs/coverage.md": text, "README.md": _front_page(len(runs), len(known), sum(run.inside for run in known))}
+
+
+def _front_page(asked: int, answered: int, inside: int) -> str:
+    text = (_ROOT / "README.md").read_text(encoding="utf-8")
+    text = re.sub(
+        r"of [\d,]+ runs that people published,\na plan answers \d+ ",
+        f"of {asked:,} runs that people published,\na plan answers {answered} ",
+        text,
+    )
+    return re.sub(r"\d+ of the \d+ lie inside their band", f"{inside} of the {answered} lie inside their band", text)
 
 
 def _families() -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tests.command import program
 
-_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_EXIT = re.compile(r"\[exit (\d+)\]")
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+EXIT = re.compile(r"\[exit (\d+)\]")
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Step:
 
 def steps(page: Path) -> list[Step]:
     found = []
-    for block in _BLOCK.findall(page.read_text()):
+    for block in BLOCK.findall(page.read_text()):
         command, shown = None, []
         for line in [*block.splitlines(), "$ "]:
             if not line.startswith("$ "):
                 shown.append(line)
                 continue
             if command is not None:
-                code = _EXIT.fullmatch(shown[-1]) if shown else None
+                code = EXIT.fullmatch(shown[-1]) if shown else None
                 found.append(Step(command, tuple(shown[:-1] if code else shown), int(code[1]) if code else 0))
             command, shown = line[2:], []
     return found
@@ -46,28 +46,32 @@ def steps(page: Path) -> list[Step]:
 def run_page(page: Path, folder: Path, environment: dict[str, str], programs: Path | None = None) -> list[str]:
     """Run every command of the page in order, in one folder; returns what does not agree. `upright` is the one in
     `programs`, or the one that all tests have."""
-    complaints, path = [], f"{environment.get('PATH', os.environ['PATH'])}:{Path(sys.executable).parent}"
-    environment = {**environment, "PATH": f"{programs or program().parent}:{path}", "NO_COLOR": "1", "COLUMNS": "80"}
+    complaints = []
     for step in steps(page):
-        done = subprocess.run(
-            ["bash", "-c", step.command],
-            cwd=folder,
-            env={**os.environ, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        printed = done.stdout.rstrip("\n").splitlines()
-        if done.returncode != step.exit_code:
-            complaints.append(
-                f"$ {step.command}\nexit code {done.returncode}, page says {step.exit_code}\n{done.stdout}"
-            )
-        elif not agrees(step.shown, printed):
+        code, output = run_step(step.command, folder, environment, programs)
+        if code != step.exit_code:
+            complaints.append(f"$ {step.command}\nexit code {code}, page says {step.exit_code}\n{output}")
+        elif not agrees(step.shown, output.rstrip("\n").splitlines()):
             shown = "\n".join(step.shown)
-            complaints.append(f"$ {step.command}\n--- the page shows\n{shown}\n--- it printed\n{done.stdout}")
+            complaints.append(f"$ {step.command}\n--- the page shows\n{shown}\n--- it printed\n{output}")
     return complaints
+
+
+def run_step(command: str, folder: Path, environment: dict[str, str], programs: Path | None = None) -> tuple[int, str]:
+    """A command's exit code, and what it printed."""
+    path = f"{environment.get('PATH', os.environ['PATH'])}:{Path(sys.executable).parent}"
+    variables = {**environment, "PATH": f"{programs or program().parent}:{path}", "NO_COLOR": "1", "COLUMNS": "80"}
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout
 
 
 def agrees(shown: tuple[str, ...], printed: list[str]) -> bool:

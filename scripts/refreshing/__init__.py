@@ -1,0 +1,1 @@
+"""What scripts/refresh is made of."""
